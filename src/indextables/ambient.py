@@ -1,0 +1,114 @@
+"""What would I fake in a simulation? Time, chance and threads, as one injected value.
+
+Code below `table/` never calls `time`, `random`, `uuid` or a thread pool itself: it asks its `Ambient`. The
+simulation in `tests/sim` supplies one whose clock, randomness and scheduling replay from a seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal, Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Pool = Literal["listing", "versions", "checkpoint", "splits"]
+
+
+class Ambient(Protocol):
+    """Time, chance and threads.
+
+    `now_ms` is wall-clock milliseconds since the epoch and may step; `monotonic` (seconds) never steps back.
+    """
+
+    def now_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+        ...
+
+    def token(self) -> str:
+        """32 lower-case hexadecimal digits, never handed out before by any process."""
+        ...
+
+    def map(self, pool: Pool, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """The results of `call` in the order of `items`, computed at once as far as the pool allows.
+
+        The first exception in that order is raised; what has not started by then is cancelled.
+        """
+        ...
+
+    def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
+        """Run `call` in the background. The future's exception is the caller's to look at."""
+        ...
+
+
+class SystemAmbient:
+    """The real thing: the system's clock and randomness, and bounded thread pools.
+
+    Pools start on first use, belong to the process that started them (a forked child gets its own) and end
+    with `shutdown()` or the interpreter.
+    """
+
+    def __init__(self, pool_sizes: dict[Pool, int] | None = None) -> None:
+        cores = os.cpu_count() or 1
+        self._sizes: dict[Pool, int] = {"listing": cores, "versions": 8, "checkpoint": 2, "splits": max(2, cores)}
+        self._sizes.update(pool_sizes or {})
+        self._random = random.SystemRandom()
+        self._lock = threading.Lock()
+        self._pools: dict[Pool, ThreadPoolExecutor] = {}
+        self._pid = os.getpid()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def token(self) -> str:
+        return os.urandom(16).hex()
+
+    def map(self, pool: Pool, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        work = list(items)
+        if len(work) <= 1 or threading.current_thread().name.startswith("indextables-"):
+            # One item gains nothing from a thread, and a pool thread that waits for its own pool can deadlock.
+            return map(call, work)
+        return self._executor(pool).map(call, work)
+
+    def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
+        return self._executor(pool).submit(call)
+
+    def shutdown(self) -> None:
+        """Wait for running work, then end the threads. The pools start again on next use."""
+        with self._lock:
+            pools, self._pools = self._pools, {}
+        for executor in pools.values():
+            executor.shutdown(wait=True)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (SystemAmbient, (self._sizes,))
+
+    def _executor(self, pool: Pool) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pools, self._pid = {}, os.getpid()
+            executor = self._pools.get(pool)
+            if executor is None:
+                executor = ThreadPoolExecutor(self._sizes[pool], thread_name_prefix=f"indextables-{pool}")
+                self._pools[pool] = executor
+            return executor

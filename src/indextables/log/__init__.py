@@ -1,0 +1,1 @@
+"""Which files make up the table? Actions, replay, snapshots and the commit."""

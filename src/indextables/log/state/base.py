@@ -1,0 +1,63 @@
+"""What a checkpoint holds, whatever its format: the value that replay starts from and that writers store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
+
+__all__ = ["StateFormat", "StateRef", "TableState", "TokenWindow"]
+
+StateFormat = Literal["avro-state", "parquet", "json"]
+
+
+class TokenWindow(msgspec.Struct, frozen=True):
+    """The tokens of the versions `first` .. `first + len(tokens) - 1`, without holes, the newest last.
+
+    `None` stands for a version whose file carried no token (written by another system).
+    """
+
+    first: int
+    tokens: tuple[str | None, ...]
+
+    def covers(self, version: int) -> bool:
+        """True if the window can say which token version `version` carries."""
+        return self.first <= version < self.first + len(self.tokens)
+
+    def token_at(self, version: int) -> str | None:
+        """The token of a covered version."""
+        return self.tokens[version - self.first]
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """The whole table at one version.
+
+    1. `files` has `FILES_SCHEMA`, one row per live path.
+    2. `txns`, `domains` and `skips` are keyed by application id, domain and path; removed domains are absent.
+    3. `tokens` is None where the source carried none (another system's checkpoint).
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    files: pa.Table
+    txns: dict[str, Txn] = {}
+    domains: dict[str, DomainMetadata] = {}
+    skips: dict[str, MergeSkip] = {}
+    tokens: TokenWindow | None = None
+    in_commit_timestamp: int | None = None
+
+
+class StateRef(msgspec.Struct, frozen=True):
+    """A checkpoint as found by listing: its version, its format and the keys that make it up, relative to the store.
+
+    For Avro `keys` is the one `_manifest.avro`; for multi-part forms all parts, in order.
+    """
+
+    version: int
+    format: StateFormat
+    keys: tuple[str, ...]
+    modified_ms: int = 0

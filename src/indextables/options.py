@@ -1,0 +1,273 @@
+"""Every option, declared once: key, type, default, check and help.
+
+A key works with or without the prefix `spark.indextables.` and in any case. The first of these that names it wins:
+the call, the session, the table's configuration, the environment (`INDEXTABLES_CHECKPOINT_INTERVAL` for
+`checkpoint.interval`), the default. Two spellings of one key with different values at the same place are refused.
+Nothing outside this module spells an option's key: code asks `options[opt.CHECKPOINT_INTERVAL]`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar, overload
+
+from indextables.errors import InvalidArgument
+
+T = TypeVar("T")
+
+PREFIX = "spark.indextables."
+
+_REGISTRY: dict[str, Option[Any]] = {}
+
+
+class Option(Generic[T]):
+    """One option. `parse` turns text into the value or raises ValueError; `check` refuses values out of range."""
+
+    __slots__ = ("aliases", "check", "default", "help", "key", "kind", "parse")
+
+    def __init__(
+        self,
+        key: str,
+        parse: Callable[[str], T],
+        default: T,
+        help_text: str,
+        *,
+        check: Callable[[T], bool] | None = None,
+        kind: str = "",
+        aliases: tuple[str, ...] = (),
+    ) -> None:
+        self.key = key
+        self.parse = parse
+        self.default = default
+        self.help = help_text
+        self.check = check
+        self.kind = kind
+        self.aliases = aliases
+        _REGISTRY[key.lower()] = self
+        for alias in aliases:
+            _REGISTRY[alias.lower()] = self
+
+    def read(self, value: object, where: str) -> T:
+        """The typed value of what was given at `where`. Raises InvalidArgument."""
+        text = str(value).strip() if not isinstance(value, bool) else str(value).lower()
+        try:
+            parsed = self.parse(text)
+            if self.check is None or self.check(parsed):
+                return parsed
+        except ValueError:
+            pass
+        message = f"option {self.key} = {text!r} (from the {where}) is not {self.kind}: {self.help}"
+        raise InvalidArgument(message, option=self.key, value=text)
+
+
+class Options(Mapping[str, str]):
+    """Resolved options: `options[opt.X]` is typed; as a mapping it shows the raw texts that were given."""
+
+    def __init__(
+        self,
+        call: Mapping[str, object] | None = None,
+        *,
+        session: Mapping[str, object] | None = None,
+        table: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raises InvalidArgument for a value that is wrong or given twice."""
+        self._layers = [
+            ("call", _normalise(call or {}, "call")),
+            ("session", _normalise(session or {}, "session", prefixed_only=True)),
+            ("table configuration", _normalise(table or {}, "table configuration")),
+            ("environment", _from_environ(os.environ if environ is None else environ)),
+        ]
+        for where, layer in self._layers:
+            for key, value in layer.items():
+                option = _REGISTRY.get(key)
+                if option is not None:
+                    option.read(value, where)
+
+    @overload
+    def __getitem__(self, key: Option[T]) -> T: ...
+    @overload
+    def __getitem__(self, key: str) -> str: ...
+    def __getitem__(self, key: Option[T] | str) -> T | str:
+        if isinstance(key, Option):
+            for where, layer in self._layers:
+                for name in (key.key, *key.aliases):
+                    if name.lower() in layer:
+                        return key.read(layer[name.lower()], where)
+            return key.default
+        for _, layer in self._layers:
+            if key.lower() in layer:
+                return str(layer[key.lower()])
+        raise KeyError(key)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        seen: set[str] = set()
+        for _, layer in self._layers:
+            for key in layer:
+                if key not in seen:
+                    seen.add(key)
+                    yield key
+
+    def __len__(self) -> int:
+        return len(set().union(*(layer for _, layer in self._layers)))
+
+    def below(self, prefix: str) -> dict[str, str]:
+        """All given keys that start with `prefix` (lower case), without it; the nearest place wins."""
+        found: dict[str, str] = {}
+        for _, layer in reversed(self._layers):
+            for key, value in layer.items():
+                if key.startswith(prefix.lower()):
+                    found[key[len(prefix) :]] = str(value)
+        return found
+
+
+def known_options() -> list[Option[Any]]:
+    """Every declared option, by key."""
+    return sorted({id(o): o for o in _REGISTRY.values()}.values(), key=lambda o: o.key)
+
+
+def _normalise(given: Mapping[str, object], where: str, *, prefixed_only: bool = False) -> dict[str, object]:
+    result: dict[str, object] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        lower = key.lower()
+        if lower.startswith(PREFIX):
+            lower = lower[len(PREFIX) :]
+        elif prefixed_only and not lower.startswith("fs."):
+            continue
+        if lower in result and str(result[lower]) != str(value):
+            message = f"option {lower} is given twice in the {where}, with and without the prefix {PREFIX}: keep one"
+            raise InvalidArgument(message, option=lower)
+        result[lower] = value
+    return result
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, object]:
+    names = {option.key.replace(".", "_").upper(): option.key.lower() for option in _REGISTRY.values()}
+    found: dict[str, object] = {}
+    for name, value in environ.items():
+        if name.startswith("INDEXTABLES_"):
+            key = names.get(name[len("INDEXTABLES_") :].upper())
+            if key is not None:
+                found[key] = value
+    return found
+
+
+def _bool(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise ValueError(text)
+
+
+def _flag(key: str, default: bool, help_text: str, **more: Any) -> Option[bool]:  # noqa: FBT001 - a declaration
+    return Option(key, _bool, default, help_text, kind="true or false", **more)
+
+
+def _count(key: str, default: int, help_text: str, *, least: int = 0, **more: Any) -> Option[int]:
+    def at_least(value: int) -> bool:
+        return least <= value < 2**63
+
+    return Option(key, int, default, help_text, check=at_least, kind=f"a whole number of at least {least}", **more)
+
+
+def _ratio(key: str, default: float, help_text: str) -> Option[float]:
+    return Option(key, float, default, help_text, check=lambda v: 0 <= v <= 1, kind="a number from 0 to 1")
+
+
+def _choice(key: str, default: str, help_text: str, *choices: str) -> Option[str]:
+    def one_of(text: str) -> str:
+        if text.lower() in choices:
+            return text.lower()
+        raise ValueError(text)
+
+    return Option(key, one_of, default, help_text, kind=f"one of {', '.join(choices)}")
+
+
+def _text(key: str, default: str, help_text: str) -> Option[str]:
+    return Option(key, str, default, help_text, kind="text")
+
+
+# Log
+TRANSACTION_CACHE_ENABLED = _flag("transaction.cache.enabled", True, "keep parsed log files in memory")
+TRANSACTION_CACHE_EXPIRATION_SECONDS = _count(
+    "transaction.cache.expirationSeconds", 300, "how long a cached answer may be used, from its loading"
+)
+TRANSACTION_USE_OPTIMIZED = _flag(
+    "transaction.useOptimized", True, "false selects plain sequential replay; results are the same"
+)
+TRANSACTION_COMPRESSION_ENABLED = _flag("transaction.compression.enabled", True, "write version files as gzip")
+TRANSACTION_RETRY_MAX_ATTEMPTS = _count(
+    "transaction.retry.maxAttempts",
+    10,
+    "how often a commit that lost a race tries again; blind appends are bound only where it is set",
+    least=1,
+)
+TRANSACTION_RETRY_BASE_DELAY_MS = _count("transaction.retry.baseDelayMs", 100, "first wait after a fault")
+TRANSACTION_RETRY_MAX_DELAY_MS = _count("transaction.retry.maxDelayMs", 5000, "longest wait after a fault")
+COMMIT_TOKEN_WINDOW = _count("commit.tokenWindow", 8192, "how many commit tokens a checkpoint carries", least=1)
+COMMIT_MAX_CLOCK_SKEW_MS = _count("commit.maxClockSkewMs", 300_000, "how far the local clock may be off the store's")
+ISOLATION_LEVEL = _choice(
+    "isolationLevel", "writeserializable", "which concurrent commits conflict", "writeserializable", "serializable"
+)
+LOG_IGNORE_GAPS = _flag("log.stopAtGap", False, "read a log with a gap up to it, with a warning, instead of raising")
+
+# Storage
+STORAGE_FSYNC = _flag("storage.fsync", True, "make local files survive a power loss before a commit is reported")
+STORAGE_TIMEOUT_SECONDS = _count("storage.timeoutSeconds", 30, "deadline of one store call", least=1)
+STORAGE_RETRIES = _count("storage.retries", 4, "how often a failed store call is repeated")
+
+# Checkpoints and state
+CHECKPOINT_ENABLED = _flag("checkpoint.enabled", True, "write checkpoints automatically")
+CHECKPOINT_INTERVAL = _count(
+    "checkpoint.interval", 10, "commits between checkpoints", least=1, aliases=("delta.checkpointInterval",)
+)
+CHECKPOINT_ASYNC = _flag("checkpoint.async", False, "write checkpoints in the background")
+CHECKPOINT_PARALLELISM = _count("checkpoint.parallelism", 8, "threads that read version files", least=1)
+CHECKPOINT_READ_TIMEOUT_SECONDS = _count("checkpoint.read.timeoutSeconds", 30, "limit of a parallel read", least=1)
+CHECKPOINT_RETENTION = _count("checkpoint.retention", 0, "version files always kept, counted back from the head")
+CHECKPOINT_COMPRESSION = _choice(
+    "checkpoint.compression", "snappy", "codec of Parquet checkpoints", "snappy", "zstd", "gzip", "lz4", "none"
+)
+CHECKPOINT_MAX_FILE_SIZE = _count(
+    "checkpoint.maxFileSize", 134_217_728, "a larger checkpoint is written in parts", least=1
+)
+CHECKPOINT_RETENTION_DURATION = _count(
+    "checkpointRetention.duration", 7_200_000, "milliseconds that a superseded checkpoint is kept"
+)
+LOG_RETENTION_DURATION = _count("logRetention.duration", 2_592_000_000, "milliseconds that version files are kept")
+CLEANUP_ENABLED = _flag("cleanup.enabled", True, "clean up old log files after a checkpoint")
+CLEANUP_FAILURE_POLICY = _choice("cleanup.failurePolicy", "continue", "what a failed cleanup does", "continue", "fail")
+CLEANUP_DRY_RUN = _flag("cleanup.dryRun", False, "list what cleanup would delete, delete nothing")
+PURGE_TX_LOG_RETENTION_HOURS = _count(
+    "purge.txLogRetentionHours", 720, "hours that version files are kept; where set, it outranks logRetention.duration"
+)
+STATE_FORMAT = _choice("state.format", "avro", "format of new checkpoints", "avro", "parquet", "json")
+STATE_COMPRESSION = _choice("state.compression", "zstd", "codec of Avro manifests", "zstd", "snappy", "deflate", "none")
+STATE_COMPRESSION_LEVEL = _count("state.compressionLevel", 3, "zstd level of Avro manifests", least=1)
+STATE_READ_PARALLELISM = _count("state.read.parallelism", 8, "threads that read manifests", least=1)
+STATE_ENTRIES_PER_MANIFEST = _count("state.entriesPerManifest", 50_000, "entries in a full manifest", least=1)
+STATE_COMPACTION_TOMBSTONE_THRESHOLD = _ratio(
+    "state.compaction.tombstoneThreshold", 0.10, "share of tombstones above which a state is compacted"
+)
+STATE_COMPACTION_MAX_MANIFESTS = _count(
+    "state.compaction.maxManifests", 20, "undersized manifests above which some are merged", least=1
+)
+STATE_COMPACTION_AFTER_MERGE = _flag("state.compaction.afterMerge", True, "compact the state after merge splits")
+STATE_RETENTION_VERSIONS = _count("state.retention.versions", 2, "old states kept", least=1)
+STATE_RETENTION_HOURS = _count("state.retention.hours", 168, "hours that old states are kept")
+STATE_GC_MIN_MANIFEST_AGE_HOURS = _count(
+    "state.gc.minManifestAgeHours", 1, "hours before an unreferenced manifest may be deleted"
+)
+STATE_RETRY_MAX_ATTEMPTS = _count("state.retry.maxAttempts", 10, "how often a state write is tried", least=1)
+STATE_RETRY_BASE_DELAY_MS = _count("state.retry.baseDelayMs", 100, "first wait between state writes")
+STATE_RETRY_MAX_DELAY_MS = _count("state.retry.maxDelayMs", 5000, "longest wait between state writes")
+
+# Statistics
+STATS_TRUNCATION_ENABLED = _flag("stats.truncation.enabled", True, "cut long strings in statistics")
+STATS_TRUNCATION_MAX_LENGTH = _count("stats.truncation.maxLength", 32, "characters kept of a long string", least=1)
+DATA_SKIPPING_NUM_INDEXED_COLS = _count("dataSkippingNumIndexedCols", 32, "columns that get statistics")
+
+# Reading and writing
+TIME_ZONE = _text("timeZone", "UTC", "zone of literals that name none")

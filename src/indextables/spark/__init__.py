@@ -1,0 +1,1 @@
+"""How does Spark read and write it? The only user of pyspark."""

@@ -1,0 +1,1 @@
+"""What can a user do? One file per verb over log and split."""
