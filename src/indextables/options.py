@@ -9,7 +9,7 @@ Nothing outside this module spells an option's key: code asks `options[opt.CHECK
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 from indextables.errors import InvalidArgument
@@ -101,7 +101,7 @@ class Options(Mapping[str, str]):
                 return str(layer[key.lower()])
         raise KeyError(key)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[str]:
         seen: set[str] = set()
         for _, layer in self._layers:
             for key in layer:

@@ -38,6 +38,8 @@ class Protocol(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Format(msgspec.Struct, frozen=True):
+    """How data files are written; always `indextables` for tables of ours."""
+
     provider: str = "indextables"
     options: dict[str, str] = {}
 
