@@ -1,0 +1,122 @@
+"""Run the tests in parts, two at a time, each against its budget: `python -m tests.parts [--soak] [PART ...]`.
+
+A part is a folder (or file) of tests in a pytest process of its own. A part over its budget is reported, not failed:
+the remedy is to move volume to `make soak`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LANES = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    paths: tuple[str, ...]
+    budget_s: int
+    marker: str = "not soak and not spark"
+
+
+# Longest first, so that the two lanes end together.
+PARTS = (
+    Part("sim", ("tests/sim",), 420),
+    Part("spark", ("tests",), 240, "spark and not soak"),
+    Part("state", ("tests/state",), 180),
+    Part("search", ("tests/split",), 270),
+    Part("storage", ("tests/storage", "tests/contract"), 150),
+    Part("log", ("tests/log", "tests/golden"), 120),
+    Part("query", ("tests/query",), 60),
+    Part("table", ("tests/table",), 60),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    part: Part
+    code: int
+    seconds: float
+    counts: dict[str, int]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help="run only these parts")
+    parser.add_argument("--soak", action="store_true", help="run only what is marked soak, without a time limit")
+    given = parser.parse_args()
+    parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
+    if given.soak:
+        parts = [Part(p.name, p.paths, p.budget_s, p.marker.replace("not soak", "soak")) for p in parts]
+    with ThreadPoolExecutor(LANES) as lanes:
+        outcomes = list(lanes.map(lambda part: _run(part, soak=given.soak), parts))
+    return _report(outcomes)
+
+
+def _all_parts() -> list[Part]:
+    """The named parts, and one more with every test that none of them holds, so that nothing is left out."""
+    named = {path for part in PARTS for path in part.paths}
+    rest = sorted(
+        str(p.relative_to(ROOT))
+        for p in (ROOT / "tests").iterdir()
+        if (p.is_dir() or p.name.startswith("test_"))
+        and p.name != "__pycache__"
+        and str(p.relative_to(ROOT)) not in named
+        and (p.is_file() or any(p.rglob("test_*.py")))
+    )
+    parts = [p for p in PARTS if all((ROOT / path).exists() for path in p.paths)]
+    return [*parts, Part("rest", tuple(rest), 120)] if rest else parts
+
+
+def _run(part: Part, *, soak: bool) -> Outcome:
+    command = [sys.executable, "-m", "pytest", "-q", "-m", part.marker, "--durations=5", *part.paths]
+    if soak:
+        command += ["--timeout=0"]
+    began = time.monotonic()
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True, env=_environment()
+    )
+    seconds = time.monotonic() - began
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:])}
+    failed = done.returncode not in {0, 5}
+    shown = done.stdout if failed else "\n".join(done.stdout.splitlines()[-25:])
+    sys.stdout.write(f"\n===== {part.name} ({seconds:.0f} s) =====\n{shown}\n")
+    sys.stdout.flush()
+    return Outcome(part, 0 if done.returncode == 5 else done.returncode, seconds, counts)
+
+
+def _environment() -> dict[str, str]:
+    environment = dict(os.environ)
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    return environment
+
+
+def _report(outcomes: list[Outcome]) -> int:
+    total: dict[str, int] = {}
+    print("\npart      seconds  budget   passed  failed  skipped")
+    for outcome in outcomes:
+        counts = outcome.counts
+        failed = counts.get("failed", 0) + counts.get("error", 0)
+        failed = failed or int(outcome.code != 0)
+        note = "  over budget" if outcome.seconds > outcome.part.budget_s else ""
+        print(
+            f"{outcome.part.name:9} {outcome.seconds:7.0f} {outcome.part.budget_s:7} "
+            f"{counts.get('passed', 0):8} {failed:7} {counts.get('skipped', 0):8}{note}"
+        )
+        for word, n in (("passed", counts.get("passed", 0)), ("failed", failed), ("skipped", counts.get("skipped", 0))):
+            total[word] = total.get(word, 0) + n
+    print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    return int(total["failed"] > 0 or total["passed"] == 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
