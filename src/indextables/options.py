@@ -112,6 +112,10 @@ class Options(Mapping[str, str]):
     def __len__(self) -> int:
         return len(set().union(*(layer for _, layer in self._layers)))
 
+    def given(self, option: Option[Any]) -> bool:
+        """True if somebody set the option, be it to its default."""
+        return any(name.lower() in layer for _, layer in self._layers for name in (option.key, *option.aliases))
+
     def below(self, prefix: str) -> dict[str, str]:
         """All given keys that start with `prefix` (lower case), without it; the nearest place wins."""
         found: dict[str, str] = {}
