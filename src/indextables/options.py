@@ -275,3 +275,22 @@ DATA_SKIPPING_NUM_INDEXED_COLS = _count("dataSkippingNumIndexedCols", 32, "colum
 
 # Reading and writing
 TIME_ZONE = _text("timeZone", "UTC", "zone of literals that name none")
+
+# Splits
+# Families: the rest of the key names a column, in any case.
+INDEXING_TYPEMAP = "indexing.typemap."
+INDEXING_TOKENIZER = "indexing.tokenizer."
+INDEXING_RECORD_OPTION = "indexing.indexrecordoption."
+INDEXING_TOKEN_LENGTH = "indexing.tokenlength."  # noqa: S105 - a token of text
+INDEXING_FAST_FIELDS = _text(
+    "indexing.fastfields", "", "columns, separated by commas, whose values the index holds for sorting and aggregation"
+)
+INDEXING_NON_FAST_FIELDS = _text(
+    "indexing.nonfastfields", "", "columns, separated by commas, whose values the index does not hold"
+)
+SPLIT_TARGET_SIZE = _count(
+    "split.targetSize", 268_435_456, "bytes at which a split is closed and the next one begun", least=1
+)
+SPLIT_MEMORY_BUDGET = _count(
+    "split.memoryBudget", 3_000_000_000, "bytes of index memory at which a split is closed", least=16_777_216
+)
