@@ -1,0 +1,79 @@
+"""The corpora of the benchmarks, the same bytes on every machine: "logs" and long documents.
+
+`logs(n)`: ts, host of 200, level of 5, status, latency, message of about 13 words from a Zipf vocabulary of 20,000
+plus one unique request token per line. `documents(n)`: an id, a title and a body of about 2,000 words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+VOCABULARY = 20_000
+_LEVELS = ["INFO", "DEBUG", "WARN", "ERROR", "FATAL"]
+_STATUS = [200, 404, 500, 302, 201]
+_EPOCH_US = 1_700_000_000_000_000
+
+LOGS_SCHEMA = pa.schema(
+    [
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("host", pa.string()),
+        ("level", pa.string()),
+        ("status", pa.int32()),
+        ("latency", pa.int64()),
+        ("message", pa.string()),
+    ]
+)
+DOCUMENTS_SCHEMA = pa.schema([("id", pa.int64()), ("title", pa.string()), ("body", pa.string())])
+
+
+def vocabulary() -> pa.Array:
+    """Words by rank: short ones first, as in a language, all different."""
+    rng = np.random.default_rng(7)
+    letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
+    weights = np.linspace(3.0, 0.4, 26)
+    weights /= weights.sum()
+    words: list[str] = ["timeout", "error", "connection", "request", "database", "user", "quick", "lazy"]
+    seen = set(words)
+    while len(words) < VOCABULARY:
+        length = int(2 + min(10, len(words) ** 0.21 + rng.integers(0, 4)))
+        word = "".join(rng.choice(letters, size=length, p=weights))
+        if word not in seen:
+            seen.add(word)
+            words.append(word)
+    return pa.array(words)
+
+
+def logs(rows: int, *, seed: int = 1) -> pa.Table:
+    """`rows` log lines in order of time."""
+    rng = np.random.default_rng(seed)
+    ts = _EPOCH_US + np.cumsum(rng.integers(100, 5_000, rows))
+    host = pa.array([f"host-{i:03d}.example.net" for i in range(200)]).take(pa.array(rng.integers(0, 200, rows)))
+    level = pa.array(_LEVELS).take(pa.array(rng.choice(5, rows, p=[0.7, 0.15, 0.1, 0.04, 0.01])))
+    status = pa.array(np.array(_STATUS, np.int32)[rng.choice(5, rows, p=[0.8, 0.08, 0.04, 0.05, 0.03])])
+    latency = pa.array((rng.lognormal(3.5, 1.2, rows) * 10).astype(np.int64))
+    text = _sentences(rng, rng.integers(10, 17, rows), vocabulary())
+    token = pa.array([f"req-{v:016x}" for v in rng.permutation(rows).astype(np.uint64) * 2654435761 + seed])
+    message = pc.binary_join_element_wise(text, token, " ")
+    columns = [pa.array(ts).cast(LOGS_SCHEMA.field("ts").type), host, level, status, latency, message]
+    return pa.table([c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns], schema=LOGS_SCHEMA)
+
+
+def documents(count: int, *, words: int = 2_000, seed: int = 2) -> pa.Table:
+    """`count` documents of about `words` words."""
+    rng = np.random.default_rng(seed)
+    vocab = vocabulary()
+    titles = _sentences(rng, rng.integers(4, 9, count), vocab)
+    body = _sentences(rng, rng.integers(words * 3 // 4, words * 5 // 4 + 1, count), vocab)
+    return pa.table([pa.array(np.arange(count)), titles, body], schema=DOCUMENTS_SCHEMA)
+
+
+def _sentences(rng: np.random.Generator, lengths: np.ndarray, vocab: pa.Array) -> pa.Array:
+    """One string of `lengths[i]` words per row; word ranks follow a Zipf law."""
+    weights = 1.0 / np.arange(1, len(vocab) + 1)
+    bounds = np.cumsum(weights / weights.sum())
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ranks = np.searchsorted(bounds, rng.random(int(offsets[-1])))
+    words = vocab.take(pa.array(np.minimum(ranks, len(vocab) - 1)))
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), words), " ")
