@@ -26,7 +26,7 @@ import tantivy
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SplitCorrupt
-from indextables.split.analyzers import DEFAULT_TOKEN_LENGTH, parse_token_length, parse_tokenizer, register
+from indextables.split.analyze import DEFAULT_MAX_TOKEN_BYTES, MAX_RAW_BYTES, Analyzer, analyzer, register
 
 __all__ = ["ID_KEY", "FieldPlan", "IndexPlan", "Kind", "Record", "canonical_json", "column_id", "plan_fields"]
 
@@ -40,13 +40,15 @@ _PLAIN_NAME = re.compile(r"(?!x_[0-9a-f]*\Z)[A-Za-z_][A-Za-z0-9_]{0,254}\Z", re.
 _MAX_FIELDS = 10_000
 _KINDS: tuple[Kind, ...] = ("text", "string", "int", "bool", "date", "timestamp", "ip", "json")
 _STRING_KINDS = ("text", "string", "ip")
+_TERM_KINDS = ("text", "string", "json")
+_LENGTHS = {"default": DEFAULT_MAX_TOKEN_BYTES, "legacy": 40, "min_safe": 100, "tantivy_max": MAX_RAW_BYTES}
 
 
 class FieldPlan(msgspec.Struct, frozen=True):
     """One field of the Tantivy schema. Its ordinal is its place in `IndexPlan.fields`.
 
     `column` is None where the table has no such column (any more): the field keeps its place, without values.
-    `tokenizer` and `token_length` are as in the options; `analyzer` is the name that Tantivy's schema carries.
+    `tokenizer` and `token_length` are as in the options, in canonical form.
     """
 
     id: str
@@ -61,9 +63,9 @@ class FieldPlan(msgspec.Struct, frozen=True):
     multi: bool = False
 
     @property
-    def analyzer(self) -> str:
-        """The name under which the analyzer is registered: the same name, the same analysis, for ever."""
-        return "raw" if self.tokenizer == "raw" else f"{self.tokenizer}.{self.token_length}"
+    def analyzer(self) -> Analyzer:
+        """How values become terms; its `registered_name` stands in Tantivy's schema."""
+        return Analyzer(self.tokenizer, self.token_length)
 
 
 class IndexPlan(msgspec.Struct, frozen=True):
@@ -93,8 +95,7 @@ class IndexPlan(msgspec.Struct, frozen=True):
 
     def register_analyzers(self, index: tantivy.Index) -> None:
         """Make the analyzers of all fields known to an open index; needed after every open."""
-        for name, field in {f.analyzer: f for f in self.fields if f.kind in ("text", "json")}.items():
-            register(index, name, field.tokenizer, field.token_length)
+        register(index, {f.analyzer for f in self.fields if f.kind in _TERM_KINDS})
 
     def doc_mapping(self) -> str:
         """The plan as canonical JSON: what the log keeps as `docMappingJson`."""
@@ -182,7 +183,7 @@ class _WireField(msgspec.Struct, frozen=True, omit_defaults=True):
     fast: bool = False
     record: Record = "basic"
     tokenizer: str = "raw"
-    tokenLength: int = DEFAULT_TOKEN_LENGTH
+    tokenLength: int = DEFAULT_MAX_TOKEN_BYTES
     multi: bool = False
 
 
@@ -222,9 +223,8 @@ def _from_wire(wire: _WireMapping) -> tuple[FieldPlan, ...]:
     fields = []
     for field in ordered:
         try:
-            tokenizer = parse_tokenizer(field.tokenizer)
-            length = parse_token_length(str(field.tokenLength))
-        except ValueError as error:
+            analysis = analyzer(field.tokenizer, field.tokenLength)
+        except InvalidArgument as error:
             raise SplitCorrupt(f"a docMapping names an unknown analyzer: {error}", part="docMapping") from error
         fields.append(
             FieldPlan(
@@ -235,8 +235,8 @@ def _from_wire(wire: _WireMapping) -> tuple[FieldPlan, ...]:
                 indexed=field.indexed,
                 fast=field.fast,
                 record=field.record,
-                tokenizer=tokenizer,
-                token_length=length,
+                tokenizer=analysis.name,
+                token_length=analysis.max_token_bytes,
                 multi=field.multi,
             )
         )
@@ -252,8 +252,8 @@ def _plan_column(column: pa.Field, settings: _Settings) -> FieldPlan | None:
     if kind is None:
         return None
     text = kind in ("text", "json")
-    tokenizer = _parsed(column, "tokenizer", settings.tokenizers.get(name), parse_tokenizer) if text else None
-    length = _parsed(column, "tokenLength", settings.lengths.get(name), parse_token_length) if text else None
+    tokenizer = _parsed(column, "tokenizer", settings.tokenizers.get(name), _tokenizer) if text else None
+    length = _parsed(column, "tokenLength", settings.lengths.get(name), _token_length) if text else None
     record = _parsed(column, "indexrecordoption", settings.records.get(name), _record)
     indexed = kind in ("text", "string", "ip", "json") or record is not None
     fast = kind in ("int", "bool", "date", "timestamp")
@@ -269,7 +269,7 @@ def _plan_column(column: pa.Field, settings: _Settings) -> FieldPlan | None:
         fast=fast,
         record=record or ("position" if text else "basic"),
         tokenizer=tokenizer or ("default" if text else "raw"),
-        token_length=length or DEFAULT_TOKEN_LENGTH,
+        token_length=length or DEFAULT_MAX_TOKEN_BYTES,
         multi=multi,
     )
 
@@ -344,6 +344,19 @@ def _record(text: str) -> Record:
     raise ValueError("it is one of basic, freq, position")
 
 
+def _tokenizer(text: str) -> str:
+    return analyzer(text).name
+
+
+def _token_length(text: str) -> int:
+    name = text.strip().lower()
+    if name in _LENGTHS:
+        return _LENGTHS[name]
+    if name.isascii() and name.isdigit() and len(name) <= 5 and 1 <= int(name) <= MAX_RAW_BYTES:
+        return int(name)
+    raise ValueError(f"it is 1 to {MAX_RAW_BYTES} or one of {', '.join(_LENGTHS)}")
+
+
 def _names(text: str) -> frozenset[str]:
     return frozenset(part.strip().lower() for part in text.split(",") if part.strip())
 
@@ -351,9 +364,13 @@ def _names(text: str) -> frozenset[str]:
 def _add_field(builder: tantivy.SchemaBuilder, field: FieldPlan) -> None:
     match field.kind:
         case "text" | "string":
-            builder.add_text_field(field.id, fast=field.fast, tokenizer_name=field.analyzer, index_option=field.record)
+            builder.add_text_field(
+                field.id, fast=field.fast, tokenizer_name=field.analyzer.registered_name, index_option=field.record
+            )
         case "json":
-            builder.add_json_field(field.id, fast=field.fast, tokenizer_name=field.analyzer, index_option=field.record)
+            builder.add_json_field(
+                field.id, fast=field.fast, tokenizer_name=field.analyzer.registered_name, index_option=field.record
+            )
         case "bool":
             builder.add_boolean_field(field.id, indexed=field.indexed, fast=field.fast)
         case "ip":
