@@ -1,0 +1,264 @@
+"""How is a local folder reached, made and walked? Below the root no symbolic link is followed, ever."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from indextables.errors import StoreError
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "sync"]
+
+TEMP_FOLDER = ".indextables-tmp"
+"""Files that are being written live here until they get their name. Never listed, and no key may start with it."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_BELOW_ROOT = _FOLDER | os.O_NOFOLLOW
+
+
+class Folders:
+    """The folders below one root.
+
+    1. `enter` and `enter_for_write` give descriptors that lie below the root, whatever links someone planted there.
+    2. With `fsync`, every folder on the way to a written file is durable before the descriptor is returned.
+    3. OSErrors are passed on as they are; a symbolic link in the way raises StoreError.
+    """
+
+    def __init__(self, root: str, *, fsync: bool) -> None:
+        self.root = Path(root)
+        self._fsync = fsync
+        self._durable: set[tuple[int, int]] = set()
+
+    def enter(self, parts: Sequence[str]) -> int:
+        """A descriptor of an existing folder; the caller closes it."""
+        descriptor = os.open(self.root, _FOLDER)
+        return self._descend(descriptor, parts, create=False)
+
+    def enter_for_write(self, parts: Sequence[str]) -> tuple[int, int]:
+        """Descriptors of the temporary folder and of a folder, both made where missing; the caller closes them."""
+        root = self._enter_root()
+        try:
+            temp = _open_or_make(root, TEMP_FOLDER)
+            try:
+                return temp, self._descend(os.dup(root), parts, create=True)
+            except BaseException:
+                os.close(temp)
+                raise
+        finally:
+            os.close(root)
+
+    def walk(self, prefix: Sequence[str], after: bytes | None) -> Iterator[ObjectMeta]:
+        """The regular files below `prefix`, in order of their keys' bytes, greater than `after`.
+
+        Folders that end before `after` are not opened. Each open folder costs one descriptor while it is walked.
+        """
+        start = b"".join(os.fsencode(part) + b"/" for part in prefix)
+        try:
+            stack = [_Listing(self.enter(prefix), start, after, top=not prefix)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        try:
+            while stack:
+                listing = stack[-1]
+                name = listing.next_name()
+                if name is None:
+                    stack.pop().close()
+                elif name.endswith(b"/"):
+                    child = _open_listed(listing.descriptor, name[:-1])
+                    if child is not None:
+                        stack.append(_Listing(child, listing.prefix + name, after))
+                else:
+                    found = _stat_listed(listing.descriptor, name)
+                    if found is not None:
+                        yield meta_of((listing.prefix + name).decode(), found)
+        finally:
+            for listing in stack:
+                listing.close()
+
+    def _enter_root(self) -> int:
+        try:
+            root = os.open(self.root, _FOLDER)
+        except FileNotFoundError:
+            self._make_root()
+            root = os.open(self.root, _FOLDER)
+        try:
+            self._settle(root, lambda: _sync_path(self.root.parent))
+        except BaseException:
+            os.close(root)
+            raise
+        return root
+
+    def _make_root(self) -> None:
+        missing = [self.root]
+        while not missing[-1].parent.is_dir():
+            missing.append(missing[-1].parent)
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            if self._fsync:
+                _sync_path(folder.parent)
+
+    def _descend(self, folder: int, parts: Sequence[str], *, create: bool) -> int:
+        """The folder `parts` below `folder`, whose descriptor is closed."""
+        for part in parts:
+            try:
+                child = _open_or_make(folder, part) if create else _open_folder(folder, part)
+                try:
+                    if create:
+                        self._settle(child, functools.partial(sync, folder))
+                except BaseException:
+                    os.close(child)
+                    raise
+            finally:
+                os.close(folder)
+            folder = child
+        return folder
+
+    def _settle(self, folder: int, sync_parent: Callable[[], None]) -> None:
+        """Make the entry of this folder in its parent durable, once per folder and process.
+
+        That holds for folders that were there already: whoever made one may not have got as far as its own fsync.
+        """
+        if not self._fsync:
+            return
+        found = os.fstat(folder)
+        identity = (found.st_dev, found.st_ino)
+        if identity not in self._durable:
+            sync_parent()
+            self._durable.add(identity)
+
+
+def sync(descriptor: int) -> None:
+    """Force a file or folder to the disk itself."""
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+        else:
+            return
+    os.fsync(descriptor)
+
+
+def etag_of(found: os.stat_result) -> str:
+    """Changes whenever a put replaces the file: a new inode, or at least a new time."""
+    return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+
+
+def meta_of(key: str, found: os.stat_result) -> ObjectMeta:
+    """What a listing tells about a file."""
+    return ObjectMeta(key, found.st_size, found.st_mtime_ns // 1_000_000, etag_of(found))
+
+
+class _Listing:
+    """One folder that is being walked: its descriptor, the key bytes that lead to it, and its names in order."""
+
+    def __init__(self, descriptor: int, prefix: bytes, after: bytes | None, *, top: bool = False) -> None:
+        self.descriptor = descriptor
+        self.prefix = prefix
+        try:
+            self._names = iter(sorted(_names(descriptor, prefix, after, top=top)))
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def next_name(self) -> bytes | None:
+        return next(self._names, None)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def _names(descriptor: int, prefix: bytes, after: bytes | None, *, top: bool) -> Iterator[bytes]:
+    """Names of files, and names of folders with a slash so that they sort as their keys do, that may be past `after`.
+
+    Links and names that are not UTF-8 are not objects.
+    """
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            name = os.fsencode(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                if top and entry.name == TEMP_FOLDER:
+                    continue
+                name += b"/"
+                past = after is None or prefix + name > after or after.startswith(prefix + name)
+            else:
+                past = (after is None or prefix + name > after) and entry.is_file(follow_symlinks=False)
+            if past and _is_text(name):
+                yield name
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _open_listed(folder: int, name: bytes) -> int | None:
+    """A folder that a listing found, or None if it has gone or was replaced since."""
+    try:
+        return os.open(name, _BELOW_ROOT, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+
+
+def _stat_listed(folder: int, name: bytes) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _open_folder(folder: int, name: str) -> int:
+    try:
+        return os.open(name, _BELOW_ROOT, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(folder, name):
+            message = f"{name} is a symbolic link inside the table, and those are not followed: replace it by a folder"
+            raise StoreError(message, key=name) from None
+        raise
+
+
+def _open_or_make(folder: int, name: str) -> int:
+    while True:
+        try:
+            return _open_folder(folder, name)
+        except FileNotFoundError:
+            try:
+                os.mkdir(name, dir_fd=folder)
+            except FileExistsError:
+                continue
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _sync_path(path: Path) -> None:
+    """Make the entries of a folder outside the root durable, as far as we may open it.
+
+    A folder that others own may be closed to us; what we made ourselves lies in folders that we can open.
+    """
+    try:
+        descriptor = os.open(path, _FOLDER)
+    except PermissionError:
+        return
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,398 @@
+"""Local files that keep the promises of a Store: temp, fsync, link without replace, fsync of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from indextables.ambient import Ambient, SystemAmbient
+from indextables.errors import (
+    InvalidArgument,
+    ObjectNotFound,
+    StoreError,
+    StoreFull,
+    StorePermissionDenied,
+    StoreUnavailable,
+    StoreUnsafe,
+)
+from indextables.storage.folders import TEMP_FOLDER, Folders, meta_of, sync
+from indextables.storage.probe import once_per_process, skew_between
+from indextables.storage.retry import retry
+from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.url import Location, check_key, check_prefix
+
+__all__ = ["LocalStore"]
+
+T = TypeVar("T")
+
+_TEMP_NAME = re.compile(r"[0-9a-f]{32}")
+_TEMP_MAX_AGE_MS = 3_600_000
+_CHUNK = 4 << 20
+
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_PASSING = {errno.EIO, errno.EAGAIN, errno.ESTALE, errno.EINTR, errno.ETIMEDOUT}
+# What link() says where there are no hard links: FUSE and SMB mounts, some container volumes.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+
+
+class LocalStore:
+    """A Store on a file system with hard links. Safe for any number of threads, processes and forks.
+
+    With `fsync` off, a commit survives a crash of the process but not of the machine. Symbolic links below the root,
+    folders, sockets and the like are not objects.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        fsync: bool = True,
+        policy: CallPolicy | None = None,
+        ambient: Ambient | None = None,
+    ) -> None:
+        self._location = location
+        self._fsync = fsync
+        self._policy = policy or CallPolicy()
+        self._ambient: Ambient = ambient or SystemAmbient()
+        self._folders = Folders(location.path, fsync=fsync)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_reopen, (self._location, self._fsync, self._policy, self._ambient))
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
+    def root(self) -> Path:
+        """The folder itself, for readers that open files by path."""
+        return Path(self._location.path)
+
+    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+        return self._read(key, policy, lambda file, size: _pread(file, 0, size, key))
+
+    def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
+        return self.get_ranges(key, [(start, end)], policy=policy)[0]
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[tuple[int, int]], *, policy: CallPolicy | None = None
+    ) -> list[bytes]:
+        def read(file: int, size: int) -> list[bytes]:
+            for start, end in ranges:
+                if not 0 <= start <= end:
+                    raise InvalidArgument(f"[{start}, {end}) is no range of {key}", key=key)
+                if end > size:
+                    message = f"{key} ends at byte {size}, before byte {end} that was asked for"
+                    raise StoreError(message, key=key, size=size)
+            return [_pread(file, start, end, key) for start, end in ranges]
+
+        return self._read(key, policy, read)
+
+    def put(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> None:
+        del policy
+        self._replace(key, lambda file: _write(file, memoryview(data)))
+
+    def put_file(self, key: str, source: Path, *, policy: CallPolicy | None = None) -> None:
+        del policy
+        self._replace(key, lambda file: _copy(source, file))
+
+    def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:
+        del policy
+        parts = _parts(key)
+        with self._typed(key, writing=True):
+            temp_folder, folder = self._folders.enter_for_write(parts[:-1])
+            try:
+                if _is_taken(folder, parts[-1], key):
+                    return PutAnswer.REFUSED
+                with self._temp(temp_folder, lambda file: _write(file, memoryview(data))) as temp:
+                    answer = _link(temp_folder, temp, folder, parts[-1], key)
+                return self._confirm(folder) if answer is PutAnswer.CREATED else answer
+            finally:
+                os.close(folder)
+                os.close(temp_folder)
+
+    def list_from(
+        self, prefix: str, after: str | None = None, *, policy: CallPolicy | None = None
+    ) -> Iterator[ObjectMeta]:
+        del policy
+        check_prefix(prefix)
+        return self._list(prefix, after)
+
+    def head(self, key: str, *, policy: CallPolicy | None = None) -> ObjectMeta:
+        parts = _parts(key)
+
+        def look() -> ObjectMeta:
+            folder = self._folders.enter(parts[:-1])
+            try:
+                found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.close(folder)
+            return meta_of(key, self._regular(key, found))
+
+        return self._retried(key, policy, look)
+
+    def exists(self, key: str, *, policy: CallPolicy | None = None) -> bool:
+        try:
+            self.head(key, policy=policy)
+        except ObjectNotFound:
+            return False
+        return True
+
+    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+        del policy
+        left: dict[str, str] = {}
+        folder, folder_parts = -1, None
+        try:
+            for key in keys:
+                parts = _parts(key)
+                try:
+                    with self._typed(key):
+                        if folder_parts != parts[:-1]:
+                            folder, folder_parts = _closed(folder), None
+                            folder, folder_parts = self._folders.enter(parts[:-1]), parts[:-1]
+                        self._regular(key, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
+                        os.unlink(parts[-1], dir_fd=folder)
+                except ObjectNotFound:
+                    continue
+                except StoreError as error:
+                    left[key] = str(error)
+        finally:
+            _closed(folder)
+        return left
+
+    def probe(self) -> StoreFacts:
+        """Hard links are tried in the temporary folder; leftovers of dead writers are taken away on the way."""
+        return once_per_process(self.url, self._probe)
+
+    def _probe(self) -> StoreFacts:
+        with self._typed("", writing=True):
+            temp_folder, folder = self._folders.enter_for_write(())
+            os.close(folder)
+            try:
+                before_ms = self._ambient.now_ms()
+                with self._temp(temp_folder, lambda file: _write(file, memoryview(b"1"))) as temp:
+                    found = os.stat(temp, dir_fd=temp_folder, follow_symlinks=False)
+                    skew_ms = skew_between(found.st_mtime_ns // 1_000_000, before_ms, self._ambient.now_ms())
+                    self._try_links(temp_folder, temp)
+                self._take_leftovers(temp_folder, self._ambient.now_ms() + skew_ms)
+            finally:
+                os.close(temp_folder)
+        return StoreFacts(skew_ms=skew_ms)
+
+    def _try_links(self, temp_folder: int, temp: str) -> None:
+        """A second link to a taken name must be refused, as `put_if_absent` relies on it."""
+        name = self._ambient.token()
+        try:
+            answers = [_link(temp_folder, temp, temp_folder, name, "") for _ in range(2)]
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=temp_folder)
+        if answers != [PutAnswer.CREATED, PutAnswer.REFUSED]:
+            message = f"{self.url} does not refuse to replace a file by a hard link: commits would be lost here"
+            raise StoreUnsafe(message, url=self.url)
+
+    def _take_leftovers(self, temp_folder: int, now_ms: int) -> None:
+        """Remove what a writer left behind. A live one touches its file all the time, so that age tells them apart."""
+        with os.scandir(temp_folder) as entries:
+            names = [entry.name for entry in entries if _TEMP_NAME.fullmatch(entry.name)]
+        for name in names:
+            # Another process may take it first, and a file of another user is theirs to take.
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                found = os.stat(name, dir_fd=temp_folder, follow_symlinks=False)
+                if found.st_mtime_ns // 1_000_000 < now_ms - _TEMP_MAX_AGE_MS:
+                    os.unlink(name, dir_fd=temp_folder)
+
+    def _read(self, key: str, policy: CallPolicy | None, use: Callable[[int, int], T]) -> T:
+        """`use(descriptor, size)` on the open file."""
+        parts = _parts(key)
+
+        def attempt() -> T:
+            folder = self._folders.enter(parts[:-1])
+            try:
+                # A pipe planted under the name must not block the open.
+                file = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            finally:
+                os.close(folder)
+            try:
+                return use(file, self._regular(key, os.fstat(file)).st_size)
+            finally:
+                os.close(file)
+
+        return self._retried(key, policy, attempt)
+
+    def _replace(self, key: str, fill: Callable[[int], None]) -> None:
+        parts = _parts(key)
+        with self._typed(key, writing=True):
+            temp_folder, folder = self._folders.enter_for_write(parts[:-1])
+            try:
+                with self._temp(temp_folder, fill) as temp:
+                    os.rename(temp, parts[-1], src_dir_fd=temp_folder, dst_dir_fd=folder)
+                if self._confirm(folder) is PutAnswer.UNKNOWN:
+                    message = f"{key} was written, but its folder could not be made durable: treat it as not written"
+                    raise StoreUnavailable(message, key=key)
+            finally:
+                os.close(folder)
+                os.close(temp_folder)
+
+    @contextlib.contextmanager
+    def _temp(self, temp_folder: int, fill: Callable[[int], None]) -> Iterator[str]:
+        """The name of a filled, durable temporary file, which is gone afterwards unless it was renamed."""
+        name = self._ambient.token()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(name, flags, 0o666, dir_fd=temp_folder)
+        try:
+            try:
+                fill(file)
+                if self._fsync:
+                    sync(file)
+            finally:
+                # Network file systems report lost writes here: before the file gets its name.
+                os.close(file)
+            yield name
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=temp_folder)
+
+    def _confirm(self, folder: int) -> PutAnswer:
+        """CREATED once the folder's new entry is durable; UNKNOWN if that failed, for then nobody can tell."""
+        if self._fsync:
+            try:
+                sync(folder)
+            except OSError:
+                return PutAnswer.UNKNOWN
+        return PutAnswer.CREATED
+
+    def _list(self, prefix: str, after: str | None) -> Iterator[ObjectMeta]:
+        parts = prefix.split("/")[:-1]
+        with self._typed(prefix):
+            yield from self._folders.walk(parts, None if after is None else after.encode(errors="surrogatepass"))
+
+    def _retried(self, key: str, policy: CallPolicy | None, attempt: Callable[[], T]) -> T:
+        def typed(_seconds_left: float) -> T:
+            with self._typed(key):
+                return attempt()
+
+        return retry(typed, policy or self._policy, self._ambient)
+
+    @contextlib.contextmanager
+    def _typed(self, key: str, *, writing: bool = False) -> Iterator[None]:
+        """OSErrors leave as errors of this library."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise self._error(key, error, writing=writing) from error
+
+    def _error(self, key: str, error: OSError, *, writing: bool) -> StoreError:
+        what = f"{self.url}/{key}".rstrip("/")
+        reason = os.strerror(error.errno) if error.errno else "unknown error"
+        if error.errno in _ABSENT and not writing:
+            return ObjectNotFound(f"{what} does not exist ({reason})", key=key)
+        if error.errno == errno.ELOOP:
+            return StoreError(f"{what} is a symbolic link, and those are not followed inside a table", key=key)
+        if error.errno in _FULL:
+            return StoreFull(f"no space left for {what} ({reason}): free some and try again", key=key)
+        if error.errno in _DENIED:
+            return StorePermissionDenied(f"not allowed on {what} ({reason}): check owner and mode", key=key)
+        if error.errno in _PASSING:
+            return StoreUnavailable(f"{what} could not be reached ({reason})", key=key)
+        return StoreError(f"{what} failed ({reason})", key=key)
+
+    def _regular(self, key: str, found: os.stat_result) -> os.stat_result:
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if not stat.S_ISREG(found.st_mode):
+            raise ObjectNotFound(f"{self.url}/{key} is no file", key=key)
+        return found
+
+
+def _reopen(location: Location, fsync: bool, policy: CallPolicy, ambient: Ambient) -> LocalStore:  # noqa: FBT001 - pickle
+    return LocalStore(location, fsync=fsync, policy=policy, ambient=ambient)
+
+
+def _parts(key: str) -> list[str]:
+    parts = check_key(key).split("/")
+    if parts[0] == TEMP_FOLDER:
+        raise InvalidArgument(f"{key!r} lies in the folder for unfinished files", key=key)
+    return parts
+
+
+def _closed(descriptor: int) -> int:
+    if descriptor >= 0:
+        os.close(descriptor)
+    return -1
+
+
+def _is_taken(folder: int, name: str, key: str) -> bool:
+    """True if there is such an object. Raises StoreError if something that is no object has its name."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"a folder or link stands where the file {key} must go: move it away", key=key)
+    return True
+
+
+def _link(temp_folder: int, temp: str, folder: int, name: str, key: str) -> PutAnswer:
+    try:
+        os.link(temp, name, src_dir_fd=temp_folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return PutAnswer.REFUSED
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            message = (
+                f"this file system cannot make the hard link that a safe commit needs ({error.strerror}): "
+                "use a local disk or an object store"
+            )
+            raise StoreUnsafe(message, key=key) from error
+        if error.errno in _PASSING:
+            # Over a network the link may be there although its answer is an error.
+            return PutAnswer.UNKNOWN
+        raise
+    return PutAnswer.CREATED
+
+
+def _write(file: int, data: memoryview) -> None:
+    left = data.cast("B") if data.ndim != 1 or data.itemsize != 1 else data
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _copy(source: Path, file: int) -> None:
+    try:
+        with source.open("rb", buffering=0) as stream:
+            while chunk := stream.read(_CHUNK):
+                _write(file, memoryview(chunk))
+    except FileNotFoundError as error:
+        raise InvalidArgument(f"{source} does not exist: there is nothing to put") from error
+
+
+def _pread(file: int, start: int, end: int, key: str) -> bytes:
+    """Exactly [start, end), however little the system gives at a time."""
+    chunks: list[bytes] = []
+    while start < end:
+        chunk = os.pread(file, min(end - start, 1 << 30), start)
+        if not chunk:
+            raise StoreError(f"{key} ended at byte {start}, before byte {end}: it was cut while being read", key=key)
+        if start + len(chunk) == end and not chunks:
+            return chunk
+        chunks.append(chunk)
+        start += len(chunk)
+    return b"".join(chunks)

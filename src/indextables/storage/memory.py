@@ -1,0 +1,179 @@
+"""`memory://name`: objects that live as long as the process, for tests, demos and scratch tables."""
+
+from __future__ import annotations
+
+import bisect
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from indextables.ambient import Ambient, SystemAmbient
+from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, StoreError
+from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.url import Location, check_key, check_prefix
+
+__all__ = ["MemoryStore"]
+
+_PAGE = 1000
+
+
+class _Bucket:
+    """All objects of one name: full key -> (bytes, modified_ms, etag), and the keys' UTF-8 in order."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, tuple[bytes, int, int]] = {}
+        self.order: list[bytes] = []
+        self.puts = 0
+
+    def set(self, key: str, data: bytes, now_ms: int) -> None:
+        if key not in self.objects:
+            bisect.insort(self.order, key.encode())
+        self.puts += 1
+        self.objects[key] = (data, now_ms, self.puts)
+
+    def drop(self, key: str) -> None:
+        if self.objects.pop(key, None) is not None:
+            encoded = key.encode()
+            del self.order[bisect.bisect_left(self.order, encoded)]
+
+
+_BUCKETS: dict[str, _Bucket] = {}
+_BUCKETS_LOCK = threading.Lock()
+
+
+class MemoryStore:
+    """A Store in the memory of this process. All stores of one name share their objects.
+
+    A pickle of it can be read by the same process only: anywhere else the objects would silently be gone.
+    """
+
+    def __init__(self, location: Location, *, ambient: Ambient | None = None) -> None:
+        with _BUCKETS_LOCK:
+            self._bucket = _BUCKETS.setdefault(location.bucket, _Bucket())
+        self._location = location
+        self._root = f"{location.path}/" if location.path else ""
+        self._ambient: Ambient = ambient or SystemAmbient()
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_reopen, (self._location, os.getpid()))
+
+    @property
+    def url(self) -> str:
+        return self._location.url
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+        del policy
+        return self._find(key)[0]
+
+    def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
+        return self.get_ranges(key, [(start, end)], policy=policy)[0]
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[tuple[int, int]], *, policy: CallPolicy | None = None
+    ) -> list[bytes]:
+        del policy
+        data = self._find(key)[0]
+        for start, end in ranges:
+            if not 0 <= start <= end:
+                raise InvalidArgument(f"[{start}, {end}) is no range of {key}", key=key)
+            if end > len(data):
+                message = f"{key} ends at byte {len(data)}, before byte {end} that was asked for"
+                raise StoreError(message, key=key, size=len(data))
+        return [data[start:end] for start, end in ranges]
+
+    def put(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> None:
+        del policy
+        full = self._full(key)
+        with self._bucket.lock:
+            self._bucket.set(full, bytes(data), self._ambient.now_ms())
+
+    def put_file(self, key: str, source: Path, *, policy: CallPolicy | None = None) -> None:
+        try:
+            data = source.read_bytes()
+        except OSError as error:
+            raise StoreError(f"{source} cannot be read: {error.strerror}", key=key) from error
+        self.put(key, data, policy=policy)
+
+    def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:
+        del policy
+        full = self._full(key)
+        with self._bucket.lock:
+            if full in self._bucket.objects:
+                return PutAnswer.REFUSED
+            self._bucket.set(full, bytes(data), self._ambient.now_ms())
+            return PutAnswer.CREATED
+
+    def list_from(
+        self, prefix: str, after: str | None = None, *, policy: CallPolicy | None = None
+    ) -> Iterator[ObjectMeta]:
+        del policy
+        check_prefix(prefix)
+        last = None if after is None else (self._root + after).encode(errors="surrogatepass")
+        return self._pages((self._root + prefix).encode(), last)
+
+    def head(self, key: str, *, policy: CallPolicy | None = None) -> ObjectMeta:
+        del policy
+        data, modified_ms, etag = self._find(key)
+        return ObjectMeta(key, len(data), modified_ms, str(etag))
+
+    def exists(self, key: str, *, policy: CallPolicy | None = None) -> bool:
+        del policy
+        return self._full(key) in self._bucket.objects
+
+    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+        del policy
+        for key in keys:
+            full = self._full(key)
+            with self._bucket.lock:
+                self._bucket.drop(full)
+        return {}
+
+    def probe(self) -> StoreFacts:
+        return StoreFacts(skew_ms=0)
+
+    def _full(self, key: str) -> str:
+        return self._root + check_key(key)
+
+    def _find(self, key: str) -> tuple[bytes, int, int]:
+        found = self._bucket.objects.get(self._full(key))
+        if found is None:
+            raise ObjectNotFound(f"{self.url} has no object {key}", key=key)
+        return found
+
+    def _pages(self, prefix: bytes, after: bytes | None) -> Iterator[ObjectMeta]:
+        """Pages are cut under the lock, so that writers can go on between them."""
+        bucket, skip = self._bucket, len(self._root)
+        last = after if after is not None and after >= prefix else None
+        while True:
+            with bucket.lock:
+                start = (
+                    bisect.bisect_left(bucket.order, prefix)
+                    if last is None
+                    else bisect.bisect_right(bucket.order, last)
+                )
+                page = []
+                for encoded in bucket.order[start : start + _PAGE]:
+                    if not encoded.startswith(prefix):
+                        break
+                    key = encoded.decode()
+                    data, modified_ms, etag = bucket.objects[key]
+                    page.append(ObjectMeta(key[skip:], len(data), modified_ms, str(etag)))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = (self._root + page[-1].key).encode()
+
+
+def _reopen(location: Location, pid: int) -> MemoryStore:
+    if pid != os.getpid():
+        raise NotSupported(f"{location.url} lives in another process: use files or an object store", url=location.url)
+    return MemoryStore(location)
