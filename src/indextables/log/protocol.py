@@ -1,0 +1,129 @@
+"""Which tables this library may read and write."""
+
+from __future__ import annotations
+
+from indextables.errors import NotSupported, ProtocolUnsupported
+from indextables.log.actions import Protocol
+
+__all__ = [
+    "FEATURES",
+    "PARQUET_SPLIT",
+    "READER_VERSION",
+    "V1",
+    "WRITER_VERSION",
+    "check_readable",
+    "check_writable",
+    "is_foreign",
+    "new_table_protocol",
+    "upgraded",
+    "with_feature",
+]
+
+READER_VERSION = 4
+WRITER_VERSION = 4
+
+PARQUET_SPLIT = "parquetSplit"
+
+FEATURES = frozenset(
+    {
+        "avroState",
+        "changeDataFeed",
+        "checkpoints",
+        "columnMapping",
+        "conditionalWrites",
+        "deletionVectors",
+        "footerOffsets",
+        "parquetSplit",
+        "schemaDeduplication",
+        "tantivy4java",
+        "typeWidening",
+    }
+)
+
+# A log without a protocol action is the oldest kind.
+V1 = Protocol(minReaderVersion=1, minWriterVersion=1)
+
+
+def new_table_protocol() -> Protocol:
+    """The protocol that version 0 of a new table carries."""
+    features = ["avroState", "parquetSplit", "schemaDeduplication"]
+    return Protocol(READER_VERSION, WRITER_VERSION, list(features), list(features))
+
+
+def check_readable(protocol: Protocol, url: str = "") -> None:
+    """Raises ProtocolUnsupported unless this library understands all that reading needs."""
+    _check_version("read", protocol.minReaderVersion, READER_VERSION, url)
+    _check_features("read", protocol.minReaderVersion, protocol.readerFeatures, url)
+
+
+def check_writable(protocol: Protocol, url: str = "") -> None:
+    """Raises ProtocolUnsupported unless reading and writing are understood, NotSupported for another system's tables."""
+    check_readable(protocol, url)
+    _check_version("written", protocol.minWriterVersion, WRITER_VERSION, url)
+    _check_features("written", protocol.minWriterVersion, protocol.writerFeatures, url)
+    if is_foreign(protocol):
+        message = (
+            f"the table{_at(url)} was written by IndexTables4Spark, whose writers would not see ours: it can be read, "
+            "not written; convert it into a table of its own to go on writing"
+        )
+        raise NotSupported(message, url=url)
+
+
+def is_foreign(protocol: Protocol) -> bool:
+    """True for tables of IndexTables4Spark: version 4 without the feature that every table of ours carries."""
+    return protocol.minReaderVersion >= READER_VERSION and PARQUET_SPLIT not in (protocol.readerFeatures or [])
+
+
+def with_feature(protocol: Protocol, *features: str) -> Protocol:
+    """The protocol that also asks for `features`; the same object if it already does. Raises ValueError if unknown."""
+    unknown = set(features) - FEATURES
+    if unknown:
+        message = f"unknown features: {', '.join(sorted(unknown))}"
+        raise ValueError(message)
+    readers, writers = set(protocol.readerFeatures or []), set(protocol.writerFeatures or [])
+    if set(features) <= readers and set(features) <= writers:
+        return protocol
+    return Protocol(
+        max(protocol.minReaderVersion, READER_VERSION),
+        max(protocol.minWriterVersion, WRITER_VERSION),
+        sorted(readers | set(features)),
+        sorted(writers | set(features)),
+    )
+
+
+def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
+    """The protocol raised to at least these versions, never lowered; the same object if nothing changes.
+
+    Raises ProtocolUnsupported for versions that this library does not know itself.
+    """
+    _check_version("read", min_reader, READER_VERSION, "")
+    _check_version("written", min_writer, WRITER_VERSION, "")
+    reader, writer = max(protocol.minReaderVersion, min_reader), max(protocol.minWriterVersion, min_writer)
+    if (reader, writer) == (protocol.minReaderVersion, protocol.minWriterVersion):
+        return protocol
+    needed = new_table_protocol().readerFeatures if reader == READER_VERSION else None
+    raised = Protocol(reader, writer, protocol.readerFeatures, protocol.writerFeatures)
+    return with_feature(raised, *needed) if needed else raised
+
+
+def _check_version(verb: str, required: int, supported: int, url: str) -> None:
+    if required <= supported:
+        return
+    message = (
+        f"the table{_at(url)} can only be {verb} by clients of protocol version {required}, this library has "
+        f"{supported}: upgrade the library"
+    )
+    raise ProtocolUnsupported(message, required=required, supported=supported, url=url)
+
+
+def _check_features(verb: str, version: int, features: list[str] | None, url: str) -> None:
+    unknown = sorted(set(features or []) - FEATURES) if version >= 3 else []
+    if unknown:
+        message = (
+            f"the table{_at(url)} can only be {verb} by clients that know {', '.join(unknown)}: upgrade the library"
+        )
+        raise ProtocolUnsupported(message, required=unknown, supported=sorted(FEATURES), url=url)
+
+
+def _at(url: str) -> str:
+    return f" at {url}" if url else ""
