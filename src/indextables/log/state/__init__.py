@@ -1,1 +1,45 @@
-"""How is a version kept whole? Checkpoints in every format, retention and repair."""
+"""Checkpoints: the whole table at one version, in every format, and what keeps a log short.
+
+The names below are loaded when they are first used, because `base` is imported from everywhere in the log.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from indextables.log.state.base import StateFormat, StateRef, TableState, TokenWindow
+
+if TYPE_CHECKING:
+    from indextables.log.state.cleanup import CleanupReport, clean_up
+    from indextables.log.state.find import find_states
+    from indextables.log.state.reading import read_state, read_tokens
+    from indextables.log.state.writing import write_checkpoint
+
+__all__ = [
+    "CleanupReport",
+    "StateFormat",
+    "StateRef",
+    "TableState",
+    "TokenWindow",
+    "clean_up",
+    "find_states",
+    "read_state",
+    "read_tokens",
+    "write_checkpoint",
+]
+
+_HOMES = {
+    "CleanupReport": "cleanup",
+    "clean_up": "cleanup",
+    "find_states": "find",
+    "read_state": "reading",
+    "read_tokens": "reading",
+    "write_checkpoint": "writing",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 
-__all__ = ["StateFormat", "StateRef", "TableState", "TokenWindow"]
+__all__ = ["StateFormat", "StateRef", "TableState", "TokenWindow", "Totals"]
 
 StateFormat = Literal["avro-state", "parquet", "json"]
 
@@ -31,6 +31,19 @@ class TokenWindow(msgspec.Struct, frozen=True):
         """The token of a covered version."""
         return self.tokens[version - self.first]
 
+    def last(self, count: int) -> TokenWindow:
+        """The newest `count` of them."""
+        cut = max(0, len(self.tokens) - count)
+        return TokenWindow(first=self.first + cut, tokens=self.tokens[cut:])
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What a checkpoint says about its files, to be compared with a recount."""
+
+    num_files: int
+    total_bytes: int
+    set_hash: str | None = None
+
 
 class TableState(msgspec.Struct, frozen=True):
     """The whole table at one version.
@@ -38,6 +51,7 @@ class TableState(msgspec.Struct, frozen=True):
     1. `files` has `FILES_SCHEMA`, one row per live path.
     2. `txns`, `domains` and `skips` are keyed by application id, domain and path; removed domains are absent.
     3. `tokens` is None where the source carried none (another system's checkpoint).
+    4. `pruned` tells that `files` leaves out what the filter of the read excluded; such a state is never written.
     """
 
     version: int
@@ -49,6 +63,7 @@ class TableState(msgspec.Struct, frozen=True):
     skips: dict[str, MergeSkip] = {}
     tokens: TokenWindow | None = None
     in_commit_timestamp: int | None = None
+    pruned: bool = False
 
 
 class StateRef(msgspec.Struct, frozen=True):
@@ -61,3 +76,4 @@ class StateRef(msgspec.Struct, frozen=True):
     format: StateFormat
     keys: tuple[str, ...]
     modified_ms: int = 0
+    size: int = 0

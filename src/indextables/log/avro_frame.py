@@ -1,0 +1,326 @@
+"""Avro object container files, as Arrow columns both ways.
+
+The frame (magic, header, blocks, sync markers) is read and written here, with every length checked before it is
+believed; the records of one block are decoded and encoded natively. What holds after `read_container` returns:
+
+1. the file was an Avro container to its last byte: magic, codec, sync markers and block lengths are right;
+2. no block was decompressed beyond `MAX_BLOCK` bytes and all of them together not beyond `limit`;
+3. the writer's schema is one that we know (`Shape.accepts`): names and types, nothing recursive, nothing deep;
+4. the number of rows is the sum of the blocks' counts.
+
+Anything else is CheckpointCorrupt or LimitExceeded, also where the native decoder panics.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pyruhvro
+
+from indextables.errors import CheckpointCorrupt, LimitExceeded
+
+__all__ = ["MAX_BLOCK", "Shape", "read_container", "write_container"]
+
+MAX_BLOCK = 200 << 20
+"""Bytes that one decompressed block may have (the default of Avro's own library)."""
+
+MAX_FILE = 8 << 30
+MAX_HEADER = 4 << 20
+MAX_DEPTH = 16
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_STEP = 1 << 20
+_PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+
+
+class Shape:
+    """A record that we read and write: its Avro schema, and which writer schemas are the same thing.
+
+    A writer's schema is accepted if each of its fields, nested ones too, has a name of ours and the same type; a field
+    of ours that the writer lacks must have a default. A field that we do not know is refused: its bytes cannot be
+    skipped without trusting a schema that nobody checked.
+    """
+
+    def __init__(self, schema: dict[str, object]) -> None:
+        self.schema = schema
+        self.text = msgspec.json.encode(schema).decode()
+        self._kind = _kind(schema, {}, 0)
+
+    def accepts(self, writer: object, name: str) -> str:
+        """The schema by which the decoder reads a block of the writer's records. Raises CheckpointCorrupt."""
+        try:
+            _same(self._kind, _kind(writer, {}, 0), "$")
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise _corrupt(name, f"its schema is not ours ({error})") from error
+        rows = {"type": "array", "items": writer}
+        block = {"type": "record", "name": "Block", "fields": [{"name": "rows", "type": rows}]}
+        return msgspec.json.encode(block).decode()
+
+
+def read_container(data: bytes | memoryview, shape: Shape, *, name: str, limit: int = MAX_FILE) -> pa.Table:
+    """All records as columns, one batch a block. Raises CheckpointCorrupt and LimitExceeded; `name` is for messages."""
+    frame = _Cursor(memoryview(data), name)
+    codec, writer = _header(frame)
+    schema = shape.accepts(writer, name)
+    sync = frame.take(_SYNC_BYTES)
+    batches = []
+    total = 0
+    for count, block in _blocks(frame, sync, codec, name):
+        total += len(block)
+        if total > limit:
+            raise LimitExceeded(f"{name} decompresses to more than {limit} bytes", path=name, limit=limit, actual=total)
+        batches.append(_decode(count, block, schema, name))
+    if not batches:
+        batches.append(_decode(0, b"", schema, name))
+    return pa.Table.from_batches(batches)
+
+
+def write_container(rows: pa.Table, shape: Shape, *, codec: str, level: int, sync: bytes, block_rows: int) -> bytes:
+    """The bytes of a container; `rows` has the columns of `shape`, in order. `sync` is 16 random bytes.
+
+    `codec` is one of `null`, `deflate`, `snappy`, `zstandard`; `level` counts for zstandard.
+    """
+    header = _MAGIC + _map({"avro.schema": shape.text.encode(), "avro.codec": codec.encode()}) + sync
+    pieces = [header]
+    for batch in rows.combine_chunks().to_batches(max_chunksize=block_rows):
+        packed = _compress(_encode(batch, shape), codec, level)
+        pieces += [_long(batch.num_rows), _long(len(packed)), packed, sync]
+    return b"".join(pieces)
+
+
+class _Cursor:
+    """A position in bytes; every read is checked against the end."""
+
+    def __init__(self, data: memoryview, name: str) -> None:
+        self.data = data
+        self.at = 0
+        self.name = name
+
+    def take(self, count: int) -> bytes:
+        return bytes(self.view(count))
+
+    def view(self, count: int) -> memoryview:
+        if count < 0 or count > len(self.data) - self.at:
+            raise _corrupt(self.name, f"it ends {count} bytes early at offset {self.at}")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def long(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.view(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+            if shift > 63:
+                raise _corrupt(self.name, f"a number at offset {self.at} is longer than 64 bits")
+
+    @property
+    def done(self) -> bool:
+        return self.at == len(self.data)
+
+
+def _header(frame: _Cursor) -> tuple[str, object]:
+    if frame.take(4) != _MAGIC:
+        raise _corrupt(frame.name, "it does not start as an Avro file")
+    entries: dict[str, bytes] = {}
+    while (count := frame.long()) != 0:
+        if count < 0:
+            count = -count
+            frame.long()
+        for _ in range(count):
+            key = frame.take(frame.long()).decode("utf-8", "replace")
+            entries[key] = frame.take(frame.long())
+            if frame.at > MAX_HEADER:
+                raise LimitExceeded(f"the header of {frame.name} is too long", path=frame.name, limit=MAX_HEADER)
+    codec = entries.get("avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in {"null", "deflate", "snappy", "zstandard"}:
+        raise _corrupt(frame.name, f"its codec {codec!r} is none that we read")
+    try:
+        return codec, msgspec.json.decode(entries.get("avro.schema", b""))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _corrupt(frame.name, f"its schema is no JSON: {error}") from error
+
+
+def _blocks(frame: _Cursor, sync: bytes, codec: str, name: str) -> Iterator[tuple[int, bytes]]:
+    while not frame.done:
+        count = frame.long()
+        packed = frame.view(frame.long())
+        if frame.take(_SYNC_BYTES) != sync:
+            raise _corrupt(name, f"a sync marker before offset {frame.at} is wrong")
+        block = _decompress(packed, codec, name)
+        if count < 0 or count > len(block):
+            raise _corrupt(name, f"a block of {len(block)} bytes claims {count} records")
+        if count == 0 and len(block):
+            raise _corrupt(name, "a block without records has bytes")
+        if count:
+            yield count, block
+
+
+def _decode(count: int, block: bytes, schema: str, name: str) -> pa.RecordBatch:
+    """A block is what an Avro array of the record would hold: framed as one, a single native call decodes it all."""
+    datum = (_long(count) + block + b"\x00") if count else b"\x00"
+    try:
+        batch = pyruhvro.deserialize_array([datum], schema)
+    except BaseException as error:
+        # The native decoder reports damage as ValueError or as a panic, which is a BaseException and nothing finer.
+        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit)):
+            raise
+        raise _corrupt(name, f"its records cannot be decoded ({type(error).__name__}: {error})") from error
+    column = batch.column(0)
+    if batch.num_rows != 1 or len(column.flatten()) != count:
+        raise _corrupt(name, f"a block of {count} records decodes to {len(column.flatten())}")
+    return pa.RecordBatch.from_struct_array(column.flatten())
+
+
+def _encode(batch: pa.RecordBatch, shape: Shape) -> memoryview:
+    """The concatenated records: the value buffer of the native encoder's answer."""
+    encoded = pyruhvro.serialize_record_batch(batch, shape.text, 1)[0]
+    offsets, values = encoded.buffers()[1:]
+    ends = memoryview(offsets).cast("i")
+    return memoryview(values)[ends[encoded.offset] : ends[encoded.offset + len(encoded)]]
+
+
+def _decompress(packed: memoryview, codec: str, name: str) -> bytes:
+    if codec == "null":
+        return _capped(iter([bytes(packed)]), name)
+    if codec == "deflate":
+        return _inflate(packed, name)
+    try:
+        if codec == "snappy":
+            return _unsnap(packed, name)
+        with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+            return _capped(iter(lambda: stream.read(_STEP), b""), name)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _corrupt(name, f"a block cannot be decompressed: {error}") from error
+
+
+def _inflate(packed: memoryview, name: str) -> bytes:
+    inflater = zlib.decompressobj(-15)
+    try:
+        data = inflater.decompress(packed, MAX_BLOCK + 1)
+    except zlib.error as error:
+        raise _corrupt(name, f"a block cannot be decompressed: {error}") from error
+    if len(data) > MAX_BLOCK:
+        raise _bomb(name)
+    if not inflater.eof or inflater.unused_data:
+        raise _corrupt(name, "a compressed block ends early or late")
+    return data
+
+
+def _unsnap(packed: memoryview, name: str) -> bytes:
+    body, check = packed[:-4], packed[-4:]
+    size = shift = 0
+    for byte in bytes(body[:5]):
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > MAX_BLOCK:
+        raise _bomb(name)
+    data = pa.decompress(pa.py_buffer(body), decompressed_size=size, codec="snappy", asbytes=True)
+    if zlib.crc32(data) != int.from_bytes(check, "big"):
+        raise _corrupt(name, "the checksum of a block is wrong")
+    return bytes(data)
+
+
+def _capped(chunks: Iterator[bytes], name: str) -> bytes:
+    pieces, total = [], 0
+    for chunk in chunks:
+        total += len(chunk)
+        if total > MAX_BLOCK:
+            raise _bomb(name)
+        pieces.append(chunk)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _compress(block: memoryview, codec: str, level: int) -> bytes:
+    if codec == "null":
+        return bytes(block)
+    if codec == "deflate":
+        deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
+        return deflater.compress(block) + deflater.flush()
+    if codec == "snappy":
+        packed = pa.compress(pa.py_buffer(block), codec="snappy", asbytes=True)
+        return bytes(packed) + zlib.crc32(block).to_bytes(4, "big")
+    return bytes(pa.Codec("zstd", compression_level=level).compress(pa.py_buffer(block), asbytes=True))
+
+
+def _kind(schema: object, names: dict[str, object], depth: int) -> object:
+    """A schema without names and documentation: primitives as text, everything else as a tuple. Raises ValueError."""
+    if depth > MAX_DEPTH:
+        raise ValueError("too deep")
+    if isinstance(schema, str):
+        return schema if schema in _PRIMITIVES else names[schema.rsplit(".", 1)[-1]]
+    if isinstance(schema, list):
+        return ("union", tuple(_kind(branch, names, depth + 1) for branch in schema))
+    if not isinstance(schema, dict):
+        raise TypeError(schema)
+    form = schema["type"]
+    if form == "map":
+        return ("map", _kind(schema["values"], names, depth + 1))
+    if form == "array":
+        return ("array", _kind(schema["items"], names, depth + 1))
+    if form == "record":
+        fields = {str(f["name"]): (_kind(f["type"], names, depth + 1), "default" in f) for f in schema["fields"]}
+        names[str(schema["name"]).rsplit(".", 1)[-1]] = ("record", fields)
+        return ("record", fields)
+    if isinstance(form, str) and form in _PRIMITIVES and "logicalType" not in schema:
+        return form
+    raise ValueError(f"type {form!r}")
+
+
+def _same(ours: object, theirs: object, at: str) -> None:
+    """Raises ValueError where a value of `theirs` is not one of `ours` on the wire. Walks along `ours`, so it ends."""
+    if isinstance(ours, str) or isinstance(theirs, str) or not isinstance(ours, tuple) or not isinstance(theirs, tuple):
+        if ours != theirs:
+            raise ValueError(f"{at} is {theirs!s:.80}, not {ours!s:.80}")
+        return
+    if ours[0] != theirs[0]:
+        raise ValueError(f"{at} is a {theirs[0]}, not a {ours[0]}")
+    if ours[0] == "union":
+        if len(ours[1]) != len(theirs[1]):
+            raise ValueError(f"{at} is a union of {len(theirs[1])}, not {len(ours[1])}")
+        for mine, other in zip(ours[1], theirs[1], strict=True):
+            _same(mine, other, at)
+    elif ours[0] == "record":
+        for name, (kind, _) in theirs[1].items():
+            if name not in ours[1]:
+                raise ValueError(f"{at}.{name} is unknown")
+            _same(ours[1][name][0], kind, f"{at}.{name}")
+        missing = [name for name, (_, defaulted) in ours[1].items() if name not in theirs[1] and not defaulted]
+        if missing:
+            raise ValueError(f"{at} lacks {missing}")
+    else:
+        _same(ours[1], theirs[1], at)
+
+
+def _map(entries: dict[str, bytes]) -> bytes:
+    pieces = [_long(len(entries))]
+    for key, value in entries.items():
+        pieces += [_long(len(key)), key.encode(), _long(len(value)), value]
+    return b"".join(pieces) + b"\x00"
+
+
+def _long(value: int) -> bytes:
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _corrupt(name: str, reason: str) -> CheckpointCorrupt:
+    return CheckpointCorrupt(f"{name} is damaged: {reason}", path=name, reason=reason)
+
+
+def _bomb(name: str) -> LimitExceeded:
+    message = f"a block of {name} decompresses to more than {MAX_BLOCK} bytes"
+    return LimitExceeded(message, path=name, limit=MAX_BLOCK)

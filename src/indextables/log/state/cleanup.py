@@ -1,0 +1,145 @@
+"""Deleting what retention lets go: old checkpoints, the version files that they covered, manifests nobody names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from indextables import options as opt
+from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR
+from indextables.log.state.base import StateRef
+from indextables.log.state.find import find_states
+from indextables.log.state.reading import inspect_state
+from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["CleanupReport", "clean_up"]
+
+_LOGGER = logging.getLogger("indextables")
+
+
+class CleanupReport(msgspec.Struct, frozen=True):
+    """What went, or would go in a dry run. `failed` may still be there, each with the reason; it is in no other list.
+
+    `cut` is the checkpoint from which on every version stays readable, None where nothing was cut; then `reason` says
+    why.
+    """
+
+    cut: int | None = None
+    states: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
+    failed: dict[str, str] = {}
+    dry_run: bool = False
+    reason: str = ""
+
+    @property
+    def deleted(self) -> int:
+        """How many objects."""
+        return 0 if self.dry_run else len(self.states) + len(self.versions) + len(self.manifests)
+
+
+def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
+    """Delete what `retention` lets go; `dry_run` (default: `cleanup.dryRun`) only lists it.
+
+    Nothing is deleted if a listing or a checkpoint that is to stay cannot be read, or if the store's clock and ours are
+    too far apart. A failed delete ends the run before anything that relies on it; with `cleanup.failurePolicy=fail` it
+    raises StoreError. Running it again, or twice at once, does no harm. Raises StoreError for a failed listing.
+    """
+    dry = env.options[opt.CLEANUP_DRY_RUN] if dry_run is None else dry_run
+    skew = env.store.probe().skew_ms
+    if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+        return _done(env, CleanupReport(dry_run=dry, reason=f"the store's clock is {skew} ms off ours"))
+    rules = Rules.of(env.options, env.ambient.now_ms() + skew)
+    listing = list(env.store.list_from(LOG_DIR))
+    cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
+    if cut.at is not None and not _newest_is_usable(env, listing):
+        cut = Cut(at=None, reason="the newest checkpoint cannot be used")
+    return _done(env, _apply(env, listing, cut, rules, dry=dry))
+
+
+def _apply(env: LogEnv, listing: list[ObjectMeta], cut: Cut, rules: Rules, *, dry: bool) -> CleanupReport:
+    at = None if cut.at is None else cut.at.version
+    failed: dict[str, str] = {} if dry else _delete(env, cut.states)
+    versions = cut.versions if not failed else ()
+    if not dry and not failed:
+        failed |= _delete(env, versions)
+    gone = set(cut.states) - set(failed)
+    manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
+    if not dry and not failed:
+        failed |= _delete(env, manifests)
+    elif failed:
+        manifests = ()
+    return CleanupReport(
+        cut=at,
+        states=_without(cut.states, failed),
+        versions=_without(versions, failed),
+        manifests=_without(manifests, failed),
+        failed=failed,
+        dry_run=dry,
+        reason=cut.reason,
+    )
+
+
+def _delete(env: LogEnv, keys: Iterable[str]) -> dict[str, str]:
+    ordered = list(keys)
+    return env.store.delete_many(ordered) if ordered else {}
+
+
+def _unreferenced(env: LogEnv, listing: list[ObjectMeta], rules: Rules) -> tuple[str, ...]:
+    """Empty unless every state that stays could be read: an unread state may name anything."""
+    if not collectable_manifests(listing, frozenset(), rules):
+        return ()
+    referenced: set[str] = set()
+    for ref in find_states(listing):
+        if ref.format != "avro-state":
+            continue
+        try:
+            referenced.update(inspect_state(env, ref).manifests)
+        except (CheckpointError, LimitExceeded, ObjectNotFound):
+            return ()
+    return collectable_manifests(listing, frozenset(referenced), rules)
+
+
+def _facts(env: LogEnv, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | None:
+    """None for a checkpoint that is damaged or names a manifest that is gone or has another size."""
+    try:
+        found = inspect_state(env, ref)
+    except (CheckpointError, LimitExceeded, ObjectNotFound):
+        return None
+    sizes = {meta.key: meta.size for meta in listing}
+    for key, size in found.manifests.items():
+        if key not in sizes or (size is not None and sizes[key] != size):
+            return None
+    return Candidate(commit_ms=found.in_commit_timestamp, has_tokens=found.tokens is not None)
+
+
+def _newest_is_usable(env: LogEnv, listing: list[ObjectMeta]) -> bool:
+    fact = _facts(env, find_states(listing)[0], listing)
+    return fact is not None and fact.has_tokens
+
+
+def _without(keys: tuple[str, ...], failed: dict[str, str]) -> tuple[str, ...]:
+    return tuple(key for key in keys if key not in failed) if failed else keys
+
+
+def _done(env: LogEnv, report: CleanupReport) -> CleanupReport:
+    if report.deleted:
+        _LOGGER.info(
+            "cleanup of %s: %d checkpoints, %d version files, %d manifests deleted, cut at %s",
+            env.store.url,
+            len(report.states),
+            len(report.versions),
+            len(report.manifests),
+            report.cut,
+        )
+    if report.failed:
+        message = f"cleanup of {env.store.url} could not delete {len(report.failed)} files"
+        if env.options[opt.CLEANUP_FAILURE_POLICY] == "fail":
+            raise StoreError(f"{message}; they are left for the next run", key=next(iter(report.failed)))
+        _LOGGER.warning("%s: %s", message, next(iter(report.failed.values())))
+    return report

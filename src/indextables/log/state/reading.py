@@ -1,0 +1,89 @@
+"""From a checkpoint to a `TableState`, whatever the format, checked before it is believed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables.errors import CheckpointCorrupt
+from indextables.log.env import LogEnv
+from indextables.log.files import empty_files
+from indextables.log.protocol import V1
+from indextables.log.state.base import StateRef, TableState, TokenWindow
+from indextables.log.state.columns import newest_per_path, totals_of, validate
+from indextables.log.state.extras import STATE_DOMAIN, Extras, decode_extras
+from indextables.log.state.jsonform import Parsed, read_json_state
+
+__all__ = ["Inspected", "inspect_state", "read_state", "read_tokens"]
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """A checkpoint without its file entries; `manifests` maps the keys of its manifests to their sizes, if told."""
+
+    tokens: TokenWindow | None
+    in_commit_timestamp: int | None
+    manifests: dict[str, int | None] = {}
+
+
+def read_state(env: LogEnv, ref: StateRef) -> TableState:
+    """The table at `ref.version`.
+
+    Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
+    the set hash do not agree, LimitExceeded for bombs, StoreError. Never returns fewer files than were written.
+    """
+    return assemble(_parse(env, ref), ref)
+
+
+def read_tokens(env: LogEnv, ref: StateRef) -> TokenWindow | None:
+    """The tokens that a checkpoint lists, without reading its files; None if it carries none. As `read_state`."""
+    return inspect_state(env, ref).tokens
+
+
+def inspect_state(env: LogEnv, ref: StateRef) -> Inspected:
+    """What a checkpoint says without its file entries being read. As `read_state`."""
+    extras = _extras(_parse(env, ref, with_files=False), ref)
+    if extras is None:
+        return Inspected(tokens=None, in_commit_timestamp=None)
+    return Inspected(tokens=extras.window, in_commit_timestamp=extras.inCommitTimestamp)
+
+
+def assemble(parsed: Parsed, ref: StateRef) -> TableState:
+    """The state of a JSON or Parquet checkpoint, validated. Pure."""
+    if parsed.metadata is None:
+        message = f"{ref.keys[0]} holds no metaData; an older checkpoint or the log is used"
+        raise CheckpointCorrupt(message, path=ref.keys[0], reason="no metaData")
+    extras = _extras(parsed, ref)
+    files = empty_files() if parsed.files is None else parsed.files
+    if extras is None:
+        files = newest_per_path(files)
+    else:
+        if extras.tableId != parsed.metadata.id:
+            message = f"{ref.keys[0]} belongs to table {extras.tableId}, not {parsed.metadata.id}"
+            raise CheckpointCorrupt(message, path=ref.keys[0], reason="another table")
+        validate(extras.totals, totals_of(files), ref.version, ref.keys[0])
+    skips = parsed.skips if extras is None else [*parsed.skips, *extras.skips]
+    return TableState(
+        version=ref.version,
+        protocol=parsed.protocol or V1,
+        metadata=parsed.metadata,
+        files=files,
+        txns={txn.appId: txn for txn in parsed.txns},
+        domains={d.domain: d for d in parsed.domains if d.domain != STATE_DOMAIN and not d.removed},
+        skips={skip.path: skip for skip in skips},
+        tokens=None if extras is None else extras.window,
+        in_commit_timestamp=None if extras is None else extras.inCommitTimestamp,
+    )
+
+
+def _parse(env: LogEnv, ref: StateRef, *, with_files: bool = True) -> Parsed:
+    return read_json_state(env, ref, with_files=with_files)
+
+
+def _extras(parsed: Parsed, ref: StateRef) -> Extras | None:
+    action = parsed.extras
+    if action is None:
+        return None
+    extras = decode_extras(action, ref.keys[0])
+    if extras.version != ref.version:
+        message = f"{ref.keys[0]} holds the state of version {extras.version}; an older checkpoint or the log is used"
+        raise CheckpointCorrupt(message, path=ref.keys[0], reason="another version")
+    return extras
