@@ -1,0 +1,132 @@
+"""SQL text to a typed predicate: limits, tokens and positions. What the words mean is in `bind`.
+
+sqlglot is imported on first use. It reads the text as Spark does; nothing is ever executed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import LimitExceeded, QueryInvalid
+from indextables.query.convert import check_zone
+from indextables.query.expr import Node
+from indextables.query.simplify import simplify
+
+__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "parse"]
+
+MAX_TEXT_CHARS = 1_000_000
+MAX_TOKENS = 200_000
+MAX_DEPTH = 32
+
+
+def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
+    """The predicate that `text` states about rows of `schema`, typed and simplified.
+
+    Columns are found in any case and named as the schema names them. Literals without a zone are in `time_zone`.
+    Raises QueryInvalid (with `position`) for anything that is not such a predicate: unknown columns, types that do not
+    compare, aggregates, subqueries, statements; LimitExceeded for text that is too long or too deep.
+    """
+    from indextables.query.bind import Binder
+
+    check_zone(time_zone)
+    tree = _read(text)
+    try:
+        bound = Binder(text, schema, time_zone).predicate(tree)
+    except RecursionError:
+        raise _too_deep(text) from None
+    return simplify(bound)
+
+
+def _read(text: str) -> Any:
+    if not isinstance(text, str):
+        message = f"where takes SQL text, not {type(text).__name__}; a Spark Column belongs into DataFrame.where()"
+        raise QueryInvalid(message, query="", position=0)
+    if len(text) > MAX_TEXT_CHARS:
+        message = f"the predicate has {len(text)} characters, the limit is {MAX_TEXT_CHARS}"
+        raise LimitExceeded(message, limit=MAX_TEXT_CHARS, actual=len(text))
+    from sqlglot.errors import ParseError, TokenError
+
+    from indextables.query.dialect import DIALECT
+
+    try:
+        tokens = DIALECT.tokenize(text)
+        _check_size(text, tokens)
+        trees = DIALECT.parser().parse(tokens, text)
+    except TokenError as cause:
+        raise _bad_token(text, cause) from cause
+    except ParseError as cause:
+        raise _bad_grammar(text, cause) from cause
+    except RecursionError:
+        raise _too_deep(text) from None
+    found = [tree for tree in trees if tree is not None]
+    if len(found) != 1:
+        what = "is empty" if not found else "holds more than one statement"
+        raise QueryInvalid(f"the predicate {what}; give one SQL expression", query=text, position=0)
+    return found[0]
+
+
+def _check_size(text: str, tokens: Any) -> None:
+    from sqlglot import TokenType
+
+    if len(tokens) > MAX_TOKENS:
+        message = f"the predicate has {len(tokens)} words and signs, the limit is {MAX_TOKENS}"
+        raise LimitExceeded(message, limit=MAX_TOKENS, actual=len(tokens))
+    opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+    closing = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+    prefix = {TokenType.NOT, TokenType.DASH, TokenType.TILDE, TokenType.PLUS}
+    depth = run = 0
+    for token in tokens:
+        run = run + 1 if token.token_type in prefix else 0
+        if token.token_type in opening:
+            depth += 1
+        elif token.token_type in closing:
+            depth -= 1
+        if max(depth, run) > MAX_DEPTH:
+            raise _too_deep(text)
+
+
+def _too_deep(text: str) -> LimitExceeded:
+    message = f"the predicate is nested deeper than {MAX_DEPTH} levels: {_excerpt(text)}"
+    return LimitExceeded(message, limit=MAX_DEPTH)
+
+
+def _bad_token(text: str, cause: Exception) -> QueryInvalid:
+    position = _open_quote(text)
+    what = "a quote is not closed" if position < len(text) else str(cause)
+    return QueryInvalid(f"{what} in the predicate {_excerpt(text)}", query=text, position=position)
+
+
+def _bad_grammar(text: str, cause: Any) -> QueryInvalid:
+    fault = cause.errors[0] if cause.errors else {}
+    position = _offset(text, fault.get("line") or 1, (fault.get("col") or 1) - len(fault.get("highlight") or ""))
+    what = fault.get("description") or "not a SQL expression"
+    message = f"{what} at character {position + 1} of the predicate {_excerpt(text)}"
+    return QueryInvalid(message, query=text, position=position)
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    lines = text.split("\n")
+    before = sum(len(part) + 1 for part in lines[: line - 1])
+    return max(0, min(len(text), before + column))
+
+
+def _open_quote(text: str) -> int:
+    """Where the quote begins that never ends, or the end of the text if all are closed."""
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char in "'\"`":
+            start = index
+            index += 1
+            while index < len(text) and text[index] != char:
+                index += 2 if text[index] == "\\" and char != "`" else 1
+            if index >= len(text):
+                return start
+        index += 1
+    return len(text)
+
+
+def _excerpt(text: str) -> str:
+    return repr(text if len(text) <= 120 else text[:120] + "...")
