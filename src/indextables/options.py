@@ -116,6 +116,17 @@ class Options(Mapping[str, str]):
         """True if somebody set the option, be it to its default."""
         return any(name.lower() in layer for _, layer in self._layers for name in (option.key, *option.aliases))
 
+    def from_operator(self, *prefixes: str) -> dict[str, str]:
+        """What the call and the session gave below these prefixes, keys in lower case; the call wins.
+
+        The table's configuration is left out: where bytes come from is not for those bytes to say. So is the
+        environment, which every process has its own of.
+        """
+        found: dict[str, str] = {}
+        for _, layer in reversed(self._layers[:2]):
+            found.update({key: str(value) for key, value in layer.items() if key.startswith(prefixes)})
+        return found
+
     def below(self, prefix: str) -> dict[str, str]:
         """All given keys that start with `prefix` (lower case), without it; the nearest place wins."""
         found: dict[str, str] = {}
@@ -139,6 +150,8 @@ def _normalise(given: Mapping[str, object], where: str, *, prefixed_only: bool =
         lower = key.lower()
         if lower.startswith(PREFIX):
             lower = lower[len(PREFIX) :]
+        elif lower.startswith("spark.hadoop.fs."):
+            lower = lower[len("spark.hadoop.") :]
         elif prefixed_only and not lower.startswith("fs."):
             continue
         if lower in result and str(result[lower]) != str(value):
@@ -221,6 +234,24 @@ LOG_IGNORE_GAPS = _flag("log.stopAtGap", False, "read a log with a gap up to it,
 STORAGE_FSYNC = _flag("storage.fsync", True, "make local files survive a power loss before a commit is reported")
 STORAGE_TIMEOUT_SECONDS = _count("storage.timeoutSeconds", 30, "deadline of one store call", least=1)
 STORAGE_RETRIES = _count("storage.retries", 4, "how often a failed store call is repeated")
+STORAGE_ENDPOINT = _text("storage.endpoint", "", "URL of the store's service, where it is not the cloud's own")
+STORAGE_REGION = _text("storage.region", "", "region of the bucket")
+STORAGE_PATH_STYLE = _flag("storage.pathStyle", True, "name the S3 bucket in the path instead of the host")
+STORAGE_ANONYMOUS = _flag("storage.anonymous", False, "do not sign requests (public buckets)")
+STORAGE_PROXY = _text("storage.proxyUrl", "", "HTTP proxy for requests to the store")
+STORAGE_ACCESS_KEY = _text("storage.accessKey", "", "S3 access key id; needs storage.secretKey")
+STORAGE_SECRET_KEY = _text("storage.secretKey", "", "S3 secret access key; needs storage.accessKey")
+STORAGE_SESSION_TOKEN = _text("storage.sessionToken", "", "S3 session token of temporary credentials")
+STORAGE_AZURE_ACCOUNT = _text("storage.azure.account", "", "Azure storage account, where the URL names none")
+STORAGE_AZURE_ACCOUNT_KEY = _text("storage.azure.accountKey", "", "Azure account key")
+STORAGE_AZURE_SAS_TOKEN = _text("storage.azure.sasToken", "", "Azure shared access signature")
+STORAGE_AZURE_BEARER_TOKEN = _text("storage.azure.bearerToken", "", "Azure OAuth token")
+STORAGE_AZURE_TENANT_ID = _text("storage.azure.tenantId", "", "Azure tenant of a service principal")
+STORAGE_AZURE_CLIENT_ID = _text("storage.azure.clientId", "", "Azure service principal")
+STORAGE_AZURE_CLIENT_SECRET = _text("storage.azure.clientSecret", "", "secret of the Azure service principal")
+STORAGE_GCS_SERVICE_ACCOUNT_FILE = _text("storage.gcs.serviceAccountFile", "", "path of a Google service account key")
+STORAGE_GCS_SERVICE_ACCOUNT_KEY = _text("storage.gcs.serviceAccountKey", "", "a Google service account key as JSON")
+STORAGE_GCS_BEARER_TOKEN = _text("storage.gcs.bearerToken", "", "Google OAuth token")
 
 # Checkpoints and state
 CHECKPOINT_ENABLED = _flag("checkpoint.enabled", True, "write checkpoints automatically")
