@@ -13,6 +13,7 @@ from pathlib import Path
 
 from indextables.errors import StoreError
 from indextables.storage.store import ObjectMeta
+from indextables.storage.url import is_key
 
 __all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "sync"]
 
@@ -179,7 +180,7 @@ class _Listing:
 def _names(descriptor: int, prefix: bytes, after: bytes | None, *, top: bool) -> Iterator[bytes]:
     """Names of files, and names of folders with a slash so that they sort as their keys do, that may be past `after`.
 
-    Links and names that are not UTF-8 are not objects.
+    Links, and names that are no keys (not UTF-8, control characters), are not objects.
     """
     with os.scandir(descriptor) as entries:
         for entry in entries:
@@ -191,16 +192,9 @@ def _names(descriptor: int, prefix: bytes, after: bytes | None, *, top: bool) ->
                 past = after is None or prefix + name > after or after.startswith(prefix + name)
             else:
                 past = (after is None or prefix + name > after) and entry.is_file(follow_symlinks=False)
-            if past and _is_text(name):
+            # Bytes that are not UTF-8 show as surrogates.
+            if past and is_key(entry.name):
                 yield name
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _open_listed(folder: int, name: bytes) -> int | None:

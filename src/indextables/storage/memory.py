@@ -19,24 +19,23 @@ _PAGE = 1000
 
 
 class _Bucket:
-    """All objects of one name: full key -> (bytes, modified_ms, etag), and the keys' UTF-8 in order."""
+    """All objects of one name: full key -> (bytes, modified_ms, etag), and the keys in order."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.objects: dict[str, tuple[bytes, int, int]] = {}
-        self.order: list[bytes] = []
+        self.order: list[str] = []
         self.puts = 0
 
     def set(self, key: str, data: bytes, now_ms: int) -> None:
         if key not in self.objects:
-            bisect.insort(self.order, key.encode())
+            bisect.insort(self.order, key)
         self.puts += 1
         self.objects[key] = (data, now_ms, self.puts)
 
     def drop(self, key: str) -> None:
         if self.objects.pop(key, None) is not None:
-            encoded = key.encode()
-            del self.order[bisect.bisect_left(self.order, encoded)]
+            del self.order[bisect.bisect_left(self.order, key)]
 
 
 _BUCKETS: dict[str, _Bucket] = {}
@@ -117,8 +116,7 @@ class MemoryStore:
     ) -> Iterator[ObjectMeta]:
         del policy
         check_prefix(prefix)
-        last = None if after is None else (self._root + after).encode(errors="surrogatepass")
-        return self._pages((self._root + prefix).encode(), last)
+        return self._pages(self._root + prefix, None if after is None else self._root + after)
 
     def head(self, key: str, *, policy: CallPolicy | None = None) -> ObjectMeta:
         del policy
@@ -149,7 +147,7 @@ class MemoryStore:
             raise ObjectNotFound(f"{self.url} has no object {key}", key=key)
         return found
 
-    def _pages(self, prefix: bytes, after: bytes | None) -> Iterator[ObjectMeta]:
+    def _pages(self, prefix: str, after: str | None) -> Iterator[ObjectMeta]:
         """Pages are cut under the lock, so that writers can go on between them."""
         bucket, skip = self._bucket, len(self._root)
         last = after if after is not None and after >= prefix else None
@@ -161,16 +159,15 @@ class MemoryStore:
                     else bisect.bisect_right(bucket.order, last)
                 )
                 page = []
-                for encoded in bucket.order[start : start + _PAGE]:
-                    if not encoded.startswith(prefix):
+                for key in bucket.order[start : start + _PAGE]:
+                    if not key.startswith(prefix):
                         break
-                    key = encoded.decode()
                     data, modified_ms, etag = bucket.objects[key]
                     page.append(ObjectMeta(key[skip:], len(data), modified_ms, str(etag)))
             yield from page
             if len(page) < _PAGE:
                 return
-            last = (self._root + page[-1].key).encode()
+            last = self._root + page[-1].key
 
 
 def _reopen(location: Location, pid: int) -> MemoryStore:

@@ -21,7 +21,9 @@ _OPEN_NAME = re.compile(
 )
 
 _SHAPES = (
-    (re.compile(r"(?<=//)[^/@\s'\"]+@"), f"{HIDDEN}@"),
+    (re.compile(r"(?<=//)[^/@\s'\"]*:[^/@\s'\"]*@"), f"{HIDDEN}@"),
+    # An Azure URL names its container before the @.
+    (re.compile(r"(?<!abfs://)(?<!abfss://)(?<=//)[^/@\s'\"]+@"), f"{HIDDEN}@"),
     (re.compile(r"\b(sig|signature|X-Amz-[A-Z][A-Za-z-]+|AWSAccessKeyId)=[^&\s'\"<>]+"), rf"\1={HIDDEN}"),
     (re.compile(r"\b(AccountKey|SharedAccessSignature)=[^;\s'\"]+"), rf"\1={HIDDEN}"),
     (re.compile(r"\b(Bearer|SharedKey|SharedKeyLite|AWS4-HMAC-SHA256)\s+[^\s'\"][^'\"\n]*"), rf"\1 {HIDDEN}"),

@@ -23,7 +23,7 @@ import msgspec
 
 from indextables.errors import InvalidArgument, NotSupported
 
-__all__ = ["MAX_KEY_BYTES", "Location", "Scheme", "check_key", "check_prefix", "parse_location"]
+__all__ = ["MAX_KEY_BYTES", "Location", "Scheme", "check_key", "check_prefix", "is_key", "parse_location"]
 
 Scheme = Literal["file", "memory", "s3", "az", "gs"]
 
@@ -43,8 +43,9 @@ _OBJECT_SCHEMES: dict[str, Scheme] = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AZURE_HOST = re.compile(r"([A-Za-z0-9]+)\.[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
-# An empty, `.` or `..` part (which covers leading, trailing and double slashes), NUL, or half a surrogate pair.
-_BAD_KEY = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00\ud800-\udfff]")
+# An empty, `.` or `..` part (which covers leading, trailing and double slashes), a control character, or half a
+# surrogate pair. Object stores refuse control characters or need them escaped, so that no store takes them here.
+_BAD_KEY = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -99,11 +100,16 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
     return _object(scheme, authority, path.rstrip("/"))
 
 
+def is_key(text: str) -> bool:
+    """True if the text can name an object: it stays below the root and every store takes it."""
+    return _BAD_KEY.search(text) is None
+
+
 def check_key(key: str) -> str:
-    """The key itself. Raises InvalidArgument if it could leave the root or mean nothing."""
+    """The key itself. Raises InvalidArgument if it is none."""
     if _BAD_KEY.search(key):
         raise InvalidArgument(
-            f"{key!r} is no key: parts must not be empty, '.' or '..', and NUL is not allowed", key=key
+            f"{key!r} is no key: no part may be empty, '.' or '..', nor hold control characters", key=key
         )
     return key
 

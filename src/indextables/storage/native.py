@@ -1,0 +1,192 @@
+"""What does the native client need, and what do its errors mean? The one module that imports obstore.
+
+Importing it costs time in every worker, so that it is imported when the first object store is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore.exceptions as native
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from indextables.errors import (
+    IndexTablesError,
+    InvalidArgument,
+    NotSupported,
+    ObjectNotFound,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnavailable,
+)
+from indextables.storage.config import AzureLogin, GcsLogin, S3Login, StoreConfig
+from indextables.storage.redact import Secret
+from indextables.storage.url import Location
+
+__all__ = ["MEANINGS", "NATIVE_ERRORS", "REFUSALS", "make_client", "translate"]
+
+NATIVE_ERRORS = (native.BaseError, OSError, ValueError)
+"""Everything that the native client raises."""
+
+REFUSALS = (native.AlreadyExistsError, native.PreconditionError)
+"""The answers to a conditional put that found the key taken, or a rival at work on it."""
+
+MEANINGS: Mapping[type[Exception], type[IndexTablesError]] = {
+    FileNotFoundError: ObjectNotFound,
+    native.NotFoundError: ObjectNotFound,
+    native.PermissionDeniedError: StorePermissionDenied,
+    native.UnauthenticatedError: StorePermissionDenied,
+    native.AlreadyExistsError: StoreError,
+    native.PreconditionError: StoreError,
+    native.NotModifiedError: StoreError,
+    native.NotSupportedError: NotSupported,
+    native.InvalidPathError: InvalidArgument,
+    native.UnknownConfigurationKeyError: InvalidArgument,
+    ValueError: InvalidArgument,
+    native.JoinError: StoreUnavailable,
+    native.GenericError: StoreUnavailable,
+    native.BaseError: StoreUnavailable,
+    OSError: StoreUnavailable,
+}
+"""One row per native exception; the most derived class that fits decides."""
+
+# A gateway that does not know the bucket or the access key may say "not found". Where it gives its reason, believe
+# that instead: an object must not look absent because the door is locked.
+_NOT_ABSENT = {
+    "NoSuchBucket": StoreError,
+    "ContainerNotFound": StoreError,
+    "XAdminUserNotFound": StorePermissionDenied,
+    "InvalidAccessKeyId": StorePermissionDenied,
+}
+_CONNECT_SECONDS = 5.0
+
+
+def make_client(location: Location, config: StoreConfig, *, timeout_s: float, retries: int) -> Any:
+    """A client that sends a request at most `1 + retries` times and gives up on each after `timeout_s`.
+
+    Raises InvalidArgument for settings that the native client refuses.
+    """
+    common: dict[str, Any] = {
+        "client_options": {
+            "timeout": timedelta(seconds=timeout_s),
+            "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, timeout_s)),
+            "allow_http": urlsplit(config.endpoint).scheme == "http",
+        },
+        "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=timeout_s)},
+    }
+    if config.proxy_url:
+        common["client_options"]["proxy_url"] = config.proxy_url.reveal()
+    make = {"s3": _make_s3, "az": _make_azure, "gs": _make_gcs}[location.scheme]
+    try:
+        return make(location, config, common)
+    except NATIVE_ERRORS as caught:
+        reason = config.redactor.scrub(_first_line(caught))
+    raise InvalidArgument(f"{location.url} cannot be opened with these settings: {reason}", url=location.url)
+
+
+def translate(
+    caught: Exception, what: str, key: str, config: StoreConfig, *, writing: bool = False
+) -> IndexTablesError:
+    """The error of this library that a native one means, with its text scrubbed."""
+    text = config.redactor.scrub(str(caught))
+    reason = text.partition("\n")[0]
+    kind = next(MEANINGS[base] for base in type(caught).__mro__ if base in MEANINGS)
+    if kind is ObjectNotFound:
+        for code, meaning in _NOT_ABSENT.items():
+            if code in text:
+                return meaning(f"{what}: {code}: check the bucket's name and the credentials", key=key)
+        if writing:
+            return StoreError(f"{what}: there is no such bucket or container, or it is hidden from us", key=key)
+        return ObjectNotFound(f"{what} does not exist", key=key)
+    if kind is StorePermissionDenied:
+        return kind(f"{what}: the store refuses these credentials: {reason}", key=key)
+    return kind(f"{what}: {reason}", key=key)
+
+
+class _Provider:
+    """Hands the native client one fixed credential, so that none from the environment is mixed in."""
+
+    def __init__(self, **secrets: Secret) -> None:
+        self._secrets = secrets
+
+    def __call__(self) -> Any:
+        values = {name: secret.reveal() or None for name, secret in self._secrets.items()}
+        return {**values, "expires_at": None}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._secrets)})"
+
+
+def _make_s3(location: Location, config: StoreConfig, common: dict[str, Any]) -> S3Store:
+    settings: Any = {"skip_signature": config.anonymous}
+    if config.region:
+        settings["region"] = config.region
+    if not config.path_style:
+        settings["virtual_hosted_style_request"] = True
+    if config.endpoint:
+        # AWS_ENDPOINT_URL_S3 would outrank the plain endpoint.
+        settings["endpoint"] = settings["aws_endpoint_url_s3"] = _s3_endpoint(location.bucket, config)
+    if isinstance(config.login, S3Login):
+        common["credential_provider"] = _Provider(
+            access_key_id=config.login.access_key,
+            secret_access_key=config.login.secret_key,
+            token=config.login.session_token,
+        )
+    return S3Store(location.bucket, config=settings, **common)
+
+
+def _s3_endpoint(bucket: str, config: StoreConfig) -> str:
+    if config.path_style:
+        return config.endpoint.rstrip("/")
+    parts = urlsplit(config.endpoint)
+    host = parts.netloc if parts.netloc.startswith(f"{bucket}.") else f"{bucket}.{parts.netloc}"
+    return f"{parts.scheme}://{host}"
+
+
+def _make_azure(location: Location, config: StoreConfig, common: dict[str, Any]) -> AzureStore:
+    settings: Any = {"skip_signature": config.anonymous}
+    if config.account:
+        settings["account_name"] = config.account
+    suffix = location.host.partition(".")[2].partition(".")[2]
+    if config.endpoint:
+        settings["endpoint"] = config.endpoint.rstrip("/")
+    elif suffix.endswith("fabric.microsoft.com"):
+        settings["use_fabric_endpoint"] = True
+    elif suffix and suffix != "core.windows.net":
+        settings["endpoint"] = f"https://{config.account}.blob.{suffix}"
+    login = config.login
+    if isinstance(login, AzureLogin):
+        if login.account_key:
+            common["credential_provider"] = _Provider(access_key=login.account_key)
+        elif login.sas_token:
+            common["credential_provider"] = _Provider(sas_token=Secret(login.sas_token.reveal().lstrip("?")))
+        elif login.bearer_token:
+            common["credential_provider"] = _Provider(token=login.bearer_token)
+        else:
+            settings |= {"credential_type": "client_secret", "tenant_id": login.tenant_id, "client_id": login.client_id}
+            return AzureStore(
+                location.bucket, config=settings | {"client_secret": login.client_secret.reveal()}, **common
+            )
+    return AzureStore(location.bucket, config=settings, **common)
+
+
+def _make_gcs(location: Location, config: StoreConfig, common: dict[str, Any]) -> GCSStore:
+    settings: Any = {"skip_signature": config.anonymous}
+    if config.endpoint:
+        settings["base_url"] = config.endpoint.rstrip("/")
+    login = config.login
+    if isinstance(login, GcsLogin):
+        if login.bearer_token:
+            common["credential_provider"] = _Provider(token=login.bearer_token)
+        elif login.key:
+            return GCSStore(location.bucket, config=settings | {"service_account_key": login.key.reveal()}, **common)
+        else:
+            settings["service_account"] = login.key_file
+    return GCSStore(location.bucket, config=settings, **common)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
