@@ -115,4 +115,5 @@ class Boost(msgspec.Struct, frozen=True):
     factor: float
 
 
-Node = Word | Prefix | Fuzzy | Range | OneOf | Regex | Exists | Everything | Boolean | Boost
+Leaf = Word | Prefix | Fuzzy | Range | OneOf | Regex | Exists
+Node = Leaf | Everything | Boolean | Boost

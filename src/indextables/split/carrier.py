@@ -1,0 +1,199 @@
+"""How do scores of separate indexes become comparable? Statistics as a value, and a segment that carries them.
+
+BM25 needs three numbers of the whole collection: how many rows, how many of them have the term, how long a field is
+on average. `TermStats` holds them; processes exchange and add them up. An index that holds only some of the rows then
+gets two corrections:
+
+- a *carrier* segment, one document with a term in every indexed field, which claims `CARRIER_DOCS` documents, all
+  deleted. Its token totals are set so that the average field length of the index is that of the collection.
+- a boost for each scored term: the collection's idf over the one that this index computes.
+
+N and df count deleted rows too, as Tantivy does until a merge drops them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import tantivy
+
+from indextables.split import delfile
+from indextables.split.build_nodes import Plan, Target, Terms, scored_leaves
+from indextables.split.fields import IndexPlan
+from indextables.split.layout import SEGMENT_PARTS
+
+CARRIER_DOCS = 131_072
+_CARRIER_TERM = "indextablescarrier"
+_U64 = 1 << 64
+
+
+class TermStats(msgspec.Struct, frozen=True):
+    """What BM25 must know of a set of splits: rows, tokens by field id, and rows by term (`term_key`)."""
+
+    num_docs: int = 0
+    tokens: dict[str, int] = {}
+    doc_freqs: dict[str, int] = {}
+
+    def __add__(self, other: TermStats) -> TermStats:
+        return TermStats(
+            self.num_docs + other.num_docs, _added(self.tokens, other.tokens), _added(self.doc_freqs, other.doc_freqs)
+        )
+
+
+def merge_stats(parts: Iterable[TermStats]) -> TermStats:
+    """The statistics of disjoint sets of splits, together."""
+    total = TermStats()
+    for part in parts:
+        total += part
+    return total
+
+
+def term_key(target: Target, term: str) -> str:
+    """How `TermStats.doc_freqs` names a term of a field (or of a path in a nested one)."""
+    return f"{target.address}\0{term}"
+
+
+def scored_terms(plan: Plan) -> list[tuple[Target, str]]:
+    """Every term whose frequency the scores of a plan depend on, each once."""
+    found = {term_key(leaf.target, term): (leaf.target, term) for leaf in scored_leaves(plan) for _, term in leaf.terms}
+    return list(found.values())
+
+
+def idf(num_docs: int, doc_freq: int) -> float:
+    """Inverse document frequency as Tantivy computes it."""
+    return math.log1p((num_docs - doc_freq + 0.5) / (doc_freq + 0.5))
+
+
+def boost_of(leaf: Terms, everywhere: TermStats, here: TermStats) -> float:
+    """What to multiply a leaf's score by: `here` is what the index counts, the carrier included."""
+    wanted = sum(idf(everywhere.num_docs, _df(everywhere, leaf.target, term)) for _, term in leaf.terms)
+    counted = sum(idf(here.num_docs, _df(here, leaf.target, term)) for _, term in leaf.terms)
+    return wanted / counted if counted > 0 else 1.0
+
+
+class CarrierSegment(msgspec.Struct, frozen=True):
+    """The files of a carrier by extension, and what `meta.json` says of it."""
+
+    files: dict[str, bytes]
+    deletions: bytes
+    num_docs: int
+
+
+def make_carrier(plan: IndexPlan, everywhere: TermStats, own: TermStats) -> CarrierSegment:
+    """The segment that makes an index with the splits of `own` average like the collection `everywhere`."""
+    files, version = _template(plan.doc_mapping())
+    totals = {}
+    for ordinal, field in enumerate(plan.fields):
+        if everywhere.num_docs:
+            rows = own.num_docs + CARRIER_DOCS
+            wanted = (2 * everywhere.tokens.get(field.id, 0) * rows + everywhere.num_docs) // (2 * everywhere.num_docs)
+            totals[ordinal] = (wanted - own.tokens.get(field.id, 0)) % _U64
+    patched = dict(files)
+    patched["idx"] = set_token_totals(files["idx"], totals, version)
+    nobody = np.zeros(CARRIER_DOCS // 64, dtype=np.uint64)
+    deletions, _ = delfile.encode(nobody, CARRIER_DOCS, version)
+    return CarrierSegment(patched, deletions, CARRIER_DOCS)
+
+
+def token_totals(idx: bytes | memoryview) -> dict[int, int]:
+    """The token total of every field in an `.idx` file, by ordinal. Raises ValueError."""
+    return {field: struct.unpack_from("<Q", idx, start)[0] for field, start in _parts(idx).items()}
+
+
+def set_token_totals(idx: bytes, totals: Mapping[int, int], version: bytes) -> bytes:
+    """An `.idx` file with other token totals, its checksum renewed. Raises ValueError."""
+    starts = _parts(idx)
+    body = bytearray(idx[: _body_end(idx)])
+    for field, total in totals.items():
+        if field in starts:
+            struct.pack_into("<Q", body, starts[field], total)
+    return delfile.with_footer(bytes(body), version)
+
+
+def _body_end(idx: bytes | memoryview) -> int:
+    if len(idx) < 12:
+        raise ValueError("an .idx file is too short")
+    length, magic = struct.unpack("<II", idx[-8:])
+    end = len(idx) - 8 - int(length)
+    if magic != delfile.FOOTER_MAGIC or end < 4:
+        raise ValueError("an .idx file does not end with a footer of Tantivy")
+    return end
+
+
+def _parts(idx: bytes | memoryview) -> dict[int, int]:
+    """Where the part of each field begins: the composite file's own footer lists them."""
+    end = _body_end(idx)
+    (length,) = struct.unpack_from("<I", idx, end - 4)
+    if length > end - 4:
+        raise ValueError("an .idx file has an impossible footer")
+    footer = bytes(idx[end - 4 - length : end - 4])
+    count, at = _vint(footer, 0)
+    starts: dict[int, int] = {}
+    offset = 0
+    for _ in range(count):
+        delta, at = _vint(footer, at)
+        offset += delta
+        if at + 4 > len(footer):
+            raise ValueError("an .idx file has a footer that ends early")
+        (field,) = struct.unpack_from("<I", footer, at)
+        number, at = _vint(footer, at + 4)
+        if number == 0 and offset + 8 <= end:
+            starts[field] = offset
+    return starts
+
+
+def _vint(data: bytes, at: int) -> tuple[int, int]:
+    """Seven bits a byte, lowest first; the last byte has its high bit set."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte & 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("an .idx file has a footer that ends early")
+
+
+@lru_cache(maxsize=64)
+def _template(doc_mapping: str) -> tuple[dict[str, bytes], bytes]:
+    """The files of a carrier without its totals: one document, written by Tantivy itself."""
+    plan = IndexPlan.from_doc_mapping(doc_mapping)
+    with tempfile.TemporaryDirectory(prefix="indextables-carrier-") as folder:
+        index = tantivy.Index(plan.schema(), path=folder)
+        plan.register_analyzers(index)
+        writer = index.writer(15_000_000, 1)
+        writer.add_document(tantivy.Document.from_dict(_document(plan), plan.schema()))
+        writer.commit()
+        writer.wait_merging_threads()
+        meta = msgspec.json.decode(Path(folder, "meta.json").read_bytes())
+        segment = meta["segments"][0]["segment_id"].replace("-", "")
+        files = {part: Path(folder, f"{segment}.{part}").read_bytes() for part in SEGMENT_PARTS}
+    return files, delfile.footer_version(files["idx"])
+
+
+def _document(plan: IndexPlan) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "text": _CARRIER_TERM,
+        "string": _CARRIER_TERM,
+        "bool": False,
+        "ip": "::",
+        "json": {_CARRIER_TERM: _CARRIER_TERM},
+    }
+    return {field.id: values.get(field.kind, 0) for field in plan.fields}
+
+
+def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+    return {key: left.get(key, 0) + right.get(key, 0) for key in {**left, **right}}
+
+
+def _df(stats: TermStats, target: Target, term: str) -> int:
+    return stats.doc_freqs.get(term_key(target, term), 0)
