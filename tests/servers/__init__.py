@@ -1,0 +1,1 @@
+"""Servers for tests: they listen on loopback, start on demand and end with the tests."""

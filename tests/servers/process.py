@@ -1,0 +1,92 @@
+"""Starts a server as a process of its own, waits until it answers, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+START_SECONDS = 60.0
+
+
+def cache_folder(name: str) -> Path:
+    """Where downloads and builds are kept between runs: outside the checkout."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "indextables-test" / name
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def build(folder: Path, result: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Path:
+    """`folder/result`, made by `command` if it is not there yet. Raises RuntimeError with the output if that fails."""
+    if not (folder / result).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=folder,
+            env={**os.environ, **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        if done.returncode or not (folder / result).exists():
+            raise RuntimeError(f"{command[0]} could not provide {result}:\n{done.stdout.decode(errors='replace')}")
+    return folder / result
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str | Path], *, port: int, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that listens on the port. Raises RuntimeError with its output if it does not get that far."""
+    folder = Path(tempfile.mkdtemp(prefix="indextables-server-"))
+    output = folder / "output.txt"
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=folder,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - before any thread of ours
+        )
+    try:
+        _wait_for(process, port, output)
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.02)
+    text = output.read_text(errors="replace")[-4000:]
+    raise RuntimeError(f"{process.args!r} does not listen on port {port}:\n{text}")
+
+
+def _die_with_parent() -> None:
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
