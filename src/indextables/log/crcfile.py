@@ -1,14 +1,34 @@
-"""The check file of a version: totals, set hash, and the checksum of the version file's bytes."""
+"""The check file of a version: totals, set hash, and the checksum of the version file's bytes.
+
+It is advisory: missing, unreadable or belonging to another token, it counts as absent. Where its token is the
+version file's, its checksum must be that of the version file's bytes.
+"""
 
 from __future__ import annotations
 
+import google_crc32c
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.log.codec import VersionContent
+from indextables.log.lines import corrupt
+from indextables.log.sethash import EMPTY, combine, set_hash, subtract
 from indextables.log.state.base import TableState
 
-__all__ = ["CrcFile", "Totals", "build_next", "encode_crc", "parse_crc", "totals_of"]
+__all__ = [
+    "EMPTY_TOTALS",
+    "CrcFile",
+    "Totals",
+    "build_next",
+    "check_bytes",
+    "crc32c",
+    "encode_crc",
+    "parse_crc",
+    "totals_of",
+]
+
+MAX_CRC_BYTES = 64 << 10
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -34,12 +54,23 @@ class CrcFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def totals(self) -> Totals | None:
         """The totals, or None where they are left out."""
-        raise NotImplementedError
+        if self.tableSizeBytes is None or self.numFiles is None or self.setHash is None:
+            return None
+        return Totals(self.tableSizeBytes, self.numFiles, self.numRecords, self.setHash)
+
+
+EMPTY_TOTALS = Totals(size_bytes=0, num_files=0, num_records=0, set_hash=EMPTY)
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of a version file as stored."""
+    return int(google_crc32c.value(data))
 
 
 def totals_of(state: TableState) -> Totals:
     """Counted from the live file set."""
-    raise NotImplementedError
+    files = state.files
+    return Totals(_sum(files, "size") or 0, files.num_rows, _sum(files, "numRecords"), set_hash(files))
 
 
 def build_next(
@@ -47,16 +78,77 @@ def build_next(
 ) -> CrcFile:
     """The check file of `content`, whose bytes are `stored`, after a version whose totals are `previous`.
 
-    `removed` holds the live rows that its removes take away, for their row counts.
+    Every remove must name a live entry and every replaced entry must be removed by name, as all writers of this
+    library do. `removed` holds the entries that are removed, for their sizes and row counts; without it they are
+    taken from the removes, which know no row counts. Totals are left out where they cannot be known. Version 0
+    starts from nothing, whatever `previous` is.
     """
-    raise NotImplementedError
+    if content.version == 0:
+        previous = EMPTY_TOTALS
+    totals = None if previous is None else _advanced(previous, content, removed)
+    return CrcFile(
+        crc32c=crc32c(stored),
+        token=content.token,
+        tableSizeBytes=totals.size_bytes if totals else None,
+        numFiles=totals.num_files if totals else None,
+        numRecords=totals.num_records if totals else None,
+        numMetadata=1 if totals else None,
+        numProtocol=1 if totals else None,
+        setHash=totals.set_hash if totals else None,
+    )
 
 
 def encode_crc(crc: CrcFile) -> bytes:
     """The bytes of a check file."""
-    raise NotImplementedError
+    return msgspec.json.encode(crc) + b"\n"
 
 
 def parse_crc(data: bytes) -> CrcFile | None:
     """The check file, or None for bytes that are none: a check file is advisory."""
-    raise NotImplementedError
+    if len(data) > MAX_CRC_BYTES:
+        return None
+    try:
+        crc = msgspec.json.decode(data, type=CrcFile)
+    except (ValueError, RecursionError):
+        return None
+    counts = (crc.crc32c, crc.tableSizeBytes, crc.numFiles, crc.numRecords)
+    if any(count is not None and count < 0 for count in counts):
+        return None
+    if crc.setHash is not None and (len(crc.setHash) != 16 or not set(crc.setHash) <= set("0123456789abcdef")):
+        return None
+    return crc
+
+
+def check_bytes(crc: CrcFile | None, content: VersionContent, stored: bytes) -> None:
+    """Raises LogCorrupt if the check file carries this version's token and other bytes."""
+    if crc is None or crc.token is None or crc.token != content.token:
+        return
+    actual = crc32c(stored)
+    if actual != crc.crc32c:
+        reason = f"its bytes have crc32c {actual}, its check file says {crc.crc32c}"
+        raise corrupt(content.version, None, reason)
+
+
+def _advanced(previous: Totals, content: VersionContent, removed: pa.Table | None) -> Totals | None:
+    gone = content.removes if removed is None else removed
+    if gone.num_rows != content.removes.num_rows or gone.column("size").null_count:
+        return None
+    records: int | None = previous.num_records
+    added, taken = _sum(content.adds, "numRecords"), 0 if gone.num_rows == 0 else None
+    if gone.num_rows and "numRecords" in gone.column_names:
+        taken = _sum(gone, "numRecords")
+    records = None if records is None or added is None or taken is None else records + added - taken
+    size = previous.size_bytes + (_sum(content.adds, "size") or 0) - (_sum(gone, "size") or 0)
+    count = previous.num_files + content.adds.num_rows - gone.num_rows
+    if size < 0 or count < 0 or (records is not None and records < 0):
+        return None
+    total_hash = combine(subtract(previous.set_hash, set_hash(gone)), set_hash(content.adds))
+    return Totals(size, count, records, total_hash)
+
+
+def _sum(table: pa.Table, name: str) -> int | None:
+    """The sum of a column, 0 for no rows, None if a value is missing."""
+    column = table.column(name)
+    if column.null_count:
+        return None
+    return int(pc.sum(column).as_py() or 0)

@@ -57,7 +57,7 @@ def check_readable(protocol: Protocol, url: str = "") -> None:
 
 
 def check_writable(protocol: Protocol, url: str = "") -> None:
-    """Raises ProtocolUnsupported unless reading and writing are understood, NotSupported for another system's tables."""
+    """Raises ProtocolUnsupported unless both ways are understood, NotSupported for tables of another system."""
     check_readable(protocol, url)
     _check_version("written", protocol.minWriterVersion, WRITER_VERSION, url)
     _check_features("written", protocol.minWriterVersion, protocol.writerFeatures, url)
