@@ -323,5 +323,5 @@ SPLIT_TARGET_SIZE = _count(
     "split.targetSize", 268_435_456, "bytes at which a split is closed and the next one begun", least=1
 )
 SPLIT_MEMORY_BUDGET = _count(
-    "split.memoryBudget", 3_000_000_000, "bytes of index memory at which a split is closed", least=16_777_216
+    "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576
 )

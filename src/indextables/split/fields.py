@@ -171,8 +171,11 @@ class _Settings:
         self.non_fast = _names(options[opt.INDEXING_NON_FAST_FIELDS])
 
 
-class _WireField(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One field in a docMapping; `name` is the column id, `column` its name where that differs."""
+class _WireField(msgspec.Struct, frozen=True):
+    """One field in a docMapping; `name` is the column id, `column` its name where that differs.
+
+    Written in full: `omit_defaults` compares strings by identity, and a canonical form must not depend on that.
+    """
 
     name: str
     ordinal: int
@@ -208,7 +211,7 @@ def _to_wire(ordinal: int, field: FieldPlan) -> Any:
         tokenLength=field.token_length,
         multi=field.multi,
     )
-    return msgspec.to_builtins(wire)
+    return {key: value for key, value in msgspec.to_builtins(wire).items() if value is not None}
 
 
 def _from_wire(wire: _WireMapping) -> tuple[FieldPlan, ...]:

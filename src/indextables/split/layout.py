@@ -17,13 +17,14 @@ import google_crc32c
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import SplitCorrupt
+from indextables.errors import InvariantViolated, SplitCorrupt
 
 __all__ = [
     "COMPONENT_ORDER",
     "FORMAT",
     "HEADER_BYTES",
     "KEY",
+    "KEY_BYTES",
     "PAGES",
     "SEGMENT_PARTS",
     "Component",
@@ -35,13 +36,17 @@ __all__ = [
     "decode_directory",
     "decode_key",
     "directory_length",
-    "encode_key",
     "encode_section",
+    "fill_key",
+    "pack",
     "unpack",
+    "verify_footer",
 ]
 
 FORMAT = 1
 KEY = b"indextables.split"
+KEY_BYTES = 200
+"""The length of the key's value: fixed, because it is filled in after the footer was written."""
 HEADER_BYTES = 20
 SEGMENT_PARTS = ("term", "idx", "fieldnorm", "pos", "fast", "store")
 """The files of a Tantivy segment, by extension. Of `store` only the tail is kept: nothing is stored in Tantivy."""
@@ -112,10 +117,14 @@ class IndexPointer(msgspec.Struct, frozen=True):
 
 
 class SplitKey(msgspec.Struct, frozen=True):
-    """The value of `indextables.split` in the Parquet key-value metadata."""
+    """The value of `indextables.split` in the Parquet key-value metadata, padded with blanks to `KEY_BYTES`.
+
+    `footer_crc32c` is of the footer with this value blanked out, so that a damaged footer cannot pass for another one.
+    """
 
     format: int
     rows: int
+    footer_crc32c: int
     index: IndexPointer | None = None
 
 
@@ -139,7 +148,7 @@ def pack(name: str, raw: bytes | memoryview | pa.Buffer, tail: bytes = b"") -> S
     view = memoryview(raw)
     stored: pa.Buffer = _codec().compress(view)
     if stored.size >= view.nbytes or view.nbytes > raw_limit(stored.size):
-        return StoredPart(name=name, stored=view, raw_length=view.nbytes, codec="none", tail=tail)
+        return StoredPart(name=name, stored=bytes(view), raw_length=view.nbytes, codec="none", tail=tail)
     return StoredPart(name=name, stored=memoryview(stored), raw_length=view.nbytes, codec="zstd", tail=tail)
 
 
@@ -221,9 +230,21 @@ def unpack(component: Component, stored: bytes | memoryview, path: str) -> memor
     return memoryview(_decompress(view, component.raw_length, limit, path, component.name))
 
 
-def encode_key(key: SplitKey) -> bytes:
-    """The JSON for the Parquet key-value metadata."""
-    return msgspec.json.encode(key)
+def fill_key(footer: bytes, rows: int, index: IndexPointer) -> bytes:
+    """A footer whose blank value of the key is filled in. Raises InvariantViolated if it has no such blank."""
+    blank = _blank_value()
+    if footer.count(blank) != 1:
+        raise InvariantViolated("a footer of ours has no place for the pointer at its index: please report this")
+    key = SplitKey(format=FORMAT, rows=rows, footer_crc32c=crc32c(footer), index=index)
+    return footer.replace(blank, blank[:-KEY_BYTES] + msgspec.json.encode(key).ljust(KEY_BYTES))
+
+
+def verify_footer(footer: bytes, value: bytes, key: SplitKey, path: str) -> None:
+    """Raises SplitCorrupt if the footer is not, byte for byte, the one that was written."""
+    blank = _blank_value()
+    written = blank[:-KEY_BYTES] + value
+    if footer.count(written) != 1 or crc32c(footer.replace(written, blank)) != key.footer_crc32c:
+        raise _corrupt(path, "the Parquet footer does not match its checksum", "footer")
 
 
 def decode_key(value: bytes, path: str) -> SplitKey:
@@ -302,6 +323,12 @@ def _decompress(data: bytes | memoryview, raw_length: int, limit: int, path: str
     if raw.size != raw_length:
         raise _corrupt(path, f"{what} decompresses to {raw.size} of {raw_length} bytes", what)
     return raw
+
+
+def _blank_value() -> bytes:
+    """How Thrift's compact protocol writes the key and its blank value: a string field, its length, its bytes."""
+    length = bytes([KEY_BYTES & 0x7F | 0x80, KEY_BYTES >> 7])
+    return KEY + b"\x18" + length + b" " * KEY_BYTES
 
 
 def _codec() -> pa.Codec:

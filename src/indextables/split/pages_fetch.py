@@ -1,0 +1,267 @@
+"""Rows by page: the pages that hold them, behind a small footer that describes just these, read by pyarrow."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables.errors import SplitCorrupt
+from indextables.split import thrift
+from indextables.split.pages import Pages
+from indextables.split.thrift import Field, ThriftList, ThriftStruct
+
+__all__ = ["Fetch", "assemble", "plan_fetch"]
+
+_Ints = npt.NDArray[np.int64]
+_MAGIC = b"PAR1"
+_MERGE_GAP = 8 << 10
+
+
+class _Part(NamedTuple):
+    """Columns that share page boundaries in every group touched: one buffer, one small footer."""
+
+    columns: list[int]
+    pages: list[tuple[int, _Ints | None]]
+    """Per group touched: its number, and which pages are taken (None: all of them)."""
+    taken: _Ints
+    """For each wanted row, ascending, its place among the rows of the buffer."""
+    num_rows: int
+
+
+class Fetch(NamedTuple):
+    """What to read for some rows, and how to make a table of it: `ranges` first, then `assemble`."""
+
+    ranges: list[tuple[int, int]]
+    parts: list[_Part]
+    order: _Ints
+    """For each row asked for, its place among the wanted rows, ascending."""
+    columns: list[int]
+
+
+def plan_fetch(pages: Pages, rows: _Ints, columns: Sequence[int]) -> Fetch:
+    """Which byte ranges hold these rows of these top-level columns (their places in the schema).
+
+    `rows` may come in any order and repeat. Rows must lie in the split: the caller has checked.
+    """
+    wanted, order = np.unique(rows, return_inverse=True)
+    groups = np.searchsorted(pages.group_start, wanted, side="right") - 1
+    touched = np.unique(groups)
+    by_signature: dict[tuple[int, ...], list[int]] = {}
+    for column in columns:
+        by_signature.setdefault(_signature(pages, column, touched), []).append(column)
+    parts = [
+        _plan_part(pages, signature, members, touched, wanted, groups) for signature, members in by_signature.items()
+    ]
+    ranges = sorted(r for part in parts for r in _part_ranges(pages, part))
+    return Fetch(ranges=_merge(ranges), parts=parts, order=order, columns=list(columns))
+
+
+def assemble(pages: Pages, fetch: Fetch, read: Sequence[bytes]) -> pa.Table:
+    """The rows of a fetch in the order asked for; `read` are the bytes of `fetch.ranges`. Raises SplitCorrupt."""
+    source = _Bytes(fetch.ranges, read)
+    by_column: dict[int, pa.ChunkedArray] = {}
+    for part in fetch.parts:
+        table = _read_part(pages, part, source)
+        picked = table.take(pa.array(part.taken[fetch.order]))
+        for column, values in zip(part.columns, picked.columns, strict=True):
+            by_column[column] = values
+    schema = pa.schema([pages.schema.field(c) for c in fetch.columns])
+    if not fetch.columns:
+        return pa.table({"": pa.nulls(len(fetch.order))}).select([])
+    return pa.table([by_column[c] for c in fetch.columns], schema=schema)
+
+
+class _Bytes:
+    """Slices of what was read, by file offset."""
+
+    def __init__(self, ranges: Sequence[tuple[int, int]], read: Sequence[bytes]) -> None:
+        self._starts = np.array([start for start, _ in ranges], np.int64)
+        self._views = [memoryview(data) for data in read]
+
+    def slice(self, start: int, end: int) -> memoryview:
+        place = int(np.searchsorted(self._starts, start, side="right")) - 1
+        at = start - int(self._starts[place])
+        return self._views[place][at : at + end - start]
+
+
+def _signature(pages: Pages, column: int, touched: _Ints) -> tuple[int, ...]:
+    """The classes of page boundaries of a column in the groups touched; -1 where its leaves disagree."""
+    leaves = pages.leaves_of([column])
+    width = len(pages.leaves)
+    result = []
+    for group in touched.tolist():
+        classes = {int(pages.chunk_class[group * width + leaf]) for leaf in leaves}
+        result.append(classes.pop() if len(classes) == 1 else -1)
+    return tuple(result)
+
+
+def _plan_part(
+    pages: Pages, signature: tuple[int, ...], columns: list[int], touched: _Ints, wanted: _Ints, groups: _Ints
+) -> _Part:
+    taken: list[_Ints] = []
+    chosen: list[tuple[int, _Ints | None]] = []
+    before = 0
+    for number, group in zip(signature, touched.tolist(), strict=True):
+        local = wanted[groups == group] - pages.group_start[group]
+        group_rows = int(pages.group_rows[group])
+        picked: _Ints | None = None
+        if number >= 0:
+            first = pages.class_rows(number)
+            page_of = np.searchsorted(first, local, side="right") - 1
+            picked = np.unique(page_of)
+            if len(picked) * 2 >= len(first):
+                picked = None
+        if picked is None:
+            taken.append(local + before)
+            before += group_rows
+        else:
+            sizes = np.diff(np.append(first, group_rows))[picked]
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            place = np.searchsorted(picked, page_of)
+            taken.append(starts[place] + local - first[page_of] + before)
+            before += int(starts[-1])
+        chosen.append((group, picked))
+    rows = np.concatenate(taken) if taken else np.empty(0, np.int64)
+    return _Part(columns=columns, pages=chosen, taken=rows, num_rows=before)
+
+
+def _part_ranges(pages: Pages, part: _Part) -> list[tuple[int, int]]:
+    ranges = []
+    width = len(pages.leaves)
+    for leaf in pages.leaves_of(part.columns):
+        for group, picked in part.pages:
+            chunk = group * width + leaf
+            if pages.dict_length[chunk]:
+                start = int(pages.dict_start[chunk])
+                ranges.append((start, start + int(pages.dict_length[chunk])))
+            ranges.extend(_page_ranges(pages, chunk, picked))
+    return ranges
+
+
+def _page_ranges(pages: Pages, chunk: int, picked: _Ints | None) -> list[tuple[int, int]]:
+    begin, end = int(pages.page_start[chunk]), int(pages.page_start[chunk + 1])
+    if picked is None:
+        return [(int(pages.offsets[begin]), int(pages.offsets[end - 1] + pages.lengths[end - 1]))]
+    starts = pages.offsets[begin + picked]
+    return list(zip(starts.tolist(), (starts + pages.lengths[begin + picked]).tolist(), strict=True))
+
+
+def _merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Neighbours joined where the gap is not worth a call; the store joins wider gaps where requests cost more."""
+    merged: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if merged and start - merged[-1][1] <= _MERGE_GAP:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _read_part(pages: Pages, part: _Part, source: _Bytes) -> pa.Table:
+    pieces: list[bytes | memoryview] = [_MAGIC]
+    at = len(_MAGIC)
+    groups: list[ThriftStruct] = []
+    width = len(pages.leaves)
+    leaves = pages.leaves_of(part.columns)
+    for group, picked in part.pages:
+        rows = _rows_taken(pages, group, leaves[0], picked)
+        chunks: list[ThriftStruct] = []
+        group_start = at
+        for leaf in leaves:
+            chunk = group * width + leaf
+            begin = at
+            dict_at = None
+            if pages.dict_length[chunk]:
+                start = int(pages.dict_start[chunk])
+                pieces.append(source.slice(start, start + int(pages.dict_length[chunk])))
+                dict_at, at = at, at + pieces[-1].__len__()
+            data_at = at
+            for start, end in _page_ranges(pages, chunk, picked):
+                pieces.append(source.slice(start, end))
+                at += end - start
+            chunks.append(_chunk(pages, chunk, leaf, picked, rows, begin, data_at, dict_at, at))
+        groups.append({1: thrift.structs(chunks), 2: thrift.i64(at - group_start), 3: thrift.i64(rows)})
+    footer = _footer(pages, part, groups)
+    pieces += [footer, len(footer).to_bytes(4, "little"), _MAGIC]
+    return _read(b"".join(pieces), pages, part)
+
+
+def _rows_taken(pages: Pages, group: int, leaf: int, picked: _Ints | None) -> int:
+    rows = int(pages.group_rows[group])
+    if picked is None:
+        return rows
+    first = pages.class_rows(int(pages.chunk_class[group * len(pages.leaves) + leaf]))
+    return int(np.diff(np.append(first, rows))[picked].sum())
+
+
+def _chunk(
+    pages: Pages,
+    chunk: int,
+    leaf: int,
+    picked: _Ints | None,
+    rows: int,
+    begin: int,
+    data_at: int,
+    dict_at: int | None,
+    end: int,
+) -> ThriftStruct:
+    facts = pages.leaves[leaf]
+    values = rows
+    if facts.repeated:
+        held = pages.page_values(chunk)
+        values = int(held.sum() if picked is None else held[picked].sum())
+    meta: ThriftStruct = {
+        1: thrift.i32(facts.type),
+        2: Field(thrift.LIST, ThriftList(thrift.I32, facts.encodings)),
+        3: Field(thrift.LIST, ThriftList(thrift.BINARY, [p.encode() for p in facts.path])),
+        4: thrift.i32(facts.codec),
+        5: thrift.i64(values),
+        6: thrift.i64(end - begin),
+        7: thrift.i64(end - begin),
+        9: thrift.i64(data_at),
+    }
+    if dict_at is not None:
+        meta[11] = thrift.i64(dict_at)
+    return {2: thrift.i64(0), 3: Field(thrift.STRUCT, meta)}
+
+
+def _footer(pages: Pages, part: _Part, groups: list[ThriftStruct]) -> bytes:
+    wire = pages.wire
+    root, _ = thrift.decode_struct(wire.elements[0])
+    root[5] = thrift.i32(len(part.columns))
+    # Schema elements are kept as bytes, and a Thrift list of structs is nothing but its items one after the other.
+    elements = [thrift.encode_struct(root)]
+    ordered = sorted(part.columns)
+    for column in ordered:
+        elements += wire.elements[wire.column_elements[column] : wire.column_elements[column + 1]]
+    schema = pa.schema([pages.schema.field(c) for c in ordered]).serialize().to_pybytes()
+    meta: ThriftStruct = {
+        1: thrift.i32(2),
+        2: Field(thrift.LIST, ThriftList(thrift.STRUCT, [thrift.decode_struct(e)[0] for e in elements])),
+        3: thrift.i64(part.num_rows),
+        4: thrift.structs(groups),
+        5: thrift.structs([{1: thrift.text("ARROW:schema"), 2: thrift.text(base64.b64encode(schema))}]),
+    }
+    return thrift.encode_struct(meta)
+
+
+def _read(buffer: bytes, pages: Pages, part: _Part) -> pa.Table:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(buffer), page_checksum_verification=True, pre_buffer=False)
+        table = file.read(use_threads=False)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _corrupt(pages.path, f"pages cannot be read: {error}") from error
+    if table.num_rows != part.num_rows or table.num_columns != len(part.columns):
+        raise _corrupt(pages.path, f"pages hold {table.num_rows} rows where {part.num_rows} belong")
+    by_place = {column: i for i, column in enumerate(sorted(part.columns))}
+    return table.select([by_place[c] for c in part.columns])
+
+
+def _corrupt(path: str, reason: str) -> SplitCorrupt:
+    return SplitCorrupt(f"{path}: {reason}; restore the file or drop it from the table", path=path, part="rows")

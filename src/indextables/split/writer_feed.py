@@ -1,0 +1,219 @@
+"""From Arrow columns to the JSON lines that Tantivy is fed with, one line per row, without a Python object per value.
+
+Encoding happens natively (arro3). Before it, each column takes the form its field wants: times become integers, nulls
+inside lists go away (Tantivy refuses them), addresses that are none are left out. What the index will not hold of a
+column is told by `gaps`, so that a search knows to scan.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+
+import arro3.io
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.split.analyze import MAX_RAW_BYTES
+from indextables.split.fields import FieldPlan, IndexPlan, is_nested_list
+from indextables.split.writer_rows import leaf_arrays
+
+__all__ = ["Feeder"]
+
+_DAY_MS = 86_400_000
+_JSON_LIMIT = 60_000
+"""A JSON term is path and value together; above this a value may not fit."""
+
+_TOKEN_BYTES = np.zeros(256, bool)
+_TOKEN_BYTES[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x80, 0x100)]] = True
+_BLANK_FREE = np.ones(256, bool)
+_BLANK_FREE[[0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20]] = False
+
+
+class Feeder:
+    """Makes lines of record batches, and remembers which fields' terms do not cover every row (`gaps`)."""
+
+    def __init__(self, plan: IndexPlan, schema: pa.Schema) -> None:
+        self._fields = [(f, schema.get_field_index(f.column)) for f in plan.fields if f.column is not None]
+        self.gaps: dict[str, set[str]] = {}
+        self.text_bytes = 0
+
+    def lines(self, batch: pa.RecordBatch) -> list[str]:
+        """One JSON object per row, in order."""
+        if not self._fields:
+            return ["{}"] * batch.num_rows
+        columns, names = [], []
+        for field, place in self._fields:
+            columns.append(self._column(field, batch.column(place)))
+            names.append(field.id)
+        sink = io.BytesIO()
+        arro3.io.write_ndjson(pa.record_batch(columns, names=names), sink)
+        lines = sink.getvalue().decode().split("\n")
+        lines.pop()
+        return lines
+
+    def _column(self, field: FieldPlan, values: pa.Array) -> pa.Array:
+        if field.multi:
+            values = _without_nulls(values)
+            items = self._values(field, values.values)
+            # A value that was left out is a null again; lists may not hold any.
+            listed = type(values).from_arrays(values.offsets, items)
+            return _without_nulls(listed) if items.null_count else listed
+        return self._values(field, values)
+
+    def _values(self, field: FieldPlan, values: pa.Array) -> pa.Array:
+        match field.kind:
+            case "text" | "string":
+                self._watch(field, values)
+                return values
+            case "json":
+                for _, leaf in leaf_arrays("", values):
+                    if _is_text(leaf.type):
+                        self._watch(field, leaf)
+                return _for_json(values)
+            case "date":
+                days = values.cast(pa.date32()) if pa.types.is_date64(values.type) else values
+                return days.cast(pa.int32())
+            case "timestamp":
+                return self._micros(field, values)
+            case "ip":
+                return self._addresses(field, values)
+            case _:
+                return values
+
+    def _micros(self, field: FieldPlan, values: pa.Array) -> pa.Array:
+        kind = pa.timestamp("us", values.type.tz)
+        try:
+            return values.cast(kind).cast(pa.int64())
+        except pa.ArrowInvalid:
+            # Seconds and milliseconds reach further than microseconds: leave those values out, and say so.
+            factor = {"s": 1_000_000, "ms": 1_000}[values.type.unit]
+            raw = values.cast(pa.int64())
+            edge = (1 << 63) // factor - 1
+            fits = pc.and_(pc.greater_equal(raw, -edge), pc.less_equal(raw, edge))
+            self._gap(field, "badValue")
+            return pc.multiply(pc.if_else(fits, raw, pa.scalar(None, pa.int64())), factor)
+
+    def _addresses(self, field: FieldPlan, values: pa.Array) -> pa.Array:
+        coded = values.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        known = pa.array([t if _is_address(t) else None for t in texts], coded.dictionary.type)
+        if known.null_count:
+            self._gap(field, "badValue")
+        return known.take(coded.indices)
+
+    def _watch(self, field: FieldPlan, values: pa.Array) -> None:
+        """Flag the field if Tantivy would drop one of its terms; also counts the bytes that cost memory."""
+        self.text_bytes += values.nbytes
+        lengths = pc.binary_length(values)
+        longest = pc.max(lengths).as_py() or 0
+        whole = MAX_RAW_BYTES if field.kind != "json" else _JSON_LIMIT
+        if longest > whole and (field.tokenizer == "raw" or field.fast or field.kind == "json"):
+            self._gap(field, "longValue")
+        limit = field.token_length
+        if field.tokenizer == "raw" or longest <= limit or "longToken" in self.gaps.get(field.id, ()):
+            return
+        suspects = values.filter(pc.greater(lengths, limit))
+        separate = _BLANK_FREE if field.tokenizer == "whitespace" else _TOKEN_BYTES
+        if not field.analyzer.keeps_positions or not _has_run(suspects, separate, limit):
+            return
+        for one in range(len(suspects)):
+            # Only texts with a long run of bytes that may be one token are analysed a second time.
+            text = suspects.slice(one, 1)
+            if _has_run(text, separate, limit) and field.analyzer.drops_any(text):
+                self._gap(field, "longToken")
+                return
+
+    def _gap(self, field: FieldPlan, reason: str) -> None:
+        self.gaps.setdefault(field.id, set()).add(reason)
+
+
+def _has_run(texts: pa.Array, in_token: npt.NDArray[np.bool_], limit: int) -> bool:
+    """True if some text holds more than `limit` bytes in a row that can all be of one token."""
+    wide = pa.types.is_large_string(texts.type)
+    buffers = texts.buffers()
+    offsets = np.frombuffer(buffers[1], np.int64 if wide else np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(buffers[2], np.uint8)[offsets[0] : offsets[-1]] if buffers[2] is not None else None
+    if data is None or not len(data):
+        return False
+    places = np.flatnonzero(~in_token[data])
+    inner = offsets[1:-1] - offsets[0]
+    # A token ends before a byte that is none of its own, and where its text ends.
+    starts = np.sort(np.concatenate([[0], places + 1, inner]))
+    ends = np.sort(np.concatenate([places, inner, [len(data)]]))
+    return bool((ends - starts).max() > limit)
+
+
+def _without_nulls(values: pa.Array) -> pa.Array:
+    """The same lists with neither null lists nor null items, and offsets that start at zero."""
+    items = values.flatten()
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if items.null_count:
+        valid = pc.is_valid(items).to_numpy(zero_copy_only=False)
+        offsets = np.concatenate([[0], np.cumsum(valid)])[offsets]
+        items = items.drop_null()
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
+
+
+def _for_json(values: pa.Array) -> pa.Array:
+    """Nested values in a form that JSON can say: keys are strings, binary and the like are left out."""
+    kind = values.type
+    if _json_ready(kind):
+        return values
+    if pa.types.is_struct(kind):
+        children = [_for_json(child) for child in values.flatten()]
+        return pa.StructArray.from_arrays(children, names=[f.name for f in kind], mask=values.is_null())
+    if pa.types.is_map(kind):
+        keys = values.keys if _is_text(kind.key_type) else _key_texts(values.keys)
+        return pa.MapArray.from_arrays(values.offsets, keys, _for_json(values.items), mask=values.is_null())
+    if is_nested_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, _for_json(values.flatten()), mask=values.is_null())
+    if pa.types.is_decimal(kind):
+        return values.cast(pa.string())
+    return pa.nulls(len(values))
+
+
+def _key_texts(keys: pa.Array) -> pa.Array:
+    try:
+        return keys.cast(pa.string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.array([str(k) for k in keys.to_pylist()])
+
+
+def _json_ready(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_struct(kind):
+        return all(_json_ready(f.type) for f in kind)
+    if types.is_map(kind):
+        return _is_text(kind.key_type) and _json_ready(kind.item_type)
+    if is_nested_list(kind):
+        return _json_ready(kind.value_type)
+    return bool(
+        _is_text(kind)
+        or types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_float32(kind)
+        or types.is_float64(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+        or types.is_null(kind)
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_address(text: str | None) -> bool:
+    if text is None or "%" in text:
+        return False
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
