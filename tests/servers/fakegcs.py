@@ -37,7 +37,7 @@ def fake_gcs() -> Iterator[dict[str, str]]:
         command = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
         with running([*command, "-public-host", address], port=port):
             body = json.dumps({"name": BUCKET}).encode()
-            made = urllib.request.Request(  # noqa: S310 - loopback
+            made = urllib.request.Request(
                 f"http://127.0.0.1:{port}/storage/v1/b?project=test",
                 data=body,
                 method="POST",

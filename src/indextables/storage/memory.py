@@ -96,8 +96,11 @@ class MemoryStore:
             self._bucket.set(full, bytes(data), self._ambient.now_ms())
 
     def put_file(self, key: str, source: Path, *, policy: CallPolicy | None = None) -> None:
+        self._full(key)
         try:
             data = source.read_bytes()
+        except FileNotFoundError as error:
+            raise InvalidArgument(f"{source} does not exist: there is nothing to put") from error
         except OSError as error:
             raise StoreError(f"{source} cannot be read: {error.strerror}", key=key) from error
         self.put(key, data, policy=policy)

@@ -223,15 +223,20 @@ class ObjectStore:
         size = sum(ends) - sum(starts)
 
         def attempt(client: Any) -> list[bytes]:
-            found = client.get_ranges(full, starts=starts, ends=ends, coalesce=coalesce)
+            from indextables.storage.native import NATIVE_ERRORS
+
+            try:
+                found = client.get_ranges(full, starts=starts, ends=ends, coalesce=coalesce)
+            except NATIVE_ERRORS:
+                # A range past the end is an error like any other to the client.
+                if int(client.head(full)["size"]) < max(ends):
+                    return []
+                raise
             return [bytes(data) for data in found]
 
-        try:
-            parts = self._retried(key, policy, attempt, size=size)
-        except StoreUnavailable:
-            # A range past the end is an error like any other to the client.
-            self._check_size(key, max(ends), policy)
-            raise
+        parts = self._retried(key, policy, attempt, size=size)
+        if len(parts) < len(ranges):
+            raise _too_short(key, max(ends))
         for (start, end), data in zip(ranges, parts, strict=True):
             if len(data) != end - start:
                 raise _too_short(key, end)
@@ -255,11 +260,18 @@ class ObjectStore:
             cursor.stream = stream
             return page
 
-        while (found := self._retried(prefix, policy, next_page)) is not None:
+        while (found := self._foreign_names_refused(prefix, policy, next_page)) is not None:
             page = [_meta(item["path"][len(root) :], item) for item in found if item["path"].startswith(root + prefix)]
             if page and self._lists_in_order:
                 cursor.after = page[-1].key
             yield [meta for meta in page if meta.key > after]
+
+    def _foreign_names_refused(self, prefix: str, policy: CallPolicy | None, next_page: Callable[[Any], T]) -> T:
+        try:
+            return self._retried(prefix, policy, next_page)
+        except InvalidArgument as error:
+            message = f"{error}: somebody else put an object here whose name no table can use; remove it"
+        raise StoreError(message, key=prefix)
 
     def _retried(
         self,

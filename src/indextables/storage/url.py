@@ -43,9 +43,10 @@ _OBJECT_SCHEMES: dict[str, Scheme] = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AZURE_HOST = re.compile(r"([A-Za-z0-9]+)\.[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
-# An empty, `.` or `..` part (which covers leading, trailing and double slashes), a control character, or half a
-# surrogate pair. Object stores refuse control characters or need them escaped, so that no store takes them here.
-_BAD_KEY = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
+# An empty, `.` or `..` part (which covers leading, trailing and double slashes), a control character, a backslash or
+# half a surrogate pair. A key must mean the same on every store: control characters cannot be sent to some, and Azure
+# takes a backslash for a slash.
+_BAD_KEY = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ def check_key(key: str) -> str:
     """The key itself. Raises InvalidArgument if it is none."""
     if _BAD_KEY.search(key):
         raise InvalidArgument(
-            f"{key!r} is no key: no part may be empty, '.' or '..', nor hold control characters", key=key
+            f"{key!r} is no key: no part may be empty, '.' or '..', nor hold control characters or a backslash", key=key
         )
     return key
 
