@@ -1,0 +1,390 @@
+"""One commit from the first put to an outcome that is true.
+
+The rule, which `tests/sim/model` tries in every interleaving:
+
+1. Every version file carries the commit's token. It is put if absent, in one request that nobody repeats by itself.
+2. Whatever the answer was, unless it says "created", the slot is read back and the tokens are compared. If the slot
+   is empty and no checkpoint covers it, the same bytes are put there again: an earlier put that is still under way
+   carries the same token. The writer never moves on while the slot's state is open.
+3. A win counts only after a look for a checkpoint at or above the slot. If there is one, its list of tokens says
+   whether the slot was ours: otherwise cleanup had emptied the slot before, and the commit goes on top of the newest
+   version with the same token. If the list does not reach down to the slot, the outcome is unknown.
+4. The winners that a conflict check reads are verified in the same way, from the base version on: a stalled writer
+   may have put its file into a slot that cleanup had emptied.
+5. On local files, where cleanup deletes in ascending order, the unchanged file of the version below takes the place
+   of the listing: as long as it is there, nothing above it has been deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Literal
+from typing import Protocol as Interface
+
+import msgspec
+
+from indextables import options as opt
+from indextables.errors import ClockSkew, LogError, ObjectNotFound, StoreError, TableReplaced
+from indextables.log import conflict, head, protocol, tokens
+from indextables.log.codec import REMOVES_SCHEMA, VersionContent, decode_version
+from indextables.log.env import LogEnv
+from indextables.log.files import empty_files
+from indextables.log.head import Head
+from indextables.log.names import version_key
+from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
+from indextables.log.snapshot import Log
+from indextables.storage.store import PutAnswer
+
+__all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "check_clock", "commit", "put_slot"]
+
+_RACE_WAIT_S = 0.02
+_RACE_WAIT_MAX_S = 0.25
+
+
+class Work(Interface):
+    """What is to be committed, as far as the loop needs to know it."""
+
+    @property
+    def is_blind_append(self) -> bool:
+        """True if only the metadata and the protocol matter to it."""
+        ...
+
+    def ours(self, base: Head) -> conflict.Ours:
+        """What the conflict check must know."""
+        ...
+
+    def rebase(self, winner: VersionContent, verdict: conflict.Verdict) -> conflict.Clash | None:
+        """Take over what a winner changed. A clash if that is impossible."""
+        ...
+
+    def encode(self, base: Head, token: str) -> Encoded:
+        """The version file that follows `base`."""
+        ...
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A version file as it is put, and what it holds."""
+
+    data: bytes
+    content: VersionContent
+
+
+class Landed(msgspec.Struct, frozen=True):
+    """A commit that is in the log: the outcome, its file, the version below it, and its file's identity."""
+
+    outcome: Committed
+    encoded: Encoded
+    base: Head
+    identity: str | None
+
+
+Settled = Landed | Committed | Conflicted | Unknown
+
+
+def commit(log: Log, work: Work, base: Head, token: str) -> Settled:
+    """Put `work` on top of `base` or of what has followed it.
+
+    `Landed` if a version file was written, `Committed` if the table already held its `txn`. Raises TableReplaced,
+    ProtocolUnsupported, InvariantViolated, StoreError and LogError where the commit is provably not in the log.
+    """
+    return _Attempt(log, work, base, token).run()
+
+
+def check_clock(env: LogEnv) -> None:
+    """Refuse to write with a clock that is too far off the store's. Raises ClockSkew, StoreUnsafe."""
+    skew = env.store.probe().skew_ms
+    allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+    if abs(skew) > allowed:
+        message = (
+            f"the clock of this machine is {-skew} ms off that of {env.store.url}, more than the {allowed} ms that "
+            f"{opt.COMMIT_MAX_CLOCK_SKEW_MS.key} allows: set the clock (NTP) and try again"
+        )
+        raise ClockSkew(message, skew_ms=skew, url=env.store.url)
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """What a slot holds after a put: our file, somebody else's (`other`), or nothing because a checkpoint covers it."""
+
+    state: Literal["ours", "other", "covered"]
+    other: VersionContent | None = None
+
+
+class Undecided(Exception):
+    """A put is out, and the store does not say what became of it."""
+
+    def __init__(self, version: int, reason: str) -> None:
+        super().__init__(reason)
+        self.version = version
+        self.reason = reason
+
+
+def put_slot(env: LogEnv, version: int, data: bytes, token: str) -> Slot:
+    """Put `data` into the slot of `version`, and again as long as it is empty and no checkpoint covers it.
+
+    Raises StorePermissionDenied and StoreFull where nothing was written, Undecided where the store does not tell.
+    """
+    key = version_key(version)
+    for fault in range(env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]):
+        try:
+            answer = env.store.put_if_absent(key, data)
+        except StoreError as error:
+            if fault == 0:
+                raise
+            raise Undecided(version, str(error)) from error
+        if answer is PutAnswer.CREATED:
+            return Slot("ours")
+        with _undecided(version):
+            held = _read_slot(env, version)
+            if held is not None:
+                return Slot("ours") if held.token == token else Slot("other", held)
+            if tokens.survey(env, version).newest is not None:
+                return Slot("covered")
+        _wait_after_fault(env, fault)
+    raise Undecided(version, "the store did not answer any put of it")
+
+
+class _Attempt:
+    """The loop. `base` is verified; `pending` is the slot of our last put while its fate is open."""
+
+    def __init__(self, log: Log, work: Work, base: Head, token: str) -> None:
+        self.log = log
+        self.env = log.env
+        self.work = work
+        self.base = base
+        self.token = token
+        self.pending: int | None = None
+        self.losses = 0
+        self.last_operation: str | None = None
+        self.limit = self._attempt_limit()
+
+    def run(self) -> Settled:
+        settled = self._catch_up() if self.env.store.is_local else None
+        while settled is None:
+            try:
+                settled = self._put()
+            except Undecided as undecided:
+                return Unknown(self.token, undecided.version, undecided.reason)
+            if settled is None:
+                settled = self._lost()
+        return settled
+
+    def _put(self) -> Settled | None:
+        """One slot, until it is ours, somebody else's or undecidable. None: catch up and try again."""
+        protocol.check_writable(self.base.protocol, self.env.store.url)
+        slot = self.base.version + 1
+        encoded = self.work.encode(self.base, self.token)
+        held = put_slot(self.env, slot, encoded.data, self.token)
+        if held.state == "other":
+            self.pending = slot
+            return None
+        with _undecided(slot):
+            if held.state == "covered":
+                return self._resolve(slot, encoded)
+            return self._check_win(slot, encoded)
+
+    def _check_win(self, slot: int, encoded: Encoded) -> Settled | None:
+        """An apparent win is one if no checkpoint covers the slot, or if the one that does lists our token."""
+        base = self.base
+        if self.env.store.is_local and base.identity is not None:
+            # The own file is looked at first: what is seen before the check is known to be older than it.
+            identity = tokens.identity_of(self.env, slot)
+            if tokens.identity_of(self.env, slot - 1) == base.identity:
+                return self._landed(slot, encoded, identity)
+        seen = tokens.survey(self.env, slot - 1)
+        if seen.newest is not None and seen.newest.version >= slot:
+            return self._resolve(slot, encoded)
+        if not self._is_same_table(seen, slot - 1):
+            # The table was dropped under us: our file lies in nobody's log, or in another table's.
+            self.env.store.delete_many([version_key(slot)])
+            raise self._replaced()
+        return self._landed(slot, encoded, seen.etag(slot))
+
+    def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
+        """Ask the newest checkpoint, which covers the slot, whose it was."""
+        found = tokens.newest_tokens(self.env, slot)
+        if found is None:
+            return Unknown(self.token, slot, "the checkpoint that covered it is gone, and there is no newer one")
+        ref, window = found
+        if window is None or not window.covers(slot):
+            return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
+        if window.token_at(slot) == self.token:
+            return self._landed(slot, encoded, None)
+        return self._reload()
+
+    def _landed(self, slot: int, encoded: Encoded, identity: str | None) -> Landed:
+        info = encoded.content.commit_info
+        outcome = Committed(slot, self.token, None if info is None else info.inCommitTimestamp, self.losses + 1)
+        return Landed(outcome, encoded, self.base, identity)
+
+    def _lost(self) -> Settled | None:
+        """Somebody else has the slot: wait a little, then go on from the newest version, if that may be."""
+        self.losses += 1
+        wait = min(_RACE_WAIT_S * (1 + self.losses / 10), _RACE_WAIT_MAX_S)
+        self.env.ambient.sleep(self.env.ambient.random() * wait)
+        slot = self.base.version + 1
+        try:
+            settled = self._catch_up()
+        except (StoreError, LogError) as error:
+            if self.pending is None:
+                raise
+            return Unknown(self.token, self.pending, str(error))
+        if settled is None and self.limit is not None and self.losses >= self.limit:
+            return self._conflict("attempts", "other writers were faster", slot)
+        return settled
+
+    def _catch_up(self) -> Settled | None:
+        """Read what has been committed above the base, verify it, and judge it."""
+        winners: list[VersionContent] = []
+        while (content := _read_slot(self.env, self.base.version + 1 + len(winners))) is not None:
+            winners.append(content)
+        if not winners and self.pending is None:
+            return None
+        identity = None
+        if winners and self.env.store.is_local:
+            identity = tokens.identity_of(self.env, winners[-1].version)
+        if not self._base_is_unchanged(identity):
+            first = self.base.version + 1
+            seen = tokens.survey(self.env, first - 1)
+            if seen.newest is not None and seen.newest.version >= first:
+                return self._verify(winners, identity)
+            if not self._is_same_table(seen, first - 1):
+                raise self._replaced()
+            if winners:
+                identity = seen.etag(winners[-1].version)
+        return self._judge(winners, identity)
+
+    def _verify(self, winners: list[VersionContent], identity: str | None) -> Settled | None:
+        """Believe of the winners what the newest checkpoint confirms; start anew above it where it does not."""
+        slot = self.pending
+        found = tokens.newest_tokens(self.env, self.base.version + 1)
+        if found is None:
+            return self._reload() if slot is None else Unknown(self.token, slot, "checkpoints come and go too fast")
+        ref, window = found
+        if slot is not None and slot <= ref.version:
+            if window is None or not window.covers(slot):
+                return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
+            if window.token_at(slot) == self.token:
+                return Committed(slot, self.token, None, self.losses + 1)
+        covered = [content for content in winners if content.version <= ref.version]
+        if (
+            window is not None
+            and self.base.version + len(covered) == ref.version
+            and all(
+                window.covers(content.version) and window.token_at(content.version) == content.token
+                for content in covered
+            )
+        ):
+            return self._judge(winners, identity if len(winners) > len(covered) else None)
+        return self._reload()
+
+    def _judge(self, winners: list[VersionContent], identity: str | None) -> Committed | Conflicted | None:
+        self.pending = None
+        for content in winners:
+            self._check_table(content)
+            info = content.commit_info
+            self.last_operation = None if info is None else info.operation
+            verdict = conflict.judge(self.work.ours(self.base), content)
+            if verdict.already:
+                return Committed(content.version, self.token, attempts=self.losses + 1, repeated=True)
+            if verdict.clash is not None:
+                return self._conflict(verdict.clash.kind, verdict.clash.reason, content.version)
+            last = content is winners[-1]
+            after = head.advance(self.base, content, identity=identity if last else None)
+            clash = self.work.rebase(content, verdict)
+            if clash is not None:
+                return self._conflict(clash.kind, clash.reason, content.version)
+            self.base = after
+        if winners:
+            head.remember(self.log, self.base)
+        return None
+
+    def _reload(self) -> Committed | Conflicted | None:
+        """Start anew from the newest version, where what happened in between can no longer be read."""
+        self.pending = None
+        before = self.base
+        needs_txns = before.txns is not None or bool(self.work.ours(before).txns)
+        self.base = head.load(self.log, with_txns=needs_txns)
+        if self.base.metadata.id != before.metadata.id:
+            raise self._replaced()
+        ours = self.work.ours(before)
+        gap = VersionContent(
+            version=self.base.version,
+            commit_info=None,
+            protocol=self.base.protocol,
+            metadata=self.base.metadata,
+            adds=empty_files(),
+            removes=REMOVES_SCHEMA.empty_table(),
+            txns=tuple((self.base.txns or {}).values()),
+        )
+        verdict = conflict.judge(ours, gap)
+        if verdict.already:
+            return Committed(self.base.version, self.token, attempts=self.losses + 1, repeated=True)
+        if verdict.clash is not None:
+            return self._conflict(verdict.clash.kind, verdict.clash.reason, self.base.version)
+        if ours.kind not in {"append", "metadata"}:
+            reason = "the versions since it started were cleaned up, so that nobody can tell whether they clash"
+            return self._conflict("data", reason, self.base.version)
+        clash = self.work.rebase(gap, verdict)
+        return None if clash is None else self._conflict(clash.kind, clash.reason, self.base.version)
+
+    def _base_is_unchanged(self, identity: str | None) -> bool:
+        """True if nothing above the base can have been deleted (local files only)."""
+        base = self.base
+        if not self.env.store.is_local or base.identity is None or identity is None:
+            return False
+        return tokens.identity_of(self.env, base.version) == base.identity
+
+    def _is_same_table(self, seen: tokens.Survey, version: int) -> bool:
+        """True if the version below is still there: as the file we know, or within a checkpoint."""
+        if seen.newest is not None:
+            return True
+        if not seen.holds(version):
+            return False
+        known, etag = self.base.identity, seen.etag(version)
+        return known is None or etag is None or known == etag
+
+    def _check_table(self, content: VersionContent) -> None:
+        info = content.commit_info
+        theirs = {None if info is None else info.tableId, None if content.metadata is None else content.metadata.id}
+        if theirs - {None, self.base.metadata.id}:
+            raise self._replaced()
+
+    def _replaced(self) -> TableReplaced:
+        head.forget(self.log)
+        message = (
+            f"the table at {self.env.store.url} is not the one this commit was prepared for (id "
+            f"{self.base.metadata.id}): it was dropped or re-created. Nothing was committed: open it again"
+        )
+        return TableReplaced(message, url=self.env.store.url, table_id=self.base.metadata.id)
+
+    def _conflict(self, kind: ConflictKind, reason: str, winner: int) -> Conflicted:
+        return Conflicted(kind, reason, winner, self.token, self.last_operation, self.losses + 1)
+
+    def _attempt_limit(self) -> int | None:
+        options = self.env.options
+        if self.work.is_blind_append and not options.given(opt.TRANSACTION_RETRY_MAX_ATTEMPTS):
+            return None
+        return options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
+
+
+@contextlib.contextmanager
+def _undecided(slot: int) -> Iterator[None]:
+    """While a put is out, an error of the store or the log means that its fate is open."""
+    try:
+        yield
+    except (StoreError, LogError) as error:
+        raise Undecided(slot, str(error)) from error
+
+
+def _read_slot(env: LogEnv, version: int) -> VersionContent | None:
+    try:
+        data = env.store.get(version_key(version))
+    except ObjectNotFound:
+        return None
+    return decode_version(data, version, root_url=env.store.url)
+
+
+def _wait_after_fault(env: LogEnv, fault: int) -> None:
+    first, most = env.options[opt.TRANSACTION_RETRY_BASE_DELAY_MS], env.options[opt.TRANSACTION_RETRY_MAX_DELAY_MS]
+    env.ambient.sleep(env.ambient.random() * min(first * 2**fault, most) / 1000)

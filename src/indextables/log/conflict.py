@@ -1,0 +1,246 @@
+"""May a commit that lost the race for its version be put on top of the winner? One pure function decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.log.actions import Metadata, Protocol, Txn
+from indextables.log.codec import VersionContent
+
+__all__ = ["REGISTRY_PREFIX", "Clash", "ClashKind", "Kind", "Ours", "Verdict", "judge", "merge_registry"]
+
+REGISTRY_PREFIX = "docMappingSchema."
+
+Kind = Literal["append", "rows", "merge_splits", "overwrite", "metadata"]
+ClashKind = Literal["metadata", "protocol", "data", "domain"]
+
+
+class Ours(msgspec.Struct, frozen=True):
+    """What must still hold for a commit to be put on top of somebody else's.
+
+    1. `kind`: `append` adds files and read nothing; `rows` is delete, update, merge and every other transaction with
+       a read set; `merge_splits` moves rows between files without changing them; `overwrite` replaces all rows, or
+       those in the range that `may_match` describes; `metadata` touches no file.
+    2. `removed` and `read` are the paths that the commit removes and those it read, None for none.
+    3. `may_match` answers, for rows of `add`, whether any of their files could hold rows that the commit's predicate
+       selects. None with `read_all` off means that no predicate was read.
+    4. `unites` and `regroups` tell that the transaction can unite deletion vectors of a file, and leave out files
+       of a merge.
+    """
+
+    kind: Kind
+    base_metadata: Metadata
+    base_protocol: Protocol
+    serializable: bool = False
+    read_all: bool = False
+    removed: pa.Array | pa.ChunkedArray | None = None
+    added: pa.Array | pa.ChunkedArray | None = None
+    read: pa.Array | pa.ChunkedArray | None = None
+    may_match: Callable[[pa.Table], bool] | None = None
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    txns: tuple[Txn, ...] = ()
+    domains: tuple[str, ...] = ()
+    unites: bool = False
+    regroups: bool = False
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """Why two commits cannot both stand."""
+
+    kind: ClashKind
+    reason: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What follows from one winner.
+
+    At most one of `clash` and `already` is set. `metadata` is the table's metadata after the winner where it only
+    registered document mappings. `unite` and `give_up` name the files whose vectors the transaction must unite and
+    those that a merge must leave out before it is put again.
+    """
+
+    clash: Clash | None = None
+    already: bool = False
+    metadata: Metadata | None = None
+    unite: tuple[str, ...] = ()
+    give_up: tuple[str, ...] = ()
+
+
+def judge(ours: Ours, theirs: VersionContent) -> Verdict:
+    """What the winning version `theirs` means for `ours`, which was prepared without knowing it.
+
+    ======================  =====================  ======================  =====================  ==============
+    ours / theirs           append                 delete, update, merge   merge splits           metadata (1)
+    ======================  =====================  ======================  =====================  ==============
+    append                  ok                     ok                      ok                     conflict
+    rows: delete, update,   ok; Serializable:      conflict if it removed  conflict if it took a  conflict
+    merge, any read set     conflict if it could   a file we read or       file that we remove;
+                            match what we read     remove, or its new      files only read: ok
+                                                   files could match; (2)
+    merge splits            ok                     touched files are       shared files are       conflict only
+                                                   given up, else          given up, else         if the schema
+                                                   conflict                conflict               changed
+    overwrite, replaceWhere ok if outside the      conflict if it could    ok (3)                 conflict
+                            range, else (3)        touch the range
+    metadata                ok                     ok                      ok                     conflict
+    ======================  =====================  ======================  =====================  ==============
+
+    A protocol change clashes with everything; so do two changes of one `domainMetadata`. A `txn` of ours that theirs
+    already holds, at this number or a higher one, makes ours a repetition (`already`).
+
+    (1) A `metaData` that is equal to ours, or only adds `docMappingSchema.*` keys, is no change: it is merged.
+    (2) Row level: where theirs replaced only the deletion vector of a file whose vector we replace too, and the
+        transaction can unite vectors, the file is named in `unite`.
+    (3) The removes of an overwrite are bound to the head when it is put, so that it also takes what a winner
+        appended or merged: the same as if it had started later. Under Serializable an append into the range
+        clashes, because the overwrite may have been computed from what was there before.
+
+    Which adds of theirs count as "could match": under Serializable all that change data, under WriteSerializable
+    those of commits that were no blind append.
+    """
+    if theirs.protocol is not None and theirs.protocol != ours.base_protocol:
+        return Verdict(Clash("protocol", f"version {theirs.version} changed the protocol of the table"))
+    merged = _merged_metadata(ours, theirs)
+    if isinstance(merged, Clash):
+        return Verdict(merged)
+    if _is_repetition(ours.txns, theirs.txns):
+        return Verdict(already=True)
+    shared = sorted(set(ours.domains) & {domain.domain for domain in theirs.domains})
+    if shared:
+        reason = f"version {theirs.version} changed the same domain metadata: {', '.join(shared)}"
+        return Verdict(Clash("domain", reason))
+    if ours.kind in {"append", "metadata"}:
+        return Verdict(_added_twice(ours, theirs), metadata=merged)
+    verdict = _judge_files(ours, theirs)
+    return msgspec.structs.replace(verdict, metadata=merged) if verdict.clash is None else verdict
+
+
+def merge_registry(metadata: Metadata, other: Metadata) -> Metadata:
+    """`metadata` with the document mappings that only `other` has registered."""
+    extra = {
+        key: value
+        for key, value in other.configuration.items()
+        if key.startswith(REGISTRY_PREFIX) and key not in metadata.configuration
+    }
+    if not extra:
+        return metadata
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **extra})
+
+
+def _merged_metadata(ours: Ours, theirs: VersionContent) -> Metadata | Clash | None:
+    changed = theirs.metadata
+    if changed is None or changed == ours.base_metadata:
+        return None
+    if merge_registry(ours.base_metadata, changed) == changed:
+        return changed
+    before, after = ours.base_metadata, changed
+    same_schema = before.schemaString == after.schemaString and before.partitionColumns == after.partitionColumns
+    if ours.kind == "merge_splits" and ours.metadata is None and same_schema and before.id == after.id:
+        return changed
+    what = "the properties" if same_schema else "the schema"
+    return Clash("metadata", f"version {theirs.version} changed {what} of the table")
+
+
+def _is_repetition(ours: tuple[Txn, ...], theirs: tuple[Txn, ...]) -> bool:
+    held = {txn.appId: txn.version for txn in theirs}
+    return any(held.get(txn.appId, -1) >= txn.version for txn in ours)
+
+
+def _added_twice(ours: Ours, theirs: VersionContent) -> Clash | None:
+    """Names are unique, so that equal paths are one file that two commits claim."""
+    twice = _overlap(ours.added, theirs.adds)
+    if not twice:
+        return None
+    return Clash("data", f"version {theirs.version} already added {_some(twice)}")
+
+
+def _judge_files(ours: Ours, theirs: VersionContent) -> Verdict:
+    if ours.kind == "merge_splits":
+        return _judge_merge(ours, theirs)
+    if ours.kind == "overwrite":
+        return _judge_overwrite(ours, theirs)
+    return _judge_rows(ours, theirs)
+
+
+def _judge_rows(ours: Ours, theirs: VersionContent) -> Verdict:
+    if (phantom := _phantom(ours, theirs)) is not None:
+        return Verdict(phantom)
+    unite: tuple[str, ...] = ()
+    lost = _overlap(ours.removed, theirs.removes)
+    if lost:
+        replaced = set(_overlap(pa.array(lost, pa.string()), theirs.adds))
+        if not ours.unites or not replaced.issuperset(lost):
+            return Verdict(Clash("data", f"version {theirs.version} already removed {_some(lost)}"))
+        unite = tuple(lost)
+    changed = _data_changes(theirs.removes)
+    if ours.read_all and changed.num_rows:
+        return Verdict(Clash("data", f"version {theirs.version} removed files, and this commit read the whole table"))
+    gone = [path for path in _overlap(ours.read, changed) if path not in unite]
+    if gone:
+        return Verdict(Clash("data", f"version {theirs.version} removed {_some(gone)}, which this commit read"))
+    if not unite and (twice := _added_twice(ours, theirs)) is not None:
+        return Verdict(twice)
+    return Verdict(unite=unite)
+
+
+def _judge_overwrite(ours: Ours, theirs: VersionContent) -> Verdict:
+    if ours.serializable and (phantom := _phantom(ours, theirs)) is not None:
+        return Verdict(phantom)
+    if _data_changes(theirs.removes).num_rows == 0:
+        return Verdict(_added_twice(ours, theirs))
+    in_range = ours.may_match is None or ours.may_match(theirs.adds) or bool(_overlap(ours.removed, theirs.removes))
+    if in_range:
+        reason = f"version {theirs.version} changed rows in the range that this commit replaces"
+        return Verdict(Clash("data", reason))
+    return Verdict(_added_twice(ours, theirs))
+
+
+def _judge_merge(ours: Ours, theirs: VersionContent) -> Verdict:
+    touched = _overlap(ours.removed, theirs.removes)
+    if not touched:
+        return Verdict(_added_twice(ours, theirs))
+    if ours.regroups:
+        return Verdict(give_up=tuple(touched))
+    return Verdict(Clash("data", f"version {theirs.version} changed {_some(touched)}, which this commit merges"))
+
+
+def _phantom(ours: Ours, theirs: VersionContent) -> Clash | None:
+    """Rows that the commit would have seen, had it started after the winner."""
+    if ours.may_match is None and not ours.read_all:
+        return None
+    blind = theirs.commit_info is not None and theirs.commit_info.isBlindAppend is True
+    if blind and not ours.serializable:
+        return None
+    adds = _data_changes(theirs.adds)
+    if adds.num_rows == 0:
+        return None
+    if theirs.removes.num_rows:
+        # A file that only got a new vector brings no new rows.
+        again = pc.is_in(adds["path"], value_set=theirs.removes["path"].combine_chunks())
+        adds = adds.filter(pc.invert(again))
+    if adds.num_rows and (ours.read_all or (ours.may_match is not None and ours.may_match(adds))):
+        return Clash("data", f"version {theirs.version} added rows that this commit's predicate could select")
+    return None
+
+
+def _data_changes(actions: pa.Table) -> pa.Table:
+    return actions.filter(actions["dataChange"]) if actions.num_rows else actions
+
+
+def _overlap(paths: pa.Array | pa.ChunkedArray | None, actions: pa.Table) -> list[str]:
+    """The paths that are in both, in order, each once."""
+    if paths is None or not len(paths) or not actions.num_rows:
+        return []
+    theirs = actions["path"].combine_chunks()
+    hits = pc.unique(paths.filter(pc.is_in(paths, value_set=theirs)))
+    return list(hits.to_pylist())
+
+
+def _some(paths: list[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more files"

@@ -1,0 +1,135 @@
+"""Making a table: one version 0, whoever races for it."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
+from indextables.log import tokens
+from indextables.log.actions import CommitInfo, Metadata, Protocol
+from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
+from indextables.log.head import Head
+from indextables.log.outcome import Committed, Unknown, error_of
+from indextables.log.postcommit import after_commit
+from indextables.log.protocol import new_table_protocol
+from indextables.log.schema import assign_ids, schema_from_json, schema_to_json, validate_schema
+from indextables.log.snapshot import Log
+from indextables.log.staged import Staged, content_of, encode
+
+__all__ = ["Created", "create_table", "new_metadata"]
+
+
+class Created(msgspec.Struct, frozen=True):
+    """What `create_table` found or made: the newest version, and whether version 0 is this call's."""
+
+    version: int
+    is_new: bool
+    metadata: Metadata
+
+
+def new_metadata(
+    log: Log,
+    schema: pa.Schema,
+    *,
+    partition_by: tuple[str, ...] = (),
+    configuration: dict[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Metadata:
+    """The metadata of a new table, with permanent field ids and an id of its own.
+
+    Raises SchemaInvalid, and InvalidArgument for partition columns that the schema does not have.
+    """
+    validate_schema(schema)
+    missing = [column for column in partition_by if column not in schema.names]
+    if missing:
+        message = f"partition columns that are not in the schema: {', '.join(missing)}"
+        raise InvalidArgument(message, columns=missing, url=log.env.store.url)
+    return Metadata(
+        id=_uuid(log.env.ambient.token()),
+        schemaString=schema_to_json(assign_ids(schema)),
+        name=name,
+        description=description,
+        partitionColumns=list(partition_by),
+        configuration=dict(configuration or {}),
+        createdTime=log.env.ambient.now_ms(),
+    )
+
+
+def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None) -> Created:
+    """Make the table unless it exists; of any number of racing creators one makes it, the others go on with it.
+
+    Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
+    the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError.
+    """
+    existing = _existing(log, metadata)
+    if existing is not None:
+        return existing
+    check_clock(log.env)
+    return _race(log, metadata, protocol or new_table_protocol())
+
+
+def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
+    env = log.env
+    token = env.ambient.token()
+    now_ms = env.ambient.now_ms()
+    info = CommitInfo(
+        timestamp=now_ms,
+        inCommitTimestamp=now_ms,
+        operation="CREATE TABLE",
+        isBlindAppend=True,
+        tableId=metadata.id,
+        token=token,
+    )
+    staged = Staged(metadata=metadata, protocol=protocol)
+    data = encode(staged, info, compress=env.options[opt.TRANSACTION_COMPRESSION_ENABLED])
+    try:
+        held = put_slot(env, 0, data, token)
+        # The own file is looked at before the check: what is seen then is known to be older than it.
+        identity = tokens.identity_of(env, 0) if held.state == "ours" else None
+        covering = tokens.survey(env, 0).newest if held.state == "ours" else None
+    except Undecided as undecided:
+        raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
+    if held.state == "ours" and covering is None:
+        base = Head(-1, protocol, metadata)
+        encoded = Encoded(data, content_of(staged, info, 0))
+        after_commit(log, Landed(Committed(0, token, now_ms), encoded, base, identity), None)
+        return Created(0, is_new=True, metadata=metadata)
+    existing = _existing(log, metadata)
+    if existing is None:
+        raise error_of(Unknown(token, 0, "version 0 was there and is gone"), env.store.url)
+    return existing
+
+
+def _existing(log: Log, metadata: Metadata) -> Created | None:
+    try:
+        version, _, found = log.metadata_at()
+    except TableNotFound:
+        return None
+    theirs, ours = _shape(found), _shape(metadata)
+    if theirs != ours:
+        message = (
+            f"{log.env.store.url} already holds a table with another schema. It has {_words(theirs)}; asked for was "
+            f"{_words(ours)}. Use its schema, or another path"
+        )
+        raise SchemaMismatch(message, url=log.env.store.url)
+    return Created(version, is_new=False, metadata=found)
+
+
+def _shape(metadata: Metadata) -> tuple[pa.Schema, list[str]]:
+    """What two tables must have in common to be the same to a creator: names, types, nullability, partitioning."""
+    schema = schema_from_json(metadata.schemaString)
+    bare = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+    return bare, metadata.partitionColumns
+
+
+def _words(shape: tuple[pa.Schema, list[str]]) -> str:
+    schema, partition_by = shape
+    columns = ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+    return f"({columns})" + (f" partitioned by ({', '.join(partition_by)})" if partition_by else "")
+
+
+def _uuid(token: str) -> str:
+    return "-".join((token[:8], token[8:12], token[12:16], token[16:20], token[20:]))

@@ -1,0 +1,136 @@
+"""What a writer must know about the newest version, and nothing about its files."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import VersionExpired, VersionNotFound
+from indextables.log import crcfile, sethash
+from indextables.log.actions import Metadata, Protocol, Txn
+from indextables.log.codec import VersionContent
+from indextables.log.snapshot import Log, Snapshot
+
+__all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember", "totals_after"]
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The newest version that a writer has verified to be part of the history.
+
+    `identity` tells its file from another file of that name, `txns` is None where nobody asked for it, `totals` where
+    they are not known, and `checkpoint` is the newest checkpoint heard of.
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    in_commit_timestamp: int | None = None
+    token: str | None = None
+    identity: str | None = None
+    txns: Mapping[str, Txn] | None = None
+    totals: crcfile.Totals | None = None
+    checkpoint: int = -1
+
+
+def head_of(snapshot: Snapshot) -> Head:
+    """The head as a snapshot knows it."""
+    return Head(
+        version=snapshot.version,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        in_commit_timestamp=snapshot.in_commit_timestamp,
+        token=_token_at(snapshot),
+        txns=snapshot.txns,
+    )
+
+
+def load(log: Log, *, with_txns: bool = False) -> Head:
+    """The newest version, from the log itself. Raises TableNotFound and what reading the log raises."""
+    if with_txns:
+        return head_of(log.snapshot())
+    version, protocol, metadata = log.metadata_at()
+    try:
+        content = log.read_version(version)
+    except (VersionExpired, VersionNotFound):
+        # The newest version is a checkpoint whose version file is gone.
+        return head_of(log.snapshot())
+    info = content.commit_info
+    time = None if info is None else info.inCommitTimestamp
+    return Head(version, protocol, metadata, time, content.token)
+
+
+def advance(head: Head, content: VersionContent, *, identity: str | None = None) -> Head:
+    """The head after the version that follows it. Pure."""
+    info = content.commit_info
+    time = None if info is None else info.inCommitTimestamp
+    txns = head.txns
+    if txns is not None and content.txns:
+        txns = {**txns, **{txn.appId: txn for txn in content.txns}}
+    return Head(
+        version=content.version,
+        protocol=content.protocol or head.protocol,
+        metadata=content.metadata or head.metadata,
+        in_commit_timestamp=time if time is not None else head.in_commit_timestamp,
+        token=content.token,
+        identity=identity,
+        txns=txns,
+        totals=totals_after(head.totals, content),
+        checkpoint=head.checkpoint,
+    )
+
+
+def totals_after(totals: crcfile.Totals | None, content: VersionContent) -> crcfile.Totals | None:
+    """The running totals after a version that only adds files; None if it removes some, whose rows are not known."""
+    if totals is None or content.removes.num_rows:
+        return None
+    adds = content.adds
+    if not adds.num_rows:
+        return totals
+    records = None
+    if totals.num_records is not None and adds["numRecords"].null_count == 0:
+        records = totals.num_records + _sum(adds["numRecords"])
+    return crcfile.Totals(
+        size_bytes=totals.size_bytes + _sum(adds["size"]),
+        num_files=totals.num_files + adds.num_rows,
+        num_records=records,
+        set_hash=sethash.combine(totals.set_hash, sethash.set_hash(adds)),
+    )
+
+
+def recall(log: Log) -> Head | None:
+    """The head that this process last verified for this log."""
+    with _LOCK:
+        return _HEADS.get(log)
+
+
+def remember(log: Log, head: Head) -> None:
+    """Keep a verified head for the next commit, unless a newer one is known."""
+    with _LOCK:
+        known = _HEADS.get(log)
+        if known is None or known.version <= head.version or known.metadata.id != head.metadata.id:
+            _HEADS[log] = head
+
+
+def forget(log: Log) -> None:
+    """Start from the log itself next time."""
+    with _LOCK:
+        _HEADS.pop(log, None)
+
+
+# A head is a fact about an immutable version: it never goes stale, it only stops being the newest.
+_HEADS: weakref.WeakKeyDictionary[Log, Head] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def _token_at(snapshot: Snapshot) -> str | None:
+    window = snapshot.tokens
+    return window.token_at(snapshot.version) if window is not None and window.covers(snapshot.version) else None
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    return int(pc.sum(column).as_py() or 0)

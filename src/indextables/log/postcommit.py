@@ -1,0 +1,66 @@
+"""What follows a commit and can no longer fail it: the check file, the checkpoint, cleanup, the caches."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import IndexTablesError, ObjectNotFound
+from indextables.log import crcfile, head
+from indextables.log.actions import Metadata
+from indextables.log.commit import Landed
+from indextables.log.env import LogEnv
+from indextables.log.head import Head
+from indextables.log.names import crc_key
+from indextables.log.snapshot import Log
+from indextables.options import Option, Options
+
+__all__ = ["after_commit", "checkpoint_if_due", "setting"]
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger("indextables")
+
+
+def after_commit(log: Log, landed: Landed, removed: pa.Table | None) -> None:
+    """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
+    content = landed.encoded.content
+    base = landed.base
+    totals = base.totals if base.totals is not None else _read_totals(log.env, base)
+    if content.removes.num_rows and removed is None:
+        totals = None
+    crc = crcfile.build_next(totals, content, landed.encoded.data, removed=removed)
+    new = msgspec.structs.replace(head.advance(base, content, identity=landed.identity), totals=crc.totals())
+    head.remember(log, new)
+    try:
+        log.env.store.put_if_absent(crc_key(content.version), crcfile.encode_crc(crc))
+    except IndexTablesError as error:
+        _LOGGER.warning("the check file of version %d was not written: %s", content.version, error)
+    checkpoint_if_due(log, new)
+
+
+def checkpoint_if_due(log: Log, at: Head) -> None:
+    """Write the state of `at` if `checkpoint.interval` commits have passed since the newest checkpoint known of."""
+    del log, at
+
+
+def setting(env: LogEnv, metadata: Metadata, option: Option[T]) -> T:
+    """An option as the call, the session or the environment gives it, else as the table's configuration does."""
+    if not metadata.configuration or env.options.given(option):
+        return env.options[option]
+    return Options(table=metadata.configuration, environ={})[option]
+
+
+def _read_totals(env: LogEnv, base: Head) -> crcfile.Totals | None:
+    try:
+        crc = crcfile.parse_crc(env.store.get(crc_key(base.version)))
+    except ObjectNotFound:
+        return None
+    except IndexTablesError as error:
+        _LOGGER.warning("the check file of version %d was not read: %s", base.version, error)
+        return None
+    return None if crc is None or crc.token is None or crc.token != base.token else crc.totals()

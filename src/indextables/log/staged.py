@@ -1,0 +1,161 @@
+"""What a transaction will write, as values: actions, and files as Structs or as Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from indextables.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DeletionVector,
+    DomainMetadata,
+    MergeSkip,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+)
+from indextables.log.codec import REMOVES_SCHEMA, VersionContent, encode_version
+from indextables.log.files import DV_TYPE, empty_files
+
+__all__ = ["Files", "Removes", "Staged", "changes_data", "content_of", "encode", "paths_of", "removes_of"]
+
+Files: TypeAlias = "Sequence[Add] | pa.Table"
+Removes: TypeAlias = "Sequence[Remove] | pa.Table"
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """Everything of a commit but its `commitInfo`.
+
+    Files come as Structs where they are few, as a table with the columns of `FILES_SCHEMA` (or fewer) where they are
+    many. `removed_rows` holds the live rows that `removes` takes away, where they are known: totals need them.
+    """
+
+    adds: Files = ()
+    removes: Removes = ()
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    txns: tuple[Txn, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+    skips: tuple[MergeSkip, ...] = ()
+    removed_rows: pa.Table | None = None
+
+
+def encode(staged: Staged, info: CommitInfo, *, compress: bool) -> bytes:
+    """The bytes of the version file."""
+    actions: list[Action] = [info]
+    if staged.protocol is not None:
+        actions.append(staged.protocol)
+    if staged.metadata is not None:
+        actions.append(staged.metadata)
+    actions += [*staged.txns, *staged.domains, *staged.skips]
+    adds, removes = staged.adds, staged.removes
+    if isinstance(adds, pa.Table) and not isinstance(removes, pa.Table):
+        actions += removes
+        return encode_version(actions, adds=adds, compress=compress)
+    if isinstance(removes, pa.Table) and not isinstance(adds, pa.Table):
+        # Removes come before adds, so that a file may get a new vector in one commit.
+        added = _table_of(list(adds)) if adds else None
+        return encode_version(actions, adds=added, removes=removes, compress=compress)
+    if isinstance(removes, pa.Table):
+        return encode_version(actions, adds=adds, removes=removes, compress=compress)
+    return encode_version([*actions, *removes, *adds], compress=compress)
+
+
+def content_of(staged: Staged, info: CommitInfo, version: int) -> VersionContent:
+    """What the version holds, as far as totals and heads need it: paths, sizes, rows and vectors of the files."""
+    return VersionContent(
+        version=version,
+        commit_info=info,
+        protocol=staged.protocol,
+        metadata=staged.metadata,
+        adds=staged.adds if isinstance(staged.adds, pa.Table) else _slim(staged.adds),
+        removes=staged.removes if isinstance(staged.removes, pa.Table) else _slim_removes(staged.removes),
+        txns=staged.txns,
+        domains=staged.domains,
+        skips=staged.skips,
+    )
+
+
+def paths_of(files: Files | Removes) -> pa.Array | pa.ChunkedArray | None:
+    """The paths as a column; None if there are none."""
+    if isinstance(files, pa.Table):
+        return files["path"] if files.num_rows else None
+    return pa.array([file.path for file in files], pa.string()) if files else None
+
+
+def changes_data(staged: Staged) -> bool:
+    """True if rows appear or vanish, False if they only move between files."""
+    return any(_any_data_change(files) for files in (staged.adds, staged.removes))
+
+
+def removes_of(files: pa.Table, deleted_ms: int) -> pa.Table:
+    """A `remove` for each live row of `files`, with what it needs to be undone or shown as a change."""
+    rows = files.num_rows
+    columns = {
+        "path": files["path"],
+        "dataChange": pa.repeat(pa.scalar(value=True), rows),
+        "deletionTimestamp": pa.repeat(pa.scalar(deleted_ms, pa.int64()), rows),
+        "extendedFileMetadata": pa.repeat(pa.scalar(value=True), rows),
+        "partitionValues": files["partitionValues"],
+        "size": files["size"],
+        "tags": files["tags"],
+        "deletionVector": files["deletionVector"],
+    }
+    return pa.table(columns)
+
+
+def _any_data_change(files: Files | Removes) -> bool:
+    if isinstance(files, pa.Table):
+        return bool(files.num_rows) and bool(files["dataChange"].combine_chunks().true_count)
+    return any(file.dataChange for file in files)
+
+
+def _slim(adds: Sequence[Add]) -> pa.Table:
+    if not adds:
+        return empty_files()
+    return pa.table(
+        {
+            "path": pa.array([add.path for add in adds], pa.string()),
+            "size": pa.array([add.size for add in adds], pa.int64()),
+            "numRecords": pa.array([add.numRecords for add in adds], pa.int64()),
+            "dataChange": pa.array([add.dataChange for add in adds], pa.bool_()),
+            "deletionVector": _vectors([add.deletionVector for add in adds]),
+        }
+    )
+
+
+def _slim_removes(removes: Sequence[Remove]) -> pa.Table:
+    if not removes:
+        return REMOVES_SCHEMA.empty_table()
+    return pa.table(
+        {
+            "path": pa.array([remove.path for remove in removes], pa.string()),
+            "size": pa.array([remove.size for remove in removes], pa.int64()),
+            "dataChange": pa.array([remove.dataChange for remove in removes], pa.bool_()),
+            "deletionVector": _vectors([remove.deletionVector for remove in removes]),
+        }
+    )
+
+
+def _vectors(vectors: list[DeletionVector | None]) -> pa.Array:
+    if not any(vectors):
+        return pa.nulls(len(vectors), DV_TYPE)
+    return pa.array([None if v is None else msgspec.to_builtins(v) for v in vectors], DV_TYPE)
+
+
+def _table_of(adds: list[Add]) -> pa.Table:
+    schema = empty_files().schema
+    rows = [{name: _plain(getattr(add, name, None)) for name in schema.names} for add in adds]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, DeletionVector):
+        return msgspec.to_builtins(value)
+    return list(value.items()) if isinstance(value, dict) else value

@@ -1,0 +1,81 @@
+"""Who owns a slot? The checkpoints above it say so, found by listing and never by the pointer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, state_dir, version_key
+from indextables.log.state.base import StateRef, TokenWindow
+from indextables.log.state.find import find_states
+from indextables.log.state.reading import read_tokens
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["Survey", "identity_of", "newest_tokens", "survey"]
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """What a listing shows at and above a version: the newest checkpoint, and the identities of the version files."""
+
+    newest: StateRef | None
+    etags: dict[str, str | None]
+
+    def holds(self, version: int) -> bool:
+        """True if the file of `version` was listed."""
+        return version_key(version) in self.etags
+
+    def etag(self, version: int) -> str | None:
+        """The identity of the file of `version`, if the store tells one."""
+        return self.etags.get(version_key(version))
+
+
+def survey(env: LogEnv, version: int) -> Survey:
+    """List the log from `version` on: one request among the numbered files, one among the Avro states.
+
+    The manifests, thousands under long retention, lie between the two and are not listed.
+    """
+    floor = max(version, 0)
+    numbered = list(_numbered(env, version_key(floor).removesuffix("json")))
+    states = env.store.list_from(LOG_DIR, state_dir(floor).removesuffix("/"))
+    found = find_states(itertools.chain(numbered, states))
+    newest = found[0] if found and found[0].version >= floor else None
+    etags = {meta.key: meta.etag for meta in numbered}
+    return Survey(newest, etags)
+
+
+def newest_tokens(env: LogEnv, version: int) -> tuple[StateRef, TokenWindow | None] | None:
+    """The newest checkpoint at or above `version` and its tokens; None if there is no such checkpoint.
+
+    The tokens are None where the checkpoint carries none or cannot be read. A checkpoint that cleanup takes while it
+    is read has been superseded by a newer one, which is then looked for.
+    """
+    while (ref := survey(env, version).newest) is not None:
+        try:
+            return ref, read_tokens(env, ref)
+        except ObjectNotFound:
+            again = survey(env, version).newest
+            if again is not None and again.version <= ref.version:
+                return ref, None
+        except (CheckpointError, LimitExceeded):
+            return ref, None
+    return None
+
+
+def identity_of(env: LogEnv, version: int) -> str | None:
+    """What tells the file of `version` from any other file of that name; None if it is gone or the store cannot."""
+    try:
+        return env.store.head(version_key(version)).etag
+    except ObjectNotFound:
+        return None
+
+
+def _numbered(env: LogEnv, after: str) -> Iterator[ObjectMeta]:
+    first = len(LOG_DIR)
+    for meta in env.store.list_from(LOG_DIR, after):
+        if not "0" <= meta.key[first : first + 1] <= "9":
+            return
+        yield meta

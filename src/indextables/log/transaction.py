@@ -1,0 +1,338 @@
+"""A transaction: what was read, what will be written, and the way from there to an outcome."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, LogError, TableReplaced
+from indextables.log import conflict, head, protocol
+from indextables.log.actions import Add, CommitInfo, DomainMetadata, MergeSkip, Metadata, Protocol, Remove, Txn
+from indextables.log.codec import VersionContent
+from indextables.log.commit import Encoded, Landed, check_clock, commit
+from indextables.log.head import Head
+from indextables.log.outcome import Committed, Outcome, error_of
+from indextables.log.postcommit import after_commit, setting
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.staged import Files, Removes, Staged, changes_data, content_of, encode, paths_of
+
+__all__ = ["Isolation", "Transaction"]
+
+Isolation = Literal["WriteSerializable", "Serializable"]
+
+_LOOK_BACK = 1000
+
+
+class Transaction:
+    """One commit in the making. Stage, then `commit()` once.
+
+    `snapshot` is what the transaction was computed from. Without one nothing was read, and the commit goes on top of
+    whatever is newest: such an append is blind, needs no listing of files, and clashes only with changes of metadata
+    or protocol. Methods return the transaction, so that they can be chained.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        snapshot: Snapshot | None = None,
+        *,
+        operation: str,
+        parameters: Mapping[str, str | None] | None = None,
+        metrics: Mapping[str, str | None] | None = None,
+        user_metadata: str | None = None,
+        isolation: Isolation | None = None,
+        table_id: str | None = None,
+    ) -> None:
+        """`table_id` is the table that the caller means, where no snapshot says so."""
+        self.log = log
+        self.snapshot = snapshot
+        self.token = log.env.ambient.token()
+        self._operation = operation
+        self._parameters = dict(parameters or {})
+        self._metrics = dict(metrics or {})
+        self._user_metadata = user_metadata
+        self._isolation = isolation
+        self._table_id = snapshot.table_id if snapshot is not None else table_id
+        self._staged = Staged()
+        self._bind: Callable[[Snapshot], Staged] | None = None
+        self._bound: tuple[int, Staged] | None = None
+        self._replaces_range = False
+        self._read: list[str] = []
+        self._may_match: Callable[[pa.Table], bool] | None = None
+        self._read_all = False
+        self._unite: Callable[[Staged, VersionContent, Sequence[str]], Staged | None] | None = None
+        self._regroup: Callable[[Staged, Sequence[str]], Staged | None] | None = None
+        self._done = False
+
+    def add(self, adds: Sequence[Add] | pa.Table) -> Transaction:
+        """Stage data files that are durable already. Raises InvalidArgument if some are staged."""
+        return self._stage(adds=_once(self._staged.adds, adds, "adds"))
+
+    def remove(self, removes: Sequence[Remove] | pa.Table, *, rows: pa.Table | None = None) -> Transaction:
+        """Stage files that leave the table; `rows` are their live rows, which running totals need."""
+        return self._stage(removes=_once(self._staged.removes, removes, "removes"), removed_rows=rows)
+
+    def set_metadata(self, metadata: Metadata) -> Transaction:
+        """Stage new metadata; id and time of creation must be the table's."""
+        return self._stage(metadata=metadata)
+
+    def set_protocol(self, changed: Protocol) -> Transaction:
+        """Stage a new protocol."""
+        return self._stage(protocol=changed)
+
+    def set_txn(self, app_id: str, version: int) -> Transaction:
+        """Make the commit a no-op if the table already holds batch `version`, or a later one, of `app_id`."""
+        txn = Txn(app_id, version, self.log.env.ambient.now_ms())
+        return self._stage(txns=(*(t for t in self._staged.txns if t.appId != app_id), txn))
+
+    def set_domain(self, domain: DomainMetadata) -> Transaction:
+        """Stage a named piece of configuration."""
+        return self._stage(domains=(*(d for d in self._staged.domains if d.domain != domain.domain), domain))
+
+    def skip(self, skip: MergeSkip) -> Transaction:
+        """Stage a file that could not be merged."""
+        return self._stage(skips=(*self._staged.skips, skip))
+
+    def read_files(self, paths: Sequence[str]) -> Transaction:
+        """The commit depends on these files being as they were in its snapshot."""
+        self._read += paths
+        return self
+
+    def read_where(self, may_match: Callable[[pa.Table], bool]) -> Transaction:
+        """The commit depends on every file that could match a predicate.
+
+        `may_match` gets rows of `add` and answers whether any of their files could hold a row that it selects.
+        """
+        self._may_match = may_match
+        return self
+
+    def read_all(self) -> Transaction:
+        """The commit depends on every file of its snapshot."""
+        self._read_all = True
+        return self
+
+    def bind(self, build: Callable[[Snapshot], Staged], *, replaces_range: bool = False) -> Transaction:
+        """Compute removes, adds or skips from the newest version each time the commit is put on top of it.
+
+        What `build` returns replaces the staged files and skips. `replaces_range` makes it an overwrite: of the rows
+        that `read_where` describes, or of all.
+        """
+        self._bind = build
+        self._replaces_range = replaces_range
+        return self
+
+    def unite_with(self, unite: Callable[[Staged, VersionContent, Sequence[str]], Staged | None]) -> Transaction:
+        """Offer row-level conflict resolution.
+
+        `unite(staged, winner, paths)` gives what is staged with the winner's deletion vectors of `paths` taken into
+        account, or None if the same rows are touched.
+        """
+        self._unite = unite
+        return self
+
+    def regroup_with(self, regroup: Callable[[Staged, Sequence[str]], Staged | None]) -> Transaction:
+        """Offer to leave out files of a merge: `regroup(staged, paths)` gives what is left, None if nothing is."""
+        self._regroup = regroup
+        return self
+
+    def commit(self) -> Outcome:
+        """Put the commit into the log, on top of whatever has been committed since, if that may be.
+
+        Raises what makes a commit impossible before anything is written: ClockSkew, StoreUnsafe, ProtocolUnsupported,
+        NotSupported, TableReplaced, InvalidArgument, LogError, StoreError. From the first put on, doubt is `Unknown`.
+        """
+        if self._done:
+            raise InvalidArgument("a transaction can be committed once: begin another one")
+        self._done = True
+        check_clock(self.log.env)
+        base = self._base()
+        protocol.check_writable(base.protocol, self.log.env.store.url)
+        if self._table_id is not None and base.metadata.id != self._table_id:
+            raise self._replaced(base)
+        self._check_metadata(base)
+        if (repeated := self._repetition(base)) is not None:
+            return repeated
+        settled = commit(self.log, self, base, self.token)
+        if isinstance(settled, Landed):
+            after_commit(self.log, settled, self._current(settled.base).removed_rows)
+            return settled.outcome
+        return settled
+
+    def commit_or_raise(self) -> Committed:
+        """As `commit`, with exceptions: CommitConflict, MetadataChanged, ProtocolChanged, CommitStateUnknown."""
+        outcome = self.commit()
+        if isinstance(outcome, Committed):
+            return outcome
+        raise error_of(outcome, self.log.env.store.url)
+
+    @property
+    def is_blind_append(self) -> bool:
+        """True if nothing was read and files are only added."""
+        staged = self._staged
+        changes_table = staged.metadata is not None or staged.protocol is not None or bool(len(staged.removes))
+        reads = self._may_match is not None or self._read_all or bool(self._read) or self._bind is not None
+        return not changes_table and not reads and bool(len(staged.adds))
+
+    def ours(self, base: Head) -> conflict.Ours:
+        """What the conflict check must know about this commit on top of `base`."""
+        staged = self._bound[1] if self._bound is not None else self._staged
+        kind = self._kind(staged)
+        blind = kind in {"append", "metadata"}
+        return conflict.Ours(
+            kind=kind,
+            base_metadata=base.metadata,
+            base_protocol=base.protocol,
+            serializable=self._is_serializable(base),
+            read_all=self._read_all,
+            removed=None if blind else paths_of(staged.removes),
+            added=None if blind else paths_of(staged.adds),
+            read=pa.array(self._read, pa.string()) if self._read else None,
+            may_match=self._may_match,
+            metadata=staged.metadata,
+            protocol=staged.protocol,
+            txns=staged.txns,
+            domains=tuple(domain.domain for domain in staged.domains),
+            unites=self._unite is not None,
+            regroups=self._regroup is not None,
+        )
+
+    def rebase(self, winner: VersionContent, verdict: conflict.Verdict) -> conflict.Clash | None:
+        """Take over what a winner changed. A clash if the transaction cannot."""
+        if verdict.metadata is not None and self._staged.metadata is not None:
+            merged = conflict.merge_registry(self._staged.metadata, verdict.metadata)
+            self._staged = msgspec.structs.replace(self._staged, metadata=merged)
+        if verdict.unite and self._unite is not None:
+            united = self._unite(self._staged, winner, verdict.unite)
+            if united is None:
+                reason = f"version {winner.version} deleted or changed the same rows of {verdict.unite[0]}"
+                return conflict.Clash("data", reason)
+            self._staged = united
+        if verdict.give_up and self._regroup is not None:
+            left = self._regroup(self._staged, verdict.give_up)
+            if left is None:
+                reason = f"version {winner.version} changed every file that this commit merges"
+                return conflict.Clash("data", reason)
+            self._staged = left
+        return None
+
+    def encode(self, base: Head, token: str) -> Encoded:
+        """The version file that follows `base`."""
+        staged = self._current(base)
+        now_ms = self.log.env.ambient.now_ms()
+        before = base.in_commit_timestamp
+        info = CommitInfo(
+            timestamp=now_ms,
+            inCommitTimestamp=now_ms if before is None else max(now_ms, before + 1),
+            operation=self._operation,
+            operationParameters=self._parameters,
+            operationMetrics=self._metrics,
+            readVersion=self.snapshot.version if self.snapshot is not None else None,
+            isolationLevel="Serializable" if self._is_serializable(base) else "WriteSerializable",
+            isBlindAppend=self.is_blind_append,
+            engineInfo=_engine(),
+            userMetadata=self._user_metadata,
+            tableId=base.metadata.id,
+            token=token,
+        )
+        compress = setting(self.log.env, base.metadata, opt.TRANSACTION_COMPRESSION_ENABLED)
+        data = encode(staged, info, compress=compress)
+        return Encoded(data, content_of(staged, info, base.version + 1))
+
+    def _current(self, base: Head) -> Staged:
+        """What is staged, with what depends on the head computed from `base`."""
+        if self._bind is None:
+            return self._staged
+        if self._bound is None or self._bound[0] != base.version:
+            at_start = self.snapshot is not None and self.snapshot.version == base.version
+            snapshot = self.snapshot if at_start else self.log.snapshot(base.version)
+            assert snapshot is not None  # noqa: S101 - either side of the condition is a snapshot
+            built = self._bind(snapshot)
+            merged = msgspec.structs.replace(
+                self._staged,
+                adds=built.adds if len(built.adds) else self._staged.adds,
+                removes=built.removes,
+                skips=built.skips,
+                removed_rows=built.removed_rows,
+            )
+            self._bound = (base.version, merged)
+        return msgspec.structs.replace(self._bound[1], metadata=self._staged.metadata)
+
+    def _base(self) -> Head:
+        if self.snapshot is not None:
+            known = head.recall(self.log)
+            if known is not None and known.version == self.snapshot.version:
+                return msgspec.structs.replace(known, txns=self.snapshot.txns)
+            return head.head_of(self.snapshot)
+        known = head.recall(self.log)
+        if known is not None and (known.txns is not None or not self._staged.txns):
+            return known
+        return head.load(self.log, with_txns=bool(self._staged.txns))
+
+    def _repetition(self, base: Head) -> Committed | None:
+        for txn in self._staged.txns:
+            held = (base.txns or {}).get(txn.appId)
+            if held is not None and held.version >= txn.version:
+                return Committed(self._holder(txn, base.version), self.token, repeated=True)
+        return None
+
+    def _holder(self, txn: Txn, newest: int) -> int:
+        """The newest version that brought this or a later batch; `newest` if that cannot be read any more."""
+        for version in range(newest, max(newest - _LOOK_BACK, -1), -1):
+            try:
+                content = self.log.read_version(version)
+            except LogError:
+                break
+            if any(held.appId == txn.appId and held.version >= txn.version for held in content.txns):
+                return version
+        return newest
+
+    def _check_metadata(self, base: Head) -> None:
+        staged = self._staged.metadata
+        if staged is not None and (staged.id, staged.createdTime) != (base.metadata.id, base.metadata.createdTime):
+            message = "a table's id and time of creation never change: replace other fields of its metadata"
+            raise InvalidArgument(message, url=self.log.env.store.url)
+
+    def _kind(self, staged: Staged) -> conflict.Kind:
+        if self._replaces_range:
+            return "overwrite"
+        if self.is_blind_append:
+            return "append"
+        if len(staged.removes) and not changes_data(staged):
+            return "merge_splits"
+        reads = self._may_match is not None or self._read_all or bool(self._read)
+        return "rows" if reads or len(staged.removes) else "append" if len(staged.adds) else "metadata"
+
+    def _is_serializable(self, base: Head) -> bool:
+        if self._isolation is not None:
+            return self._isolation == "Serializable"
+        return setting(self.log.env, base.metadata, opt.ISOLATION_LEVEL) == "serializable"
+
+    def _replaced(self, base: Head) -> TableReplaced:
+        head.forget(self.log)
+        url = self.log.env.store.url
+        message = (
+            f"the table at {url} has the id {base.metadata.id}, not {self._table_id}: it was dropped and re-created. "
+            "Nothing was committed: open it again"
+        )
+        return TableReplaced(message, url=url, table_id=self._table_id)
+
+    def _stage(self, **changes: object) -> Transaction:
+        self._staged = msgspec.structs.replace(self._staged, **changes)
+        return self
+
+
+@functools.cache
+def _engine() -> str:
+    return f"indextables/{importlib.metadata.version('indextables')}"
+
+
+def _once(staged: Files | Removes, given: Files | Removes, what: str) -> Files | Removes:
+    if len(staged):
+        raise InvalidArgument(f"the {what} of a transaction are staged in one call: combine them first")
+    return given if isinstance(given, pa.Table) else tuple(given)

@@ -1,0 +1,383 @@
+"""Schedules: which processes a seed puts into a world, and what they do there."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from indextables.errors import (
+    CheckpointError,
+    CommitStateUnknown,
+    LogError,
+    SchemaMismatch,
+    StoreError,
+    TableNotFound,
+)
+from indextables.log.actions import Add, DomainMetadata, Metadata, Remove
+from indextables.log.create import create_table
+from indextables.log.outcome import Committed, Conflicted, Outcome
+from indextables.log.schema import schema_to_json
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.staged import Staged, removes_of
+from indextables.log.state import clean_up, write_checkpoint
+from indextables.log.transaction import Transaction
+from indextables.log.write import resolve_token
+from tests.sim.truth import Broken
+from tests.sim.world import LAG_MS, Actor, Chances, World
+
+SCHEMA = schema_to_json(pa.schema([pa.field("id", pa.int64())]))
+RETENTION_MS = 600
+
+# What a process may run into because of the faults, and report as what it is.
+TROUBLE = (StoreError, LogError)
+
+
+class Report(NamedTuple):
+    """What one schedule came to."""
+
+    seed: int
+    trace: str
+    steps: int
+    versions: int
+    refills: int
+    outcomes: Counter[str]
+    coverage: Counter[tuple[str, str, str]]
+
+
+def run(seed: int, *, keep_lines: bool = False) -> Report:
+    """Play the schedule of a seed to its end. Raises Broken or Stuck, which name the seed."""
+    world, outcomes = build(seed)
+    if keep_lines:
+        world.lines = []
+    try:
+        world.run()
+        _settle(world, outcomes)
+    except Exception as error:
+        if not isinstance(error, AssertionError):
+            raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
+        raise
+    truth = world.truth
+    return Report(
+        seed, world.trace.hexdigest(), world.steps, len(truth.history), truth.refills, outcomes, world.coverage
+    )
+
+
+def build(seed: int) -> tuple[World, Counter[str]]:
+    """The world of a seed, before its first step."""
+    dice = random.Random(f"schedule {seed}")
+    quiet = dice.random() < 0.15
+    chances = (
+        Chances()
+        if quiet
+        else Chances(
+            put=dice.choice((0.0, 0.1, 0.3)),
+            read=dice.choice((0.0, 0.0, 0.03)),
+            stale=dice.choice((0.0, 0.3)),
+            die=dice.choice((0.0, 0.01, 0.04)),
+            stall=dice.choice((0.0, 0.05, 0.2)),
+            skew_ms=dice.choice((0, 60_000, 200_000)),
+        )
+    )
+    options = {
+        "state.format": "json",
+        "checkpoint.enabled": "false",
+        "logRetention.duration": str(RETENTION_MS),
+        "checkpointRetention.duration": "0",
+        "state.retention.versions": "1",
+        "state.retention.hours": "0",
+        "commit.tokenWindow": dice.choice(("8192", "8192", "2")),
+    }
+    world = World(seed, chances, local=dice.random() < 0.5, options=options)
+    outcomes: Counter[str] = Counter()
+    _populate(world)
+    for i in range(dice.choice((2, 2, 3))):
+        verbs = [dice.choice(VERBS) for _ in range(dice.choice((1, 2)))]
+        world.spawn(f"writer{i}", _writer(verbs, outcomes, f"app{dice.randrange(2)}"), lives=2)
+    world.spawn("cleaner", _cleaner(dice.choice((1, 2))), lives=2)
+    if dice.random() < 0.3:
+        world.spawn("cleaner2", _cleaner(1))
+    world.spawn("reader", _reader(2), lives=2)
+    return world, outcomes
+
+
+def _populate(world: World) -> None:
+    """Version 0 comes from racing creators in one world out of eight, else it is just there, with a file."""
+    if world.random.random() < 0.12:
+        for i in range(2):
+            world.spawn(f"creator{i}", _creator)
+        return
+    quiet, world.chances = world.chances, Chances()
+    maker = world.spawn("maker", _maker)
+    world.run()
+    world.chances = quiet
+    world.actors.remove(maker)
+
+
+def _maker(actor: Actor) -> None:
+    log = Log(actor.env())
+    create_table(log, _metadata(actor))
+    for _ in range(2):
+        tx = Transaction(log, operation="WRITE").add([_file(actor)])
+        _record(actor, tx.commit(), Counter())
+
+
+def _creator(actor: Actor) -> None:
+    actor.doing = "create"
+    log = Log(actor.env())
+    try:
+        created = create_table(log, _metadata(actor))
+    except CommitStateUnknown:
+        return
+    except SchemaMismatch:
+        raise
+    except TROUBLE:
+        return
+    if created.is_new:
+        actor.world.truth.acked = max(actor.world.truth.acked, 0)
+        if actor.world.truth.metadata[0]["id"] != created.metadata.id:
+            raise Broken(f"seed {actor.world.seed}: L11: two creators of version 0")
+
+
+def _writer(verbs: list[str], outcomes: Counter[str], app: str) -> Callable[[Actor], None]:
+    """Each verb once; after a death the next life goes on with the verb that was under way."""
+    left = list(verbs)
+    batches = iter(range(100))
+    batch = [next(batches)]
+
+    def script(actor: Actor) -> None:
+        log = Log(actor.env())
+        actor.skew_ms += actor.world.random.choice((0, 0, 5_000, -5_000)) if actor.world.chances.skew_ms else 0
+        while left:
+            actor.doing = left[0]
+            if left[0] == "batch":
+                _batch(actor, log, app, batch[0], outcomes)
+                batch[0] = next(batches)
+            else:
+                _attempt(actor, log, VERB_SCRIPTS[left[0]], outcomes)
+            left.pop(0)
+
+    return script
+
+
+def _batch(actor: Actor, log: Log, app: str, number: int, outcomes: Counter[str]) -> None:
+    """Both writers of an application write the same batches, as a job does that is started twice."""
+
+    def stage() -> Transaction:
+        return Transaction(log, operation="WRITE").add([_file(actor)]).set_txn(app, number)
+
+    outcome = _attempt(actor, log, lambda _actor, _log: stage(), outcomes)
+    if isinstance(outcome, Committed) and outcome.repeated:
+        actor.world.truth.repeated(app, number)
+
+
+def _attempt(
+    actor: Actor, log: Log, stage: Callable[[Actor, Log], Transaction | None], outcomes: Counter[str]
+) -> Outcome | None:
+    try:
+        tx = stage(actor, log)
+        outcome = None if tx is None else tx.commit()
+    except TableNotFound:
+        # The creators have not come that far.
+        outcomes["no table"] += 1
+        actor.ambient.sleep(0.05)
+        return None
+    except TROUBLE as error:
+        outcomes[type(error).__name__] += 1
+        return None
+    if outcome is not None and tx is not None:
+        _check_blind(actor, tx, outcome)
+        _record(actor, outcome, outcomes)
+    return outcome
+
+
+def _record(actor: Actor, outcome: Outcome, outcomes: Counter[str]) -> None:
+    truth = actor.world.truth
+    actor.world.note(actor, "outcome", type(outcome).__name__, outcome.token)
+    outcomes[type(outcome).__name__] += 1
+    if isinstance(outcome, Committed):
+        if not outcome.repeated:
+            truth.committed(outcome.version, outcome.token)
+    elif isinstance(outcome, Conflicted):
+        truth.conflicted(outcome.token)
+    else:
+        truth.unknown(outcome.token, outcome.version)
+
+
+def _check_blind(actor: Actor, tx: Transaction, outcome: Outcome) -> None:
+    if tx.is_blind_append and isinstance(outcome, Conflicted):
+        changed = any(version.changes_table for version in actor.world.truth.history[1:])
+        if not changed or outcome.kind not in {"metadata", "protocol"}:
+            raise Broken(f"seed {actor.world.seed}: L10: a blind append clashes: {outcome}")
+
+
+def _append(actor: Actor, log: Log) -> Transaction:
+    return Transaction(log, operation="WRITE", parameters={"mode": "Append"}).add([_file(actor)])
+
+
+def _overwrite(actor: Actor, log: Log) -> Transaction:
+    file = _file(actor)
+
+    def remove_all(snapshot: Snapshot) -> Staged:
+        return Staged(removes=removes_of(snapshot.files, actor.ambient.now_ms()), removed_rows=snapshot.files)
+
+    tx = Transaction(log, operation="WRITE", parameters={"mode": "Overwrite"})
+    return tx.add([file]).bind(remove_all, replaces_range=True)
+
+
+def _rewrite(actor: Actor, log: Log) -> Transaction | None:
+    """Read a file, replace it by another one: two of these on one file must never both commit."""
+    snapshot = log.snapshot()
+    paths = snapshot.files["path"].to_pylist()
+    if not paths:
+        return None
+    path = paths[int(actor.ambient.random() * len(paths))]
+    tx = Transaction(log, snapshot, operation="UPDATE")
+    return tx.read_files([path]).remove([Remove(path, dataChange=True)]).add([_file(actor)])
+
+
+def _sum_up(actor: Actor, log: Log) -> Transaction:
+    """Read everything, add one file: a serializable transaction, which must have seen every version below it."""
+    snapshot = log.snapshot()
+    parameters = {"saw": str(snapshot.version), "files": str(snapshot.files.num_rows)}
+    tx = Transaction(log, snapshot, operation="SUM", parameters=parameters, isolation="Serializable")
+    return tx.read_all().add([_file(actor)])
+
+
+def _merge(actor: Actor, log: Log) -> Transaction | None:
+    snapshot = log.snapshot()
+    paths = snapshot.files["path"].to_pylist()[:2]
+    if len(paths) < 2:
+        return None
+    tx = Transaction(log, snapshot, operation="MERGE SPLITS")
+    return tx.remove([Remove(path, dataChange=False) for path in paths]).add([_file(actor, data_change=False)])
+
+
+def _set_property(actor: Actor, log: Log) -> Transaction:
+    snapshot = log.snapshot()
+    before = snapshot.metadata
+    changed = Metadata(
+        before.id, before.schemaString, configuration={"k": actor.ambient.token()}, createdTime=before.createdTime
+    )
+    return Transaction(log, snapshot, operation="SET TBLPROPERTIES").set_metadata(changed)
+
+
+def _set_domain(actor: Actor, log: Log) -> Transaction:
+    tx = Transaction(log, log.snapshot(), operation="DOMAIN")
+    return tx.set_domain(DomainMetadata("test.domain", actor.ambient.token()))
+
+
+VERB_SCRIPTS: dict[str, Callable[[Actor, Log], Transaction | None]] = {
+    "append": _append,
+    "overwrite": _overwrite,
+    "rewrite": _rewrite,
+    "sum": _sum_up,
+    "merge": _merge,
+    "property": _set_property,
+    "domain": _set_domain,
+}
+VERBS = (*VERB_SCRIPTS, "append", "append", "rewrite", "batch", "batch")
+
+
+def _reader(reads: int) -> Callable[[Actor], None]:
+    def script(actor: Actor) -> None:
+        actor.doing = "read"
+        log = Log(actor.env())
+        newest = -1
+        for _ in range(reads):
+            acked = actor.world.truth.acked
+            try:
+                snapshot = log.snapshot()
+                _check_snapshot(actor, snapshot)
+                if snapshot.version < max(newest, acked):
+                    message = f"L8: version {snapshot.version} is read as latest after {max(newest, acked)}"
+                    raise Broken(f"seed {actor.world.seed}: {message}")
+                newest = snapshot.version
+                older = int(actor.ambient.random() * (newest + 1))
+                _check_snapshot(actor, log.snapshot(older))
+            except TROUBLE:
+                pass
+            actor.ambient.sleep(actor.ambient.random() * 0.3)
+
+    return script
+
+
+def _check_snapshot(actor: Actor, snapshot: Snapshot) -> None:
+    paths = snapshot.files["path"].to_pylist()
+    actor.world.note(actor, "snapshot", str(snapshot.version), sorted(paths))
+    actor.world.truth.read(snapshot.version, paths, snapshot.metadata.id, snapshot.metadata.schemaString)
+
+
+def _cleaner(rounds: int) -> Callable[[Actor], None]:
+    def script(actor: Actor) -> None:
+        env = actor.env()
+        log = Log(env)
+        for _ in range(rounds):
+            actor.doing = "checkpoint"
+            actor.ambient.sleep(actor.ambient.random() * 0.2)
+            try:
+                snapshot = log.snapshot()
+                _check_snapshot(actor, snapshot)
+                write_checkpoint(env, snapshot.state)
+                actor.doing = "clean up"
+                # Longer than a listing may lag behind, and than versions are kept.
+                actor.ambient.sleep((RETENTION_MS + LAG_MS + 50) / 1000)
+                clean_up(env)
+            except (*TROUBLE, CheckpointError):
+                pass
+
+    return script
+
+
+def _settle(world: World, outcomes: Counter[str]) -> None:
+    """After the storm: the log reads as what happened, and every doubt can be resolved or is still a doubt."""
+    world.chances = Chances()
+    if not world.truth.history:
+        return
+    truth = world.truth
+
+    def look(actor: Actor) -> None:
+        log = Log(actor.env())
+        snapshot = log.snapshot()
+        _check_snapshot(actor, snapshot)
+        if snapshot.version != len(truth.history) - 1:
+            raise Broken(f"seed {world.seed}: L2: the newest version is read as {snapshot.version}")
+        for token, version in truth.doubtful:
+            try:
+                held = resolve_token(log, token, version)
+            except CommitStateUnknown:
+                outcomes["still unknown"] += 1
+                continue
+            outcomes["resolved"] += 1
+            if held != truth.tokens.get(token):
+                raise Broken(f"seed {world.seed}: L4: {token} is resolved as {held}, it is {truth.tokens.get(token)}")
+
+    for version in truth.history:
+        if version.operation == "SUM" and int(version.parameters["saw"]) != version.number - 1:
+            between = truth.history[int(version.parameters["saw"]) + 1 : version.number]
+            touched = [v.number for v in between if v.adds or v.removes]
+            moved = [v.number for v in between if v.operation == "MERGE SPLITS"]
+            if set(touched) - set(moved):
+                raise Broken(f"seed {world.seed}: L7: version {version.number} did not see {touched}")
+    world.actors = []
+    world.spawn("last", look)
+    world.run()
+
+
+def _metadata(actor: Actor) -> Metadata:
+    return Metadata(id=actor.ambient.token(), schemaString=SCHEMA, createdTime=1)
+
+
+def _file(actor: Actor, *, data_change: bool = True) -> Add:
+    path = f"splits/split-{actor.ambient.token()}.split"
+    # The data file is durable before anything names it.
+    while path not in actor.world.objects:
+        try:
+            actor.store.put(path, b"rows")
+        except StoreError:
+            if path in actor.world.objects:
+                break
+    return Add(path, {}, 4, 1, dataChange=data_change, numRecords=1)

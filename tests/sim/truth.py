@@ -1,0 +1,156 @@
+"""What really happened, told by the store and by an oracle that shares no code with the library.
+
+The history is the content that was the first to land in each slot. Everything that processes claim is compared with
+it: L1-L14 of the invariants are named where they are checked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+SLOT = re.compile(r"_transaction_log/([0-9]{20})\.json")
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class Version:
+    """One version of the history, read by the oracle."""
+
+    def __init__(self, number: int, data: bytes) -> None:
+        self.number = number
+        lines = [json.loads(line) for line in plain(data).splitlines() if line.strip()]
+        self.actions: list[tuple[str, Any]] = [next(iter(line.items())) for line in lines]
+        first, info = self.actions[0]
+        if first != "commitInfo":
+            raise Broken(f"version {number} starts with {first}")
+        self.token: str = info["token"]
+        self.time: int = info["inCommitTimestamp"]
+        self.operation: str = info["operation"]
+        self.parameters: dict[str, str] = info.get("operationParameters", {})
+        self.adds = [action["path"] for kind, action in self.actions if kind == "add"]
+        self.removes = [action["path"] for kind, action in self.actions if kind == "remove"]
+        self.txns = {action["appId"]: action["version"] for kind, action in self.actions if kind == "txn"}
+        self.changes_table = any(kind in {"metaData", "protocol"} for kind, _ in self.actions)
+
+
+class Truth:
+    """The history, and the ledger of what was claimed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.history: list[Version] = []
+        self.live: list[frozenset[str]] = []
+        self.metadata: list[dict[str, Any]] = []
+        self.acked = -1
+        self.refused: set[str] = set()
+        self.doubtful: list[tuple[str, int]] = []
+        self.tokens: dict[str, int] = {}
+        self.refills = 0
+        self.batches: dict[tuple[str, int], int] = {}
+
+    def landing(self, key: str, data: bytes) -> None:
+        """A new object appears."""
+        match = SLOT.fullmatch(key)
+        if match is None:
+            return
+        number = int(match[1])
+        if number < len(self.history):
+            # Only a slot that cleanup has emptied can be taken a second time; that is no commit.
+            self.refills += 1
+            return
+        self._expect(number == len(self.history), f"L6: version {number} lands above a gap")
+        self._commit(Version(number, data))
+
+    def replacing(self, key: str) -> None:
+        """An object is put without a condition."""
+        self._expect(SLOT.fullmatch(key) is None, f"L5: {key} is replaced")
+        if key.endswith(".split"):
+            self._expect(key not in self.world.objects, f"L14: {key} is overwritten")
+
+    def deleted(self, key: str) -> None:
+        """An object is deleted."""
+        match = SLOT.fullmatch(key)
+        if match is not None:
+            number = int(match[1])
+            covered = any(self._state_version(k) >= number for k in self.world.objects)
+            self._expect(covered, f"version {number} is deleted, and no checkpoint covers it")
+
+    def committed(self, version: int, token: str) -> None:
+        """A process was told that its commit is `version`."""
+        self._expect(version < len(self.history), f"L2: version {version} is acknowledged and was never written")
+        held = self.history[version].token
+        self._expect(held == token, f"L2: version {version} is acknowledged to {token} and holds {held}")
+        self.acked = max(self.acked, version)
+
+    def repeated(self, app: str, batch: int) -> None:
+        """A process was told that the table already holds its batch."""
+        self._expect((app, batch) in self.batches, f"L2: batch {batch} of {app} is acknowledged and was never written")
+
+    def conflicted(self, token: str) -> None:
+        """A process was told that its commit is not in the log."""
+        self._expect(token not in self.tokens, f"L4: {token} is refused and is version {self.tokens.get(token)}")
+        self.refused.add(token)
+
+    def unknown(self, token: str, version: int) -> None:
+        """A process was told that nobody knows."""
+        self.doubtful.append((token, version))
+
+    def read(self, version: int, paths: list[str], metadata_id: str, schema: str) -> None:
+        """A process read a snapshot."""
+        self._expect(version < len(self.history), f"L1: version {version} is read and was never written")
+        self._expect(len(paths) == len(set(paths)), f"L1: version {version} lists a file twice")
+        wrong = set(paths) ^ self.live[version]
+        self._expect(not wrong, f"L1: version {version} is read with or without {sorted(wrong)}")
+        truth = self.metadata[version]
+        self._expect(truth["id"] == metadata_id, f"L1: version {version} is read with another table's metadata")
+        self._expect(truth["schemaString"] == schema, f"L1: version {version} is read with another schema")
+
+    def _commit(self, version: Version) -> None:
+        n = version.number
+        live = set(self.live[-1]) if self.live else set()
+        self._expect(version.token not in self.tokens, f"L3: {version.token} is version {n} too")
+        self._expect(version.token not in self.refused, f"L4: {version.token} was refused and is version {n} now")
+        if n == 0:
+            kinds = sorted(kind for kind, _ in version.actions)
+            self._expect(kinds == ["commitInfo", "metaData", "protocol"], f"L11: version 0 holds {kinds}")
+        else:
+            self._expect(version.time > self.history[-1].time, f"version {n} is older than version {n - 1}")
+        for app, batch in version.txns.items():
+            self._expect((app, batch) not in self.batches, f"L3: batch {batch} of {app} is written twice")
+            self.batches[app, batch] = n
+        for kind, action in version.actions:
+            if kind == "remove":
+                self._expect(action["path"] in live, f"L9: version {n} removes {action['path']}, which is not live")
+                live.discard(action["path"])
+            elif kind == "add":
+                self._expect(action["path"] in self.world.objects, f"L13: {action['path']} is named before it is there")
+                live.add(action["path"])
+        if version.parameters.get("mode") == "Overwrite":
+            self._expect(live == set(version.adds), f"L7: version {n} overwrites and leaves other files live")
+        before = self.metadata[-1] if self.metadata else None
+        changed = [action for kind, action in version.actions if kind == "metaData"]
+        self.metadata.append(changed[-1] if changed else before)  # type: ignore[arg-type]
+        self.history.append(version)
+        self.live.append(frozenset(live))
+        self.tokens[version.token] = n
+
+    def _state_version(self, key: str) -> int:
+        match = re.fullmatch(r"_transaction_log/(?:([0-9]{20})\.checkpoint\..*|state-v([0-9]{20})/_manifest.avro)", key)
+        return int(match[1] or match[2]) if match else -1
+
+    def _expect(self, holds: bool, message: str) -> None:
+        if not holds:
+            raise Broken(f"seed {self.world.seed}: {message}")
+
+
+def plain(data: bytes) -> bytes:
+    """The text of a version file."""
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
