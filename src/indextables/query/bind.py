@@ -450,6 +450,7 @@ class Binder:
         exp.Not: _not,
         exp.Null: lambda *_: Literal(pa.scalar(None)),
         exp.Nullif: _nullif,
+        exp.NullSafeNEQ: lambda self, tree: Not(self._comparison(tree, "<=>", tree.this, tree.expression)),
         exp.Or: _junction,
         exp.Paren: lambda self, tree: self.bind(tree.this),
         exp.RawString: lambda _, tree: Literal(pa.scalar(tree.this)),

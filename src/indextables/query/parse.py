@@ -102,6 +102,8 @@ def _bad_grammar(text: str, cause: Any) -> QueryInvalid:
     fault = cause.errors[0] if cause.errors else {}
     position = _offset(text, fault.get("line") or 1, (fault.get("col") or 1) - len(fault.get("highlight") or ""))
     what = fault.get("description") or "not a SQL expression"
+    if "missing for <class" in what:
+        what = "an operand is missing"
     message = f"{what} at character {position + 1} of the predicate {_excerpt(text)}"
     return QueryInvalid(message, query=text, position=position)
 

@@ -44,6 +44,10 @@ _SHORT_LIST = 32
 # Null counts sit in JSON; beyond this many files reading them costs more than it saves.
 _NULL_COUNT_FILES = 10_000
 
+# When less than one in so many files is left, the next terms look at a copy without the others.
+_NARROWING = 4
+_COLUMNS = ("partitionValues", "minValues", "maxValues", "numRecords", "stats")
+
 Bounds = tuple[pa.Array, pa.Array]
 
 
@@ -55,17 +59,20 @@ def prune(
     `files` has the columns partitionValues, minValues, maxValues, numRecords and stats of the live file set.
     """
     expr = simplify(expr)
-    of_partitions = partition_part(expr, partition_columns)
-    count = files.num_rows
-    kept = np.ones(count, bool)
-    if of_partitions is not None:
-        facts = _FileFacts(files, schema, partition_columns, rules)
-        kept = _mask(_may(of_partitions, facts))
-    rest = [term for term in conjuncts(expr) if not is_partition_only(term, partition_columns)]
-    if rest and kept.any():
-        left = files if kept.all() else files.filter(pa.array(kept))
-        facts = _FileFacts(left, schema, partition_columns, rules)
-        kept[np.flatnonzero(kept)] = _mask(_may(And(tuple(rest)), facts))
+    left = files.select([name for name in _COLUMNS if name in files.column_names])
+    survivors = np.arange(files.num_rows)
+    # Whole conjuncts that partition values decide come first; the others look at what is left.
+    terms = sorted(conjuncts(expr), key=lambda term: not is_partition_only(term, partition_columns))
+    facts = _FileFacts(left, schema, partition_columns, rules)
+    alive = np.ones(left.num_rows, bool)
+    for term in terms:
+        alive &= _mask(_may(term, facts))
+        if np.count_nonzero(alive) * _NARROWING < len(alive):
+            left, survivors = left.filter(pa.array(alive)), survivors[alive]
+            facts = _FileFacts(left, schema, partition_columns, rules)
+            alive = np.ones(left.num_rows, bool)
+    kept = np.zeros(files.num_rows, bool)
+    kept[survivors[alive]] = True
     return pa.array(kept)
 
 

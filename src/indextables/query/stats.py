@@ -55,13 +55,14 @@ def typed_bounds(
     elif pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type) or pa.types.is_nested(data_type):
         lower = upper = pa.nulls(len(minimum), data_type)
     else:
-        lower = cast_or_null(minimum, data_type, budget=_BAD_TEXT_BUDGET)
-        upper = cast_or_null(maximum, data_type, budget=_BAD_TEXT_BUDGET)
+        lower, upper = _typed(minimum, data_type), _typed(maximum, data_type)
     if is_text(data_type) and rules.cut_max_chars is not None:
         cut = pc.equal(pc.utf8_length(maximum), rules.cut_max_chars)
         upper = _blank(upper, cut)
     if pa.types.is_floating(data_type):
-        lower, upper = _blank(lower, pc.is_nan(lower)), _blank(upper, pc.is_nan(upper))
+        # A text too large for the type reads as infinite; as a lower bound that would prove too much.
+        lower = _blank(lower, pc.or_(pc.is_nan(lower), pc.equal(lower, float("inf"))))
+        upper = _blank(upper, pc.or_(pc.is_nan(upper), pc.equal(upper, float("-inf"))))
         if rules.nan_hidden:
             upper = pa.nulls(len(upper), data_type)
     crossed = pc.and_(lower, pc.invert(upper)) if pa.types.is_boolean(data_type) else pc.greater(lower, upper)
@@ -96,15 +97,25 @@ def _chunk_values(chunk: pa.MapArray, key: str) -> pa.Array:
     offsets = chunk.offsets.to_numpy(zero_copy_only=False)
     hits = np.flatnonzero(pc.fill_null(pc.equal(chunk.keys, key), False).to_numpy(zero_copy_only=False))  # noqa: FBT003
     hits = hits[(hits >= offsets[0]) & (hits < offsets[-1])]
-    positions = np.zeros(len(chunk), np.int64)
-    present = np.zeros(len(chunk), np.int8)
     rows = np.searchsorted(offsets, hits, side="right") - 1
+    positions = np.zeros(len(chunk), np.int64)
     positions[rows] = hits
-    np.add.at(present, rows, 1)
-    missing = present != 1
+    missing = np.ones(len(chunk), bool)
+    missing[rows] = False
+    missing[rows[1:][rows[1:] == rows[:-1]]] = True
     if chunk.null_count:
         missing |= pc.is_null(chunk).to_numpy(zero_copy_only=False)
     return pc.take(chunk.items, pa.array(positions, mask=missing))
+
+
+def _typed(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """One cast where all texts are values (hexadecimal ones, which only Arrow reads, are not), else the careful way."""
+    if not pc.any(pc.match_substring(texts, "x", ignore_case=True), min_count=0).as_py():
+        try:
+            return pc.cast(texts, data_type)
+        except pa.ArrowInvalid:
+            pass
+    return cast_or_null(texts, data_type, budget=_BAD_TEXT_BUDGET)
 
 
 def _times(texts: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, pa.Array]:
