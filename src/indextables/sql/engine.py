@@ -1,0 +1,131 @@
+"""One SELECT over pinned snapshots: rewrite, plan on empty tables, read what the plan needs, run.
+
+DataFusion plans the statement twice: first over tables without rows, to learn which columns, rows and searches each
+table has to give, then over the tables themselves. Only queries are accepted; nothing can be written or configured,
+and no file can be named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+
+from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
+from indextables.sql.provider import Provider, Source, register, registered_schema
+from indextables.sql.pushdown import Need, needs_of
+from indextables.sql.rewrite import Rewritten, rewrite
+
+__all__ = ["run"]
+
+# The two plans must agree on constants. These are evaluated while planning, so they would differ.
+_MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stamp)?)\b", re.IGNORECASE)
+# Texts and comments are matched too, so that quotes inside them are left alone.
+_QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def run(
+    text: str, sources: Mapping[str, Source], *, params: Mapping[str, object] | None = None, memory_limit: int
+) -> pa.Table:
+    """The answer to the SELECT statement `text` over `sources` (names in lower case).
+
+    Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
+    and whatever reading the tables raises.
+    """
+    spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
+    text = _lower_quoted(text, spelled)
+    schemas = {name: source.schema for name, source in sources.items()}
+    rewritten = rewrite(text, schemas, params)
+    values = None if not params else {name: value for name, value in params.items() if f"${name}" in rewritten.text}
+    needs = _needs(rewritten, schemas, values)
+    if _MOVING.search(text):
+        needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
+    context = _context(memory_limit)
+    providers = []
+    for name, target in rewritten.targets.items():
+        if name in needs:
+            provider = Provider(sources[target.table], target.searches, needs[name])
+            register(context, name, provider)
+            providers.append(provider)
+    try:
+        result = _plan(context, rewritten.text, values).to_arrow_table()
+    except IndexTablesError:
+        raise
+    except Exception as cause:
+        # DataFusion raises bare Exceptions, also for what our own reading raised inside it.
+        failure = next((p.failure for p in providers if p.failure is not None), None)
+        raise failure or _explained(text, cause) from cause
+    return _as_asked(result, spelled)
+
+
+def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> dict[str, Need]:
+    context = _context(None)
+    own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
+    for name, target in rewritten.targets.items():
+        schema = registered_schema(own[name], target.searches)
+        empty = [pa.array([], field.type) for field in schema]
+        context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
+    hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
+    plan = _plan(context, rewritten.text, values)
+    try:
+        return needs_of(plan.optimized_logical_plan(), own, hidden)
+    except Exception as cause:
+        raise _explained(rewritten.text, cause) from cause
+
+
+def _context(memory_limit: int | None) -> Any:
+    runtime = RuntimeEnvBuilder()
+    if memory_limit is not None:
+        runtime = runtime.with_disk_manager_os().with_fair_spill_pool(memory_limit)
+    return SessionContext(SessionConfig(), runtime)
+
+
+def _plan(context: Any, text: str, values: Any) -> Any:
+    try:
+        return context.sql_with_options(text, _queries_only(), param_values=values)
+    except Exception as cause:
+        # DataFusion raises ValueErrors and bare Exceptions for the same kinds of fault.
+        raise _explained(text, cause) from cause
+
+
+def _queries_only() -> Any:
+    no = False
+    return SQLOptions().with_allow_ddl(no).with_allow_dml(no).with_allow_statements(no)
+
+
+def _explained(text: str, cause: Exception) -> IndexTablesError:
+    message = re.sub(r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: )+", "", str(cause))
+    message = " ".join(message.replace("datafusion.public.", "").split())
+    if re.search(r"(DDL|DML|Statement) not supported", message):
+        return NotSupported("only queries are run here: give a SELECT statement", query=text)
+    if message.startswith("No field named") and "__search" in message:
+        message = "TEXTSEARCH cannot be used at this place; use it in WHERE beside the table's FROM"
+    return QueryInvalid(f"{message[:500]}", query=text, position=0)
+
+
+def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
+    """Quoted column names in any case find their column, as all names do."""
+
+    def lowered(match: re.Match[str]) -> str:
+        found = match.group()
+        return found.lower() if found.startswith('"') and found[1:-1].lower() in spelled else found
+
+    return _QUOTED.sub(lowered, text)
+
+
+def _as_asked(result: pa.Table, spelled: Mapping[str, str]) -> pa.Table:
+    """Names in the tables' own spelling, and text as plain strings."""
+    columns = [_plain(column) for column in result.columns]
+    names = [spelled.get(name, name) for name in result.column_names]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.binary())
+    return column

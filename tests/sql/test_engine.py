@@ -1,0 +1,209 @@
+"""Statements run by the engine agree with a look at every row."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indextables.errors import NotSupported, QueryInvalid, SplitCorrupt
+from indextables.sql.engine import run
+from tests.sql.memory import MemorySource, matches
+
+LIMIT = 256 * 2**20
+ROWS = [
+    {"id": 1, "Level": "E", "message": "db timeout", "x": 1.0},
+    {"id": 2, "Level": "I", "message": "all good", "x": math.nan},
+    {"id": 3, "Level": "E", "message": "timeout again", "x": -0.0},
+    {"id": 4, "Level": None, "message": "slow disk", "x": 2.0},
+    {"id": 5, "Level": "W", "message": None, "x": None},
+    {"id": 6, "Level": "W", "message": "disk timeout", "x": 0.0},
+    {"id": 7, "Level": "I", "message": "", "x": math.inf},
+]
+SCHEMA = pa.schema([("id", pa.int64()), ("Level", pa.string()), ("message", pa.string()), ("x", pa.float64())])
+
+
+def source():
+    return MemorySource(pa.Table.from_pylist(ROWS, schema=SCHEMA))
+
+
+def ids(text, **tables):
+    given_tables = tables or {"t": source()}
+    return run(text, given_tables, memory_limit=LIMIT).column(0).to_pylist()
+
+
+def total_order(value):
+    return (1, 0.0) if math.isnan(value) else (0, value)
+
+
+def compare(key, op, literal):
+    def holds(row):
+        value = row[key]
+        if value is None:
+            return None
+        a, b = (total_order(value), total_order(literal)) if isinstance(value, float) else (value, literal)
+        return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+
+    text = f"'{literal}'" if isinstance(literal, str) else str(literal)
+    return f"{key} {op} {text}", holds
+
+
+def search(word):
+    """Unknown, not false, in a row of nulls that an outer join made up."""
+
+    def holds(row):
+        return None if row["id"] is None else matches(row, "message", word)
+
+    return f"TEXTSEARCH(message, '{word}')", holds
+
+
+def is_null(key):
+    return f"{key} IS NULL", lambda row: row[key] is None
+
+
+def negated(term):
+    def holds(row):
+        value = term[1](row)
+        return None if value is None else not value
+
+    return f"(NOT {term[0]})", holds
+
+
+def both(left, right):
+    def holds(row):
+        values = {left[1](row), right[1](row)}
+        return False if False in values else None if None in values else True
+
+    return f"({left[0]} AND {right[0]})", holds
+
+
+def either(left, right):
+    def holds(row):
+        values = {left[1](row), right[1](row)}
+        return True if True in values else None if None in values else False
+
+    return f"({left[0]} OR {right[0]})", holds
+
+
+operators = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+atoms = st.one_of(
+    st.builds(search, st.sampled_from(["timeout", "disk", "nothing"])),
+    st.builds(compare, st.just("id"), operators, st.integers(0, 8)),
+    st.builds(compare, st.just("Level"), operators, st.sampled_from("EIW")),
+    st.builds(compare, st.just("x"), operators, st.sampled_from([0.0, 1.0, 2.5])),
+    st.builds(is_null, st.sampled_from(["Level", "message", "x"])),
+)
+predicates = st.recursive(
+    atoms, lambda t: st.one_of(st.builds(negated, t), st.builds(both, t, t), st.builds(either, t, t)), max_leaves=6
+)
+
+
+@given(predicates)
+@settings(max_examples=150, deadline=None)
+def test_any_condition_gives_the_rows_it_holds_for(predicate):
+    text, holds = predicate
+    expected = [row["id"] for row in ROWS if holds(row)]
+    assert ids(f"SELECT id FROM t WHERE {text} ORDER BY id") == expected
+
+
+@given(predicates, predicates)
+@settings(max_examples=40, deadline=None)
+def test_a_condition_on_the_optional_side_of_a_join_gives_the_rows_it_holds_for(on, where):
+    def renamed(text):
+        for name in ("id ", "Level", "message", "x "):
+            text = text.replace(name, f"r.{name}")
+        return text
+
+    empty = dict.fromkeys(SCHEMA.names)
+    expected = []
+    for row in ROWS:
+        partners = [other for other in ROWS if other["id"] == row["id"] and on[1](other)] or [empty]
+        expected += [row["id"] for other in partners if where[1](other)]
+    text = f"SELECT l.id FROM t l LEFT JOIN t r ON l.id = r.id AND {renamed(on[0])}"
+    assert ids(f"{text} WHERE {renamed(where[0])} ORDER BY l.id") == expected
+
+
+def test_only_needed_columns_rows_and_matches_are_read():
+    t = source()
+    assert ids("SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout') AND level = 'E' ORDER BY id", t=t) == [1, 3]
+    ((columns, where, required, marked),) = t.asked
+    assert columns == ("id", "Level")
+    assert where is not None
+    assert (required, marked) == (("timeout",), ())
+
+
+def test_a_search_under_or_is_marked_row_by_row():
+    t = source()
+    assert ids("SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout') OR id = 4 ORDER BY id", t=t) == [1, 3, 4, 6]
+    assert t.asked[0][2:] == ((), ("timeout",))
+
+
+def test_a_bare_count_reads_no_column():
+    t = source()
+    assert ids("SELECT count(*) FROM t", t=t) == [7]
+    assert t.asked == [((), None, (), ())]
+
+
+def test_a_subquery_used_twice_reads_what_either_use_needs():
+    t = source()
+    text = (
+        "WITH c AS (SELECT * FROM t WHERE TEXTSEARCH(message, 'timeout')) "
+        "SELECT c.id FROM c JOIN c d ON c.id = d.id + 2 WHERE d.id = 1"
+    )
+    assert ids(text, t=t) == [3]
+
+
+def test_conditions_that_move_with_the_clock_are_left_to_the_engine():
+    t = MemorySource(pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us", "UTC"))}))
+    assert ids("SELECT id FROM t WHERE at < now()", t=t) == [1]
+    assert t.asked[0][1] is None
+
+
+def test_stars_show_the_columns_of_the_table_in_its_spelling():
+    result = run("SELECT * FROM t WHERE TEXTSEARCH(*, 'slow')", {"t": source()}, memory_limit=LIMIT)
+    assert result.column_names == SCHEMA.names
+
+
+def test_quoted_names_find_their_column_and_quoted_texts_stay():
+    text = """SELECT "Level" AS l, '"Level"' AS literal FROM t WHERE "LEVEL" = 'W' ORDER BY id LIMIT 1"""
+    assert run(text, {"t": source()}, memory_limit=LIMIT).to_pylist() == [{"l": "W", "literal": '"Level"'}]
+
+
+def test_parameters_are_bound():
+    text = "SELECT id FROM t WHERE TEXTSEARCH(message, $q) AND id > $least ORDER BY id"
+    params = {"q": "timeout", "least": 1}
+    assert run(text, {"t": source()}, params=params, memory_limit=LIMIT).column(0).to_pylist() == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("SELEC 1", QueryInvalid, "SQL statement"),
+        ("SELECT nope FROM t", QueryInvalid, "nope"),
+        ("SELECT 1 FROM nope", QueryInvalid, "nope"),
+        ("SELECT 1 FROM 'file.parquet'", QueryInvalid, "not found"),
+        ("SELECT 1 / 0", QueryInvalid, "[Zz]ero"),
+        ("SELECT id FROM t WHERE Level = 1", QueryInvalid, "Int64"),
+        ("DROP TABLE t", NotSupported, "SELECT"),
+        ("CREATE TABLE z AS SELECT 1", NotSupported, "SELECT"),
+        ("COPY t TO 'stolen.parquet'", NotSupported, "SELECT"),
+        ("SET datafusion.execution.batch_size = 1", NotSupported, "SELECT"),
+        ("CREATE EXTERNAL TABLE z STORED AS CSV LOCATION '/etc/passwd'", NotSupported, "SELECT"),
+        ("", QueryInvalid, "statement"),
+    ],
+)
+def test_a_wrong_statement_is_one_clear_line(text, kind, words):
+    with pytest.raises(kind, match=words) as caught:
+        ids(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_file_is_reported_as_what_it_is():
+    class Broken(MemorySource):
+        def batches(self, *_):
+            raise SplitCorrupt("the footer of a.split is broken", path="a.split")
+            yield
+
+    with pytest.raises(SplitCorrupt, match="footer"):
+        ids("SELECT id FROM t", t=Broken(source().table))
