@@ -17,7 +17,7 @@ from typing import Literal, Protocol, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-Pool = Literal["listing", "versions", "checkpoint", "splits"]
+Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits"]
 
 
 class Ambient(Protocol):
@@ -61,7 +61,13 @@ class SystemAmbient:
 
     def __init__(self, pool_sizes: dict[Pool, int] | None = None) -> None:
         cores = os.cpu_count() or 1
-        self._sizes: dict[Pool, int] = {"listing": cores, "versions": 8, "checkpoint": 2, "splits": max(2, cores)}
+        self._sizes: dict[Pool, int] = {
+            "listing": cores,
+            "versions": 8,
+            "manifests": 8,
+            "checkpoint": 2,
+            "splits": max(2, cores),
+        }
         self._sizes.update(pool_sizes or {})
         self._random = random.SystemRandom()
         self._lock = threading.Lock()

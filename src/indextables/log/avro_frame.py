@@ -14,7 +14,8 @@ Anything else is CheckpointCorrupt or LimitExceeded, also where the native decod
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +23,7 @@ import pyruhvro
 
 from indextables.errors import CheckpointCorrupt, LimitExceeded
 
-__all__ = ["MAX_BLOCK", "Shape", "read_container", "write_container"]
+__all__ = ["MAX_BLOCK", "Shape", "read_container", "write_container", "write_record"]
 
 MAX_BLOCK = 200 << 20
 """Bytes that one decompressed block may have (the default of Avro's own library)."""
@@ -34,7 +35,8 @@ MAX_DEPTH = 16
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _STEP = 1 << 20
-_PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+# The native decoder has no bytes; no record of ours needs them.
+_PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "string"}
 
 
 class Shape:
@@ -84,12 +86,19 @@ def write_container(rows: pa.Table, shape: Shape, *, codec: str, level: int, syn
 
     `codec` is one of `null`, `deflate`, `snappy`, `zstandard`; `level` counts for zstandard.
     """
-    header = _MAGIC + _map({"avro.schema": shape.text.encode(), "avro.codec": codec.encode()}) + sync
-    pieces = [header]
+    pieces = [_head(shape, codec, sync)]
     for batch in rows.combine_chunks().to_batches(max_chunksize=block_rows):
         packed = _compress(_encode(batch, shape), codec, level)
         pieces += [_long(batch.num_rows), _long(len(packed)), packed, sync]
     return b"".join(pieces)
+
+
+def write_record(record: Mapping[str, object], shape: Shape, *, codec: str, level: int, sync: bytes) -> bytes:
+    """The bytes of a container with this one record. For small ones of any shape: encoded here, value by value."""
+    out = bytearray()
+    _put(shape.schema, record, out)
+    packed = _compress(memoryview(out), codec, level)
+    return b"".join([_head(shape, codec, sync), _long(1), _long(len(packed)), packed, sync])
 
 
 class _Cursor:
@@ -298,6 +307,38 @@ def _same(ours: object, theirs: object, at: str) -> None:
             raise ValueError(f"{at} lacks {missing}")
     else:
         _same(ours[1], theirs[1], at)
+
+
+def _put(schema: Any, value: Any, out: bytearray) -> None:
+    """`value` as Avro; the schema is one of ours, so that a union is always null and one more."""
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if isinstance(schema, list):
+        out += b"\x00" if value is None else b"\x02"
+        if value is not None:
+            _put(schema[1], value, out)
+    elif kind == "record":
+        for field in schema["fields"]:
+            _put(field["type"], value[field["name"]], out)
+    elif kind in {"array", "map"}:
+        if value:
+            out += _long(len(value))
+        for item in value.items() if kind == "map" else value:
+            if kind == "map":
+                _put("string", item[0], out)
+            _put(schema["items"] if kind == "array" else schema["values"], item if kind == "array" else item[1], out)
+        out += b"\x00"
+    elif kind in {"int", "long"}:
+        out += _long(value)
+    elif kind == "boolean":
+        out += b"\x01" if value else b"\x00"
+    else:
+        data = value.encode()
+        out += _long(len(data))
+        out += data
+
+
+def _head(shape: Shape, codec: str, sync: bytes) -> bytes:
+    return _MAGIC + _map({"avro.schema": shape.text.encode(), "avro.codec": codec.encode()}) + sync
 
 
 def _map(entries: dict[str, bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -173,7 +174,7 @@ def _encode_rows(name: str, table: pa.Table, kind: pa.StructType) -> bytes:
         return _native_lines(name, struct)
     starts = [0, *(np.flatnonzero(np.diff(nullish)) + 1).tolist(), len(struct)]
     parts: list[bytes] = []
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in itertools.pairwise(starts):
         piece = struct.slice(start, end - start)
         parts.append(_python_lines(name, piece) if nullish[start] else _native_lines(name, piece))
     return b"".join(parts)
@@ -183,6 +184,9 @@ def _native_lines(name: str, struct: pa.StructArray) -> bytes:
     import arro3.io
 
     out = io.BytesIO()
+    if struct.offset:
+        # arrow-rs takes the offset of an imported struct twice.
+        struct = struct.take(int64_array(np.arange(len(struct))))
     batch = pa.RecordBatch.from_arrays([struct], names=[name])
     arro3.io.write_ndjson(pa.RecordBatchReader.from_batches(batch.schema, [batch]), out)
     return out.getvalue()

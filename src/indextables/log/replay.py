@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import LogGap, MetadataMissing
 from indextables.log.actions import DomainMetadata, MergeSkip, Txn
-from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values, text_array
+from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
 from indextables.log.codec import VersionContent
 from indextables.log.files import FILES_SCHEMA
 from indextables.log.protocol import V1
@@ -216,6 +216,8 @@ def _with_files(
     for content in versions:
         txns.update((txn.appId, txn) for txn in content.txns)
         domains.update((domain.domain, domain) for domain in content.domains)
+        for path in _left(content) if skips else ():
+            skips.pop(path, None)
         skips.update((skip.path, skip) for skip in content.skips)
         if content.timestamp_ms is not None:
             timestamp = content.timestamp_ms
@@ -226,17 +228,22 @@ def _with_files(
         files=files,
         txns=txns,
         domains={name: domain for name, domain in domains.items() if not domain.removed},
-        skips=_live_skips(skips, files) if skips else {},
+        skips=skips,
         tokens=_extended(base, versions, token_window),
         in_commit_timestamp=timestamp,
     )
 
 
-def _live_skips(skips: dict[str, MergeSkip], files: pa.Table) -> dict[str, MergeSkip]:
-    """Skips of files that are still there."""
-    paths = combined(files.column("path"))
-    alive = set(paths.filter(pc.is_in(paths, value_set=text_array(list(skips)))).to_pylist())
-    return {path: skip for path, skip in skips.items() if path in alive}
+def _left(content: VersionContent) -> set[str]:
+    """Paths that a version removes without adding them again: their skips end.
+
+    Told from this version alone, so that a skip is the same whether or not a checkpoint came between.
+    """
+    if content.removes.num_rows == 0:
+        return set()
+    added = combined(content.adds.column("path"))
+    removed = combined(content.removes.column("path"))
+    return set(removed.filter(pc.invert(pc.is_in(removed, value_set=added))).to_pylist())
 
 
 def _extended(base: TableState | None, versions: Sequence[VersionContent], window: int) -> TokenWindow | None:

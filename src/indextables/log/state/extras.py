@@ -43,15 +43,7 @@ class Extras(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def window(self) -> TokenWindow | None:
         """Raises CheckpointCorrupt."""
-        if self.tokensFrom is None or self.tokens is None:
-            return None
-        try:
-            packed = base64.b64decode(self.tokens, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise CheckpointCorrupt(
-                f"the tokens of checkpoint {self.version} are not Base64", version=self.version, reason=str(error)
-            ) from error
-        return unpack_tokens(self.tokensFrom, packed, self.version)
+        return unpack_tokens(self.tokensFrom, self.tokens, self.version)
 
 
 def encode_extras(state: TableState, totals: Totals) -> DomainMetadata:
@@ -65,7 +57,7 @@ def encode_extras(state: TableState, totals: Totals) -> DomainMetadata:
         setHash=totals.set_hash,
         inCommitTimestamp=state.in_commit_timestamp,
         tokensFrom=None if tokens is None else tokens.first,
-        tokens=None if tokens is None else base64.b64encode(pack_tokens(tokens)).decode(),
+        tokens=None if tokens is None else pack_tokens(tokens),
         skips=list(state.skips.values()),
     )
     return DomainMetadata(domain=STATE_DOMAIN, configuration=msgspec.json.encode(extras).decode())
@@ -80,13 +72,20 @@ def decode_extras(action: DomainMetadata, key: str) -> Extras:
         raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
 
 
-def pack_tokens(window: TokenWindow) -> bytes:
-    """16 bytes a version. A token that is no 32 hexadecimal digits was not written by us and packs as "no token"."""
-    return b"".join(_pack(token) for token in window.tokens)
+def pack_tokens(window: TokenWindow) -> str:
+    """Base64 of 16 bytes a version. A token that is no 32 hexadecimal digits is none of ours and packs as "none"."""
+    return base64.b64encode(b"".join(_pack(token) for token in window.tokens)).decode()
 
 
-def unpack_tokens(first: int, packed: bytes, version: int) -> TokenWindow:
-    """Raises CheckpointCorrupt unless the window ends at `version`."""
+def unpack_tokens(first: int | None, text: str | None, version: int) -> TokenWindow | None:
+    """None where the checkpoint carries no tokens. Raises CheckpointCorrupt unless the window ends at `version`."""
+    if first is None or text is None:
+        return None
+    try:
+        packed = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        message = f"the tokens of checkpoint {version} are not Base64"
+        raise CheckpointCorrupt(message, version=version, reason=str(error)) from error
     count, rest = divmod(len(packed), _TOKEN_BYTES)
     if rest or first < 0 or first + count != version + 1:
         message = f"the tokens of checkpoint {version} cover {first}..{first + count - 1}, not up to {version}"

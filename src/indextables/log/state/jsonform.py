@@ -7,9 +7,7 @@ compressed. An `add` carries where it came from (`addedAtVersion`, `addedAtLine`
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -19,10 +17,11 @@ from arro3.core import Schema
 from arro3.io import read_json, write_ndjson
 
 from indextables import options as opt
-from indextables.errors import CheckpointCorrupt, LimitExceeded
+from indextables.errors import CheckpointCorrupt
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
+from indextables.log.compression import compress, expand_all
 from indextables.log.env import LogEnv
-from indextables.log.files import FILES_SCHEMA, empty_files
+from indextables.log.files import FILES_SCHEMA
 from indextables.log.names import LOG_DIR, json_checkpoint_key, json_checkpoint_part_key, parse_key
 from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.columns import conform
@@ -33,7 +32,7 @@ __all__ = ["Parsed", "read_json_state", "write_json_state"]
 
 T = TypeVar("T")
 
-_LARGEST = 8 << 30
+_ABSENT = (b"", b"null")
 
 
 class Parsed(msgspec.Struct):
@@ -57,10 +56,10 @@ class _Object(msgspec.Struct):
 
     protocol: Protocol | None = None
     metaData: Metadata | None = None
-    add: msgspec.Raw | None = None
-    txn: msgspec.Raw | None = None
-    domainMetadata: msgspec.Raw | None = None
-    mergeskip: msgspec.Raw | None = None
+    add: msgspec.Raw = msgspec.Raw()
+    txn: msgspec.Raw = msgspec.Raw()
+    domainMetadata: msgspec.Raw = msgspec.Raw()
+    mergeskip: msgspec.Raw = msgspec.Raw()
     parts: list[str] | None = None
 
 
@@ -158,28 +157,12 @@ def _cut(lines: bytes, size: int) -> Iterator[bytes]:
 
 
 def _pack(env: LogEnv, body: bytes) -> bytes:
-    return gzip.compress(body, 6, mtime=0) if env.options[opt.TRANSACTION_COMPRESSION_ENABLED] else body
-
-
-def _plain(data: bytes, name: str) -> bytes:
-    body = data[2:] if data[:2] == b"\x01\x01" else data
-    if body[:2] != b"\x1f\x8b":
-        return body
-    inflater = zlib.decompressobj(31)
-    try:
-        plain = inflater.decompress(body, _LARGEST + 1)
-    except zlib.error as error:
-        raise _broken(name, error) from error
-    if len(plain) > _LARGEST:
-        raise LimitExceeded(f"{name} decompresses to more than {_LARGEST} bytes", path=name, limit=_LARGEST)
-    if not inflater.eof:
-        raise _broken(name, EOFError("it ends in the middle"))
-    return plain
+    return compress(body) if env.options[opt.TRANSACTION_COMPRESSION_ENABLED] else body
 
 
 def _objects(data: bytes, name: str) -> Iterator[_Object]:
     decoder = msgspec.json.Decoder(_Object)
-    for line in _plain(data, name).split(b"\n"):
+    for line in expand_all(data, lambda reason: _broken(name, reason)).split(b"\n"):
         if line.strip():
             try:
                 yield decoder.decode(line)
@@ -196,7 +179,7 @@ def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_file
             parsed.txns = parsed.txns + _items(item.txn, Txn)
             parsed.domains = parsed.domains + _items(item.domainMetadata, DomainMetadata)
             parsed.skips = parsed.skips + _items(item.mergeskip, MergeSkip)
-            if with_files and item.add is not None:
+            if with_files:
                 adds += _raws(item.add)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _broken(name, error) from error
@@ -205,19 +188,19 @@ def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_file
         parsed.files = table if parsed.files is None else pa.concat_tables([parsed.files, table])
 
 
-def _items(raw: msgspec.Raw | None, kind: type[T]) -> list[T]:
+def _items(raw: msgspec.Raw, kind: type[T]) -> list[T]:
     """One action, or an array of them."""
-    if raw is None or raw == b"null":
+    if bytes(raw) in _ABSENT:
         return []
     values = msgspec.json.decode(raw)
     return [msgspec.convert(value, kind) for value in (values if isinstance(values, list) else [values])]
 
 
 def _raws(raw: msgspec.Raw) -> list[bytes]:
-    start = bytes(raw[:1])
-    if start == b"[":
-        return [bytes(item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
-    return [] if raw == b"null" else [bytes(raw)]
+    data = bytes(raw)
+    if data in _ABSENT:
+        return []
+    return [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])] if data[:1] == b"[" else [data]
 
 
 def _table(lines: bytes, name: str) -> pa.Table:
@@ -227,11 +210,6 @@ def _table(lines: bytes, name: str) -> pa.Table:
         raise _broken(name, error) from error
 
 
-def _broken(name: str, error: BaseException) -> CheckpointCorrupt:
+def _broken(name: str, error: object) -> CheckpointCorrupt:
     message = f"{name} is no JSON checkpoint: {error}; an older checkpoint or the log is used"
     return CheckpointCorrupt(message, path=name, reason=str(error))
-
-
-def files_of(parsed: Parsed) -> pa.Table:
-    """The files, empty where the checkpoint had none."""
-    return empty_files() if parsed.files is None else parsed.files

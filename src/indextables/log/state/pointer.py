@@ -67,7 +67,7 @@ def write_pointer(env: LogEnv, pointer: Pointer) -> bool:
     return True
 
 
-def pointer_to(ref: StateRef, **facts: object) -> Pointer:
+def pointer_to(ref: StateRef, facts: dict[str, object]) -> Pointer:
     """The pointer for a checkpoint just written."""
     state_dir = ref.keys[0].split("/")[-2] if ref.format == "avro-state" else None
     parts = None if len(ref.keys) == 1 else len(ref.keys) - (1 if ref.format == "json" else 0)

@@ -7,13 +7,18 @@ import msgspec
 from indextables.errors import CheckpointCorrupt
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
+from indextables.log.paths import canonical_paths
 from indextables.log.protocol import V1
+from indextables.log.schema import schema_from_json
+from indextables.log.state.avroform import Where, manifest_keys, read_avro_state, read_list, stats_rules
 from indextables.log.state.base import StateRef, TableState, TokenWindow
 from indextables.log.state.columns import newest_per_path, totals_of, validate
 from indextables.log.state.extras import STATE_DOMAIN, Extras, decode_extras
 from indextables.log.state.jsonform import Parsed, read_json_state
+from indextables.log.state.parquetform import read_parquet_state
+from indextables.query.prune import prune
 
-__all__ = ["Inspected", "inspect_state", "read_state", "read_tokens"]
+__all__ = ["Inspected", "Where", "inspect_state", "read_state", "read_tokens"]
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -24,13 +29,26 @@ class Inspected(msgspec.Struct, frozen=True):
     manifests: dict[str, int | None] = {}
 
 
-def read_state(env: LogEnv, ref: StateRef) -> TableState:
+def read_state(env: LogEnv, ref: StateRef, *, where: Where | None = None) -> TableState:
     """The table at `ref.version`.
 
+    `where` is given the table's metadata and answers with a predicate (or None). Then only entries that may match it
+    are returned, and of an Avro state only the manifests are read whose partition bounds may match; the result says
+    `pruned`.
+
     Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
-    the set hash do not agree, LimitExceeded for bombs, StoreError. Never returns fewer files than were written.
+    the set hash do not agree, LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were
+    written.
     """
-    return assemble(_parse(env, ref), ref)
+    if ref.format == "avro-state":
+        return read_avro_state(env, ref, where)
+    state = _assemble(_parse(env, ref), ref, env.store.url)
+    predicate = None if where is None else where(state.metadata)
+    if predicate is None:
+        return state
+    schema = schema_from_json(state.metadata.schemaString)
+    kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
+    return msgspec.structs.replace(state, files=state.files.filter(kept), pruned=True)
 
 
 def read_tokens(env: LogEnv, ref: StateRef) -> TokenWindow | None:
@@ -40,22 +58,24 @@ def read_tokens(env: LogEnv, ref: StateRef) -> TokenWindow | None:
 
 def inspect_state(env: LogEnv, ref: StateRef) -> Inspected:
     """What a checkpoint says without its file entries being read. As `read_state`."""
+    if ref.format == "avro-state":
+        state = read_list(env, ref)
+        return Inspected(state.tokens, state.in_commit_timestamp, manifest_keys(ref, state))
     extras = _extras(_parse(env, ref, with_files=False), ref)
     if extras is None:
         return Inspected(tokens=None, in_commit_timestamp=None)
     return Inspected(tokens=extras.window, in_commit_timestamp=extras.inCommitTimestamp)
 
 
-def assemble(parsed: Parsed, ref: StateRef) -> TableState:
-    """The state of a JSON or Parquet checkpoint, validated. Pure."""
+def _assemble(parsed: Parsed, ref: StateRef, root_url: str) -> TableState:
+    """The state of a JSON or Parquet checkpoint, validated."""
     if parsed.metadata is None:
         message = f"{ref.keys[0]} holds no metaData; an older checkpoint or the log is used"
         raise CheckpointCorrupt(message, path=ref.keys[0], reason="no metaData")
     extras = _extras(parsed, ref)
     files = empty_files() if parsed.files is None else parsed.files
-    if extras is None:
-        files = newest_per_path(files)
-    else:
+    files = files.set_column(0, "path", canonical_paths(files.column("path"), root_url))
+    if extras is not None:
         if extras.tableId != parsed.metadata.id:
             message = f"{ref.keys[0]} belongs to table {extras.tableId}, not {parsed.metadata.id}"
             raise CheckpointCorrupt(message, path=ref.keys[0], reason="another table")
@@ -65,7 +85,7 @@ def assemble(parsed: Parsed, ref: StateRef) -> TableState:
         version=ref.version,
         protocol=parsed.protocol or V1,
         metadata=parsed.metadata,
-        files=files,
+        files=newest_per_path(files),
         txns={txn.appId: txn for txn in parsed.txns},
         domains={d.domain: d for d in parsed.domains if d.domain != STATE_DOMAIN and not d.removed},
         skips={skip.path: skip for skip in skips},
@@ -75,7 +95,8 @@ def assemble(parsed: Parsed, ref: StateRef) -> TableState:
 
 
 def _parse(env: LogEnv, ref: StateRef, *, with_files: bool = True) -> Parsed:
-    return read_json_state(env, ref, with_files=with_files)
+    read = read_json_state if ref.format == "json" else read_parquet_state
+    return read(env, ref, with_files=with_files)
 
 
 def _extras(parsed: Parsed, ref: StateRef) -> Extras | None:

@@ -1,57 +1,116 @@
-"""From a `TableState` to a checkpoint: written, read back as far as it must be, and only then pointed to."""
+"""From a `TableState` to a checkpoint: written, checked, and only then pointed to."""
 
 from __future__ import annotations
 
+import logging
+
+import msgspec
+import pyarrow as pa
+
 from indextables import options as opt
-from indextables.errors import CheckpointInvalid, CheckpointWriteFailed, StoreError
+from indextables.errors import CheckpointError, CheckpointInvalid, CheckpointWriteFailed, LimitExceeded, StoreError
+from indextables.log.arrays import bool_array
 from indextables.log.env import LogEnv
-from indextables.log.state.base import StateRef, TableState
-from indextables.log.state.columns import totals_of
+from indextables.log.files import empty_files
+from indextables.log.state.avroform import read_entries, read_list
+from indextables.log.state.avrowrite import difference, list_of, write_increment, write_whole
+from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.columns import totals_of, validate
+from indextables.log.state.compaction import Mode
 from indextables.log.state.jsonform import write_json_state
+from indextables.log.state.parquetform import write_parquet_state
 from indextables.log.state.pointer import pointer_to, write_pointer
-from indextables.storage.store import PutAnswer
+from indextables.log.state.publish import put_once
+from indextables.log.state.reading import read_state
+from indextables.log.state.statelist import StateList, hide
 
-__all__ = ["write_checkpoint"]
+__all__ = ["point_to", "write_checkpoint"]
+
+_LOGGER = logging.getLogger("indextables")
 
 
-def write_checkpoint(env: LogEnv, state: TableState, *, previous: StateRef | None = None) -> StateRef:
+def write_checkpoint(
+    env: LogEnv, state: TableState, *, previous: StateRef | None = None, compact: Mode = "auto"
+) -> StateRef:
     """Make `state` durable in the format that `state.format` asks for, then move the pointer.
 
-    Raises CheckpointInvalid (nothing published) or CheckpointWriteFailed. Racing writers of one version all succeed.
+    With `previous` an Avro state is written as a change of that one; `compact="full"` rewrites it sorted by partition.
+    Writers that race for one version all succeed, and one of their equal states stays. Raises CheckpointInvalid
+    (nothing is pointed to) and CheckpointWriteFailed; commits stand whatever happens here.
     """
     if state.pruned:
         raise CheckpointInvalid("a pruned state is not the whole table", version=state.version, reason="pruned")
-    totals = totals_of(state.files)
-    window = env.options[opt.COMMIT_TOKEN_WINDOW]
-    kept = state if state.tokens is None else _with_tokens(state, window)
-    puts = write_json_state(env, kept, totals)
     try:
-        for key, data in puts[:-1]:
-            env.store.put(key, data)
-        last_key, last = puts[-1]
-        answer = env.store.put_if_absent(last_key, last)
-        if answer is PutAnswer.UNKNOWN and not env.store.exists(last_key):
-            raise CheckpointWriteFailed(f"{last_key} could not be written", version=state.version)
-        size = sum(len(data) for _, data in puts)
-        keys = (last_key, *(key for key, _ in puts[:-1]))
-        ref = StateRef(version=state.version, format="json", keys=keys, modified_ms=env.ambient.now_ms(), size=size)
-        facts = {
-            "size": len(state.files),
-            "numFiles": len(state.files),
-            "sizeInBytes": size,
-            "createdTime": env.ambient.now_ms(),
-            "protocolVersion": state.protocol.minReaderVersion,
-            "checksum": totals.set_hash,
-        }
-        write_pointer(env, pointer_to(ref, **facts))
+        if env.options[opt.STATE_FORMAT] == "avro":
+            ref, written = _write_avro(env, state, previous, compact)
+            point_to(env, ref, written.totals, written.num_entries, state.protocol.minReaderVersion)
+        else:
+            ref = _write_actions(env, state)
     except StoreError as error:
         message = f"the checkpoint of version {state.version} could not be written: {error}"
         raise CheckpointWriteFailed(message, version=state.version) from error
+    _LOGGER.info("checkpoint of %s: version %d, %d files", env.store.url, state.version, len(state.files))
     return ref
 
 
-def _with_tokens(state: TableState, window: int) -> TableState:
-    import msgspec
+def point_to(env: LogEnv, ref: StateRef, totals: Totals, entries: int, protocol_version: int) -> None:
+    """Move the pointer to a published checkpoint."""
+    facts: dict[str, object] = {
+        "size": entries,
+        "sizeInBytes": ref.size,
+        "numFiles": totals.num_files,
+        "createdTime": env.ambient.now_ms(),
+        "protocolVersion": protocol_version,
+        "checksum": totals.set_hash,
+    }
+    write_pointer(env, pointer_to(ref, facts))
 
-    assert state.tokens is not None  # noqa: S101
-    return msgspec.structs.replace(state, tokens=state.tokens.last(window))
+
+def _write_avro(env: LogEnv, state: TableState, previous: StateRef | None, compact: Mode) -> tuple[StateRef, StateList]:
+    base = None if previous is None or compact == "full" else _base(env, state, previous)
+    if previous is None or base is None:
+        return write_whole(env, state)
+    tables = []
+    for table in read_entries(env, previous, base.manifests):
+        hidden = hide(table, base.tombstones)
+        tables.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
+    entries = pa.concat_tables(tables) if tables else empty_files()
+    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW])
+    change = difference(entries, state.files, state.version)
+    return write_increment(env, draft, previous, base, change, compact)
+
+
+def _base(env: LogEnv, state: TableState, previous: StateRef) -> StateList | None:
+    """The list to build on, or None where it is not ours, damaged, of another table or newer than the state."""
+    if previous.format != "avro-state" or previous.version >= state.version:
+        return None
+    try:
+        base = read_list(env, previous)
+    except (CheckpointError, LimitExceeded):
+        return None
+    return base if base.table_id == state.metadata.id and base.totals.set_hash is not None else None
+
+
+def _write_actions(env: LogEnv, state: TableState) -> StateRef:
+    """JSON and Parquet: every file anew. What is there afterwards is read back before it is pointed to."""
+    totals = totals_of(state.files)
+    tokens = None if state.tokens is None else state.tokens.last(env.options[opt.COMMIT_TOKEN_WINDOW])
+    kept = msgspec.structs.replace(state, tokens=tokens)
+    as_json = env.options[opt.STATE_FORMAT] == "json"
+    puts = write_json_state(env, kept, totals) if as_json else write_parquet_state(env, kept, totals)
+    for key, data in puts:
+        put_once(env, key, data)
+    keys = [key for key, _ in puts]
+    ordered = (keys[-1], *keys[:-1]) if as_json else tuple(keys)
+    size = sum(len(data) for _, data in puts)
+    ref = StateRef(
+        version=state.version,
+        format="json" if as_json else "parquet",
+        keys=ordered,
+        modified_ms=env.ambient.now_ms(),
+        size=size,
+    )
+    found = read_state(env, ref)
+    validate(totals, totals_of(found.files), state.version, ref.keys[0])
+    point_to(env, ref, totals, len(state.files), state.protocol.minReaderVersion)
+    return ref

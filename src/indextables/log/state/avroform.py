@@ -1,0 +1,162 @@
+"""Avro states, read: the list, then only the manifests that matter, then the live entries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import CheckpointCorrupt, ObjectNotFound, SchemaInvalid
+from indextables.log.actions import MergeSkip, Metadata, Protocol
+from indextables.log.arrays import bool_array
+from indextables.log.codec import decode_version
+from indextables.log.env import LogEnv
+from indextables.log.files import empty_files
+from indextables.log.names import LOG_DIR, parse_key, version_key
+from indextables.log.paths import canonical_paths
+from indextables.log.protocol import V1, is_foreign
+from indextables.log.schema import schema_from_json
+from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.bounds import as_maps
+from indextables.log.state.columns import newest_per_path, totals_of, validate
+from indextables.log.state.manifests import ManifestInfo, decode_manifest, manifest_location
+from indextables.log.state.statelist import REGISTRY_PREFIX, StateList, decode_list, hide
+from indextables.query.expr import Node
+from indextables.query.prune import prune, prune_bounds
+from indextables.query.stats import FOREIGN, OURS, StatsRules
+
+__all__ = ["Where", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
+
+Where = Callable[[Metadata], Node | None]
+"""What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
+
+
+def read_avro_state(env: LogEnv, ref: StateRef, where: Where | None = None) -> TableState:
+    """The table at `ref.version`; with `where` only the manifests and entries that may match."""
+    state = complete_list(env, read_list(env, ref))
+    assert state.metadata is not None  # noqa: S101 - complete_list found it
+    assert state.protocol is not None  # noqa: S101 - as above
+    predicate = None if where is None else where(state.metadata)
+    infos = state.manifests
+    schema = None if predicate is None else _schema(state.metadata)
+    rules = stats_rules(state.protocol)
+    columns = state.metadata.partitionColumns
+    if predicate is not None and schema is not None:
+        low, high = as_maps([info.bounds for info in infos])
+        kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
+        infos = tuple(itertools.compress(infos, kept.to_pylist()))
+    files = live_entries(state, read_entries(env, ref, infos), complete=len(infos) == len(state.manifests))
+    if predicate is not None and schema is not None:
+        files = files.filter(prune(files, predicate, schema, columns, rules=rules))
+    return _table_state(state, files, pruned=predicate is not None)
+
+
+def read_list(env: LogEnv, ref: StateRef) -> StateList:
+    """The list of an Avro state. Raises CheckpointCorrupt, LimitExceeded, StoreError."""
+    return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version)
+
+
+def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo]) -> Iterator[pa.Table]:
+    """The entries of each manifest in order, read and decoded in parallel. Raises as `read_state`."""
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+    root = env.store.url
+
+    def load(info: ManifestInfo) -> pa.Table:
+        key = manifest_location(info.path, folder)
+        try:
+            data = env.store.get(key)
+        except ObjectNotFound as error:
+            message = f"{ref.keys[0]} names {key}, which is gone; an older checkpoint or the log is used"
+            raise CheckpointCorrupt(message, path=key, reason="missing manifest") from error
+        table = decode_manifest(data, info)
+        return table.set_column(0, "path", canonical_paths(table.column("path"), root))
+
+    return env.ambient.map("manifests", load, infos)
+
+
+def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:
+    """What the tombstones leave of the entries, one row per path; `complete` means that the totals can be checked."""
+    kept = []
+    for table in tables:
+        hidden = hide(table, state.tombstones)
+        kept.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
+    entries = pa.concat_tables(kept) if kept else empty_files()
+    if complete and state.totals.set_hash is not None:
+        validate(state.totals, totals_of(entries), state.version, f"state {state.version}")
+    return newest_per_path(entries)
+
+
+def manifest_keys(ref: StateRef, state: StateList) -> dict[str, int | None]:
+    """The keys of all manifests of a state, with their sizes where told."""
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+    return {manifest_location(info.path, folder): info.size for info in state.manifests}
+
+
+def complete_list(env: LogEnv, state: StateList) -> StateList:
+    """The list with its registry in the metadata, and with what IndexTables4Spark leaves to its version files.
+
+    Raises CheckpointCorrupt where no metaData can be found.
+    """
+    found = _Found() if state.metadata is not None and state.protocol is not None else _from_versions(env)
+    metadata = state.metadata or found.metadata
+    if metadata is None:
+        message = f"the state of version {state.version} names no metaData and no version file tells it"
+        raise CheckpointCorrupt(message, version=state.version, reason="no metaData")
+    registry = {REGISTRY_PREFIX + ref: text for ref, text in state.registry.items()}
+    return msgspec.structs.replace(
+        state,
+        metadata=msgspec.structs.replace(metadata, configuration={**metadata.configuration, **registry}),
+        protocol=state.protocol or found.protocol or V1,
+        skips={**found.skips, **state.skips},
+    )
+
+
+def stats_rules(protocol: Protocol) -> StatsRules:
+    """How this table's statistics are to be read."""
+    return FOREIGN if is_foreign(protocol) else OURS
+
+
+class _Found(msgspec.Struct):
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    skips: dict[str, MergeSkip] = {}
+
+
+def _from_versions(env: LogEnv) -> _Found:
+    """The newest of each in all version files: their numbers are another line than the states', so all are read."""
+    found = _Found()
+    for meta in env.store.list_from(LOG_DIR):
+        file = parse_key(meta.key)
+        if file is None or file.kind != "version":
+            continue
+        content = decode_version(env.store.get(version_key(file.version)), file.version, root_url=env.store.url)
+        found.protocol = content.protocol or found.protocol
+        found.metadata = content.metadata or found.metadata
+        found.skips = {**found.skips, **{skip.path: skip for skip in content.skips}}
+    return found
+
+
+def _table_state(state: StateList, files: pa.Table, *, pruned: bool) -> TableState:
+    assert state.metadata is not None  # noqa: S101 - complete_list found it
+    assert state.protocol is not None  # noqa: S101 - as above
+    return TableState(
+        version=state.version,
+        protocol=state.protocol,
+        metadata=state.metadata,
+        files=files,
+        txns=state.txns,
+        domains=state.domains,
+        skips=state.skips,
+        tokens=state.tokens,
+        in_commit_timestamp=state.in_commit_timestamp,
+        pruned=pruned,
+    )
+
+
+def _schema(metadata: Metadata) -> pa.Schema | None:
+    try:
+        return schema_from_json(metadata.schemaString)
+    except SchemaInvalid:
+        return None

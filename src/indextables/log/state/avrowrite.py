@@ -1,0 +1,330 @@
+"""Avro states, written: only what is new, compacted where due, checked, and published by one conditional put."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.errors import CheckpointInvalid
+from indextables.log.arrays import bool_array, int64_array, int64_values
+from indextables.log.env import LogEnv
+from indextables.log.files import empty_files
+from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
+from indextables.log.sethash import EMPTY, combine, set_hash, subtract
+from indextables.log.state.avroform import manifest_keys, read_entries
+from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.bounds import partition_types
+from indextables.log.state.columns import totals_of
+from indextables.log.state.compaction import Mode, plan
+from indextables.log.state.layout import chunks, partition_order
+from indextables.log.state.manifests import ManifestInfo, decode_manifest, encode_manifest
+from indextables.log.state.publish import put_once, require
+from indextables.log.state.statelist import (
+    NO_TOMBSTONES,
+    REGISTRY_PREFIX,
+    TOMBSTONES_SCHEMA,
+    StateList,
+    decode_list,
+    encode_list,
+    hide,
+)
+
+__all__ = ["Change", "difference", "list_of", "publish_list", "write_increment", "write_whole"]
+
+# Entries that a full compaction holds in memory at a time.
+RANGE_ENTRIES = 1_000_000
+
+_END_OF_VERSION = 2**62
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What separates a state from an older one.
+
+    `added` are the new entries; `removed` are the older state's entries that are no longer live; `tombstones` hide
+    exactly these.
+    """
+
+    added: pa.Table
+    removed: pa.Table
+    tombstones: pa.Table
+
+
+def difference(base: pa.Table, files: pa.Table, version: int) -> Change:
+    """The change from the file set `base` to `files`, which is that of `version`."""
+    old, new = _identity(base), _identity(files)
+    added = files.filter(pc.invert(pc.is_in(new, value_set=old)))
+    removed = base.filter(pc.invert(pc.is_in(old, value_set=new)))
+    return Change(added=added, removed=removed, tombstones=_tombstones(removed, added, version))
+
+
+def list_of(state: TableState, now_ms: int, token_window: int) -> StateList:
+    """The list of a state, still without its files."""
+    configuration = state.metadata.configuration
+    plain = {k: v for k, v in configuration.items() if not k.startswith(REGISTRY_PREFIX)}
+    registry = {k[len(REGISTRY_PREFIX) :]: v for k, v in configuration.items() if k.startswith(REGISTRY_PREFIX)}
+    return StateList(
+        version=state.version,
+        created_at=now_ms,
+        totals=Totals(num_files=0, total_bytes=0, set_hash=EMPTY),
+        manifests=(),
+        tombstones=NO_TOMBSTONES,
+        protocol=state.protocol,
+        metadata=msgspec.structs.replace(state.metadata, configuration=plain),
+        registry=registry,
+        table_id=state.metadata.id,
+        txns=state.txns,
+        domains=state.domains,
+        skips=state.skips,
+        tokens=None if state.tokens is None else state.tokens.last(token_window),
+        in_commit_timestamp=state.in_commit_timestamp,
+    )
+
+
+def write_whole(env: LogEnv, state: TableState) -> tuple[StateRef, StateList]:
+    """A state that shares nothing with older ones: all entries sorted by partition, no tombstones."""
+    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW])
+    infos = write_manifests(env, state.files, partition_types(state.metadata), compacted=True)
+    full = msgspec.structs.replace(draft, manifests=tuple(infos), totals=totals_of(state.files))
+    return publish_list(env, full)
+
+
+def write_increment(
+    env: LogEnv, draft: StateList, previous: StateRef, base: StateList, change: Change, mode: Mode = "auto"
+) -> tuple[StateRef, StateList]:
+    """The state `draft` as a change of `base`, whose manifests it goes on using; compacted where due."""
+    types = {} if draft.metadata is None else partition_types(draft.metadata)
+    infos = tuple(write_manifests(env, change.added, types, compacted=False))
+    full = msgspec.structs.replace(
+        draft,
+        manifests=base.manifests + infos,
+        tombstones=_merged(base.tombstones, change.tombstones),
+        totals=_totals(base.totals, change),
+    )
+    return publish_list(env, compacted(env, previous, full, types, mode))
+
+
+def compacted(env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType], mode: Mode) -> StateList:
+    """The same files with fewer manifests or tombstones, as `compaction.plan` decides; its manifests are written."""
+    todo = plan(state, env.options, mode)
+    if todo.kind == "none":
+        return state
+    if todo.kind == "merge":
+        chosen = [state.manifests[at] for at in todo.merge]
+        kept = [info for at, info in enumerate(state.manifests) if at not in todo.merge]
+        entries = pa.concat_tables(_unhidden(env, ref, state, chosen))
+        infos = write_manifests(env, entries, types, compacted=False)
+        return msgspec.structs.replace(state, manifests=(*kept, *infos))
+    if todo.kind == "hit":
+        return msgspec.structs.replace(
+            state, manifests=tuple(_without_hidden(env, ref, state, types)), tombstones=NO_TOMBSTONES
+        )
+    everything = tuple(_sorted_manifests(env, ref, state, types))
+    return msgspec.structs.replace(state, manifests=everything, tombstones=NO_TOMBSTONES)
+
+
+def write_manifests(
+    env: LogEnv, entries: pa.Table, types: dict[str, pa.DataType], *, compacted: bool
+) -> Iterator[ManifestInfo]:
+    """Put `entries` as manifests, sorted by partition and cut by `layout`; each is decoded again before it is put."""
+    if len(entries) == 0:
+        return
+    order, groups = partition_order(entries, types)
+    cuts = chunks(groups, env.options[opt.STATE_ENTRIES_PER_MANIFEST])
+
+    def write(cut: tuple[int, int]) -> ManifestInfo:
+        rows = entries.take(int64_array(order[cut[0] : cut[1]]))
+        key = manifest_key(env.ambient.token())
+        data, info = encode_manifest(
+            rows,
+            key,
+            types,
+            codec=env.options[opt.STATE_COMPRESSION],
+            level=env.options[opt.STATE_COMPRESSION_LEVEL],
+            sync=bytes.fromhex(env.ambient.token()),
+            compacted=compacted,
+        )
+        if set_hash(decode_manifest(data, info)) != info.set_hash:
+            message = f"{key} does not read back as it was written; nothing is published"
+            raise CheckpointInvalid(message, path=key, reason="set hash")
+        env.store.put(key, data)
+        return info
+
+    yield from env.ambient.map("checkpoint", write, cuts)
+
+
+def publish_list(env: LogEnv, state: StateList) -> tuple[StateRef, StateList]:
+    """Make the state exist. If another writer of this version was first, its state is returned.
+
+    The manifests are looked for before and after the put: a cleanup that overtook this write leaves no state behind
+    that could not be read. Raises CheckpointInvalid.
+    """
+    _check_counts(state)
+    key = state_key(state.version)
+    sync = bytes.fromhex(env.ambient.token())
+    data = encode_list(state, level=env.options[opt.STATE_COMPRESSION_LEVEL], sync=sync)
+    ref = StateRef(
+        version=state.version, format="avro-state", keys=(key,), size=len(data), modified_ms=state.created_at
+    )
+    needed = manifest_keys(ref, state)
+    _require_manifests(env, needed, state.version)
+    stored = put_once(env, key, data)
+    found = decode_list(stored, key, state.version)
+    require(found.table_id == state.table_id, key, state.version, "it belongs to another table")
+    try:
+        _require_manifests(env, manifest_keys(ref, found), state.version)
+    except CheckpointInvalid:
+        if stored == data:
+            env.store.delete_many([key])
+        raise
+    return ref, found
+
+
+def _require_manifests(env: LogEnv, needed: dict[str, int | None], version: int) -> None:
+    if not needed:
+        return
+    listed = {meta.key: meta.size for meta in env.store.list_from(MANIFEST_DIR)}
+    for key, size in needed.items():
+        there = listed.get(key) if key.startswith(MANIFEST_DIR) else env.store.head(key).size
+        require(there is not None and (size is None or size == there), key, version, "it is gone or has another size")
+
+
+def _check_counts(state: StateList) -> None:
+    fits = state.totals.num_files <= state.num_entries and (
+        len(state.tombstones) > 0 or state.totals.num_files == state.num_entries
+    )
+    require(fits, state_key(state.version), state.version, f"{state.totals.num_files} files of {state.num_entries}")
+    if len(state.tombstones) == 0 and state.totals.set_hash is not None:
+        total = EMPTY
+        for info in state.manifests:
+            if info.set_hash is None:
+                return
+            total = combine(total, info.set_hash)
+        require(total == state.totals.set_hash, state_key(state.version), state.version, "the set hash differs")
+
+
+def _unhidden(env: LogEnv, ref: StateRef, state: StateList, infos: Iterable[ManifestInfo]) -> Iterator[pa.Table]:
+    for table in read_entries(env, ref, list(infos)):
+        hidden = hide(table, state.tombstones)
+        yield table.filter(bool_array(~hidden)) if hidden.any() else table
+
+
+def _without_hidden(
+    env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]
+) -> Iterator[ManifestInfo]:
+    """Every manifest is looked at, so that no tombstone is needed afterwards; only those with hidden entries change."""
+    for info, table in zip(state.manifests, read_entries(env, ref, state.manifests), strict=True):
+        hidden = hide(table, state.tombstones)
+        if not hidden.any():
+            yield info
+        elif not hidden.all():
+            yield from write_manifests(env, table.filter(bool_array(~hidden)), types, compacted=info.compacted)
+
+
+def _sorted_manifests(
+    env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]
+) -> Iterator[ManifestInfo]:
+    """All entries sorted by partition, holding at most about RANGE_ENTRIES of them (or one partition) at a time."""
+    if state.num_entries <= RANGE_ENTRIES:
+        tables = list(_unhidden(env, ref, state, state.manifests))
+        yield from write_manifests(env, pa.concat_tables(tables or [empty_files()]), types, compacted=True)
+        return
+    for bounds in _ranges(env, ref, state, types):
+        pieces = []
+        for table in _unhidden(env, ref, state, state.manifests):
+            keys = _partition_keys(table, types)
+            inside = pc.is_in(keys, value_set=bounds)
+            pieces.append(table.filter(inside))
+        yield from write_manifests(env, pa.concat_tables(pieces), types, compacted=True)
+
+
+def _ranges(env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]) -> Iterator[pa.Array]:
+    """Sets of partitions, neighbours together, of about RANGE_ENTRIES entries each. Keeps one row per partition."""
+    seen: pa.Table | None = None
+    for table in _unhidden(env, ref, state, state.manifests):
+        part = pa.table({"key": _partition_keys(table, types), "partitionValues": table.column("partitionValues")})
+        grouped = _count(part)
+        seen = grouped if seen is None else _recount(pa.concat_tables([seen, grouped]))
+    if seen is None:
+        return
+    order, _ = partition_order(seen, types)
+    sorted_rows = seen.take(int64_array(order))
+    sizes = int64_values(sorted_rows.column("count"))
+    number = (np.cumsum(sizes) - 1) // RANGE_ENTRIES
+    for _, places in itertools.groupby(range(len(sizes)), key=lambda at: int(number[at])):
+        at = list(places)
+        yield sorted_rows.column("key").slice(at[0], len(at)).combine_chunks()
+
+
+def _count(part: pa.Table) -> pa.Table:
+    encoded = pc.dictionary_encode(part.column("key")).combine_chunks()
+    codes = np.asarray(encoded.indices)
+    firsts = np.unique(codes, return_index=True)[1]
+    counts = np.bincount(codes, minlength=len(encoded.dictionary))
+    rows = part.take(int64_array(firsts))
+    return rows.append_column("count", int64_array(counts))
+
+
+def _recount(rows: pa.Table) -> pa.Table:
+    encoded = pc.dictionary_encode(rows.column("key")).combine_chunks()
+    codes = np.asarray(encoded.indices)
+    firsts = np.unique(codes, return_index=True)[1]
+    counts = np.bincount(codes, weights=int64_values(rows.column("count"))).astype(np.int64)
+    return rows.select(["key", "partitionValues"]).take(int64_array(firsts)).append_column("count", int64_array(counts))
+
+
+def _partition_keys(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Array:
+    from indextables.query.stats import map_values
+
+    texts = [pc.fill_null(map_values(table.column("partitionValues"), name), "\x00") for name in types]
+    if not texts:
+        return pa.array([""] * len(table), pa.string())
+    return pc.binary_join_element_wise(*texts, "\x01") if len(texts) > 1 else texts[0]
+
+
+def _identity(files: pa.Table) -> pa.Array:
+    """Path, version and line of each entry's `add`: what tells one entry from another."""
+    version = pc.cast(pc.fill_null(files.column("addedAtVersion"), -1), pa.string())
+    line = pc.cast(pc.fill_null(files.column("addedAtLine"), -1), pa.string())
+    joined = pc.binary_join_element_wise(version, line, files.column("path"), "/")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _tombstones(removed: pa.Table, added: pa.Table, version: int) -> pa.Table:
+    """One per removed entry: up to the entry that replaces it, or to the end of `version` if none does."""
+    if len(removed) == 0:
+        return NO_TOMBSTONES
+    at = pc.index_in(removed.column("path"), value_set=added.column("path").combine_chunks())
+    newer = added.select(["addedAtVersion", "addedAtLine"]).take(at)
+    versions = pc.fill_null(newer.column("addedAtVersion"), version)
+    lines = pc.fill_null(newer.column("addedAtLine"), _END_OF_VERSION)
+    return pa.table([removed.column("path"), versions, lines], schema=TOMBSTONES_SCHEMA)
+
+
+def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """One tombstone a path: the latest, or the one that hides by path alone."""
+    if len(old) == 0 or len(new) == 0:
+        return new if len(old) == 0 else old
+    both = pa.concat_tables([old, new])
+    rank = np.where(both.column("version").is_null().to_numpy(), 2**62, int64_values(both.column("version")))
+    codes = np.asarray(pc.dictionary_encode(both.column("path")).combine_chunks().indices)
+    order = np.lexsort((int64_values(both.column("line")), rank, codes))
+    last = np.flatnonzero(np.append(np.diff(codes[order]) != 0, [True]))
+    return both.take(int64_array(np.sort(order[last])))
+
+
+def _totals(base: Totals, change: Change) -> Totals:
+    added, removed = totals_of(change.added), totals_of(change.removed)
+    hashed = base.set_hash
+    if hashed is not None:
+        hashed = subtract(combine(hashed, added.set_hash or EMPTY), removed.set_hash or EMPTY)
+    return Totals(
+        num_files=base.num_files + added.num_files - removed.num_files,
+        total_bytes=base.total_bytes + added.total_bytes - removed.total_bytes,
+        set_hash=hashed,
+    )
