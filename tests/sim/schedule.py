@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from indextables.errors import (
     CheckpointError,
     CommitStateUnknown,
@@ -20,7 +18,6 @@ from indextables.errors import (
 from indextables.log.actions import Add, DomainMetadata, Metadata, Remove
 from indextables.log.create import create_table
 from indextables.log.outcome import Committed, Conflicted, Outcome
-from indextables.log.schema import schema_to_json
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
 from indextables.log.state import clean_up, write_checkpoint
@@ -29,7 +26,7 @@ from indextables.log.write import resolve_token
 from tests.sim.truth import Broken
 from tests.sim.world import LAG_MS, Actor, Chances, World
 
-SCHEMA = schema_to_json(pa.schema([pa.field("id", pa.int64())]))
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{"indextables.id":1}}]}'
 RETENTION_MS = 600
 
 # What a process may run into because of the faults, and report as what it is.

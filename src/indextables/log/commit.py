@@ -27,13 +27,14 @@ import msgspec
 from indextables import options as opt
 from indextables.errors import ClockSkew, LogError, ObjectNotFound, StoreError, TableReplaced
 from indextables.log import conflict, head, protocol, tokens
-from indextables.log.codec import REMOVES_SCHEMA, VersionContent, decode_version
+from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.head import Head
 from indextables.log.names import version_key
 from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
 from indextables.log.snapshot import Log
+from indextables.log.winner import Winner, read_winner
 from indextables.storage.store import PutAnswer
 
 __all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "check_clock", "commit", "put_slot"]
@@ -54,8 +55,8 @@ class Work(Interface):
         """What the conflict check must know."""
         ...
 
-    def rebase(self, winner: VersionContent, verdict: conflict.Verdict) -> conflict.Clash | None:
-        """Take over what a winner changed. A clash if that is impossible."""
+    def rebase(self, winner: Winner | None, verdict: conflict.Verdict) -> conflict.Clash | None:
+        """Take over what a winner changed, None where it cannot be read any more. A clash if that is impossible."""
         ...
 
     def encode(self, base: Head, token: str) -> Encoded:
@@ -107,7 +108,7 @@ class Slot(msgspec.Struct, frozen=True):
     """What a slot holds after a put: our file, somebody else's (`other`), or nothing because a checkpoint covers it."""
 
     state: Literal["ours", "other", "covered"]
-    other: VersionContent | None = None
+    other: Winner | None = None
 
 
 class Undecided(Exception):
@@ -235,7 +236,7 @@ class _Attempt:
 
     def _catch_up(self) -> Settled | None:
         """Read what has been committed above the base, verify it, and judge it."""
-        winners: list[VersionContent] = []
+        winners: list[Winner] = []
         while (content := _read_slot(self.env, self.base.version + 1 + len(winners))) is not None:
             winners.append(content)
         if not winners and self.pending is None:
@@ -254,7 +255,7 @@ class _Attempt:
                 identity = seen.etag(winners[-1].version)
         return self._judge(winners, identity)
 
-    def _verify(self, winners: list[VersionContent], identity: str | None) -> Settled | None:
+    def _verify(self, winners: list[Winner], identity: str | None) -> Settled | None:
         """Believe of the winners what the newest checkpoint confirms; start anew above it where it does not."""
         slot = self.pending
         found = tokens.newest_tokens(self.env, self.base.version + 1)
@@ -278,7 +279,7 @@ class _Attempt:
             return self._judge(winners, identity if len(winners) > len(covered) else None)
         return self._reload()
 
-    def _judge(self, winners: list[VersionContent], identity: str | None) -> Committed | Conflicted | None:
+    def _judge(self, winners: list[Winner], identity: str | None) -> Committed | Conflicted | None:
         self.pending = None
         for content in winners:
             self._check_table(content)
@@ -325,7 +326,7 @@ class _Attempt:
         if ours.kind not in {"append", "metadata"}:
             reason = "the versions since it started were cleaned up, so that nobody can tell whether they clash"
             return self._conflict("data", reason, self.base.version)
-        clash = self.work.rebase(gap, verdict)
+        clash = self.work.rebase(None, verdict)
         return None if clash is None else self._conflict(clash.kind, clash.reason, self.base.version)
 
     def _base_is_unchanged(self, identity: str | None) -> bool:
@@ -344,7 +345,7 @@ class _Attempt:
         known, etag = self.base.identity, seen.etag(version)
         return known is None or etag is None or known == etag
 
-    def _check_table(self, content: VersionContent) -> None:
+    def _check_table(self, content: Winner) -> None:
         info = content.commit_info
         theirs = {None if info is None else info.tableId, None if content.metadata is None else content.metadata.id}
         if theirs - {None, self.base.metadata.id}:
@@ -377,12 +378,12 @@ def _undecided(slot: int) -> Iterator[None]:
         raise Undecided(slot, str(error)) from error
 
 
-def _read_slot(env: LogEnv, version: int) -> VersionContent | None:
+def _read_slot(env: LogEnv, version: int) -> Winner | None:
     try:
         data = env.store.get(version_key(version))
     except ObjectNotFound:
         return None
-    return decode_version(data, version, root_url=env.store.url)
+    return read_winner(data, version, env.store.url)
 
 
 def _wait_after_fault(env: LogEnv, fault: int) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
+from typing import Protocol as Interface
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.log.actions import Metadata, Protocol, Txn
-from indextables.log.codec import VersionContent
+from indextables.log.actions import CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 
-__all__ = ["REGISTRY_PREFIX", "Clash", "ClashKind", "Kind", "Ours", "Verdict", "judge", "merge_registry"]
+__all__ = ["REGISTRY_PREFIX", "Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "judge", "merge_registry"]
 
 REGISTRY_PREFIX = "docMappingSchema."
 
@@ -50,6 +50,27 @@ class Ours(msgspec.Struct, frozen=True):
     regroups: bool = False
 
 
+class Theirs(Interface):
+    """What a conflict check asks of the winner. Files are asked for only where they matter."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def commit_info(self) -> CommitInfo | None: ...
+    @property
+    def protocol(self) -> Protocol | None: ...
+    @property
+    def metadata(self) -> Metadata | None: ...
+    @property
+    def txns(self) -> tuple[Txn, ...]: ...
+    @property
+    def domains(self) -> tuple[DomainMetadata, ...]: ...
+    @property
+    def adds(self) -> pa.Table: ...
+    @property
+    def removes(self) -> pa.Table: ...
+
+
 class Clash(msgspec.Struct, frozen=True):
     """Why two commits cannot both stand."""
 
@@ -72,7 +93,7 @@ class Verdict(msgspec.Struct, frozen=True):
     give_up: tuple[str, ...] = ()
 
 
-def judge(ours: Ours, theirs: VersionContent) -> Verdict:
+def judge(ours: Ours, theirs: Theirs) -> Verdict:
     """What the winning version `theirs` means for `ours`, which was prepared without knowing it.
 
     ======================  =====================  ======================  =====================  ==============
@@ -133,7 +154,7 @@ def merge_registry(metadata: Metadata, other: Metadata) -> Metadata:
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **extra})
 
 
-def _merged_metadata(ours: Ours, theirs: VersionContent) -> Metadata | Clash | None:
+def _merged_metadata(ours: Ours, theirs: Theirs) -> Metadata | Clash | None:
     changed = theirs.metadata
     if changed is None or changed == ours.base_metadata:
         return None
@@ -152,15 +173,15 @@ def _is_repetition(ours: tuple[Txn, ...], theirs: tuple[Txn, ...]) -> bool:
     return any(held.get(txn.appId, -1) >= txn.version for txn in ours)
 
 
-def _added_twice(ours: Ours, theirs: VersionContent) -> Clash | None:
+def _added_twice(ours: Ours, theirs: Theirs) -> Clash | None:
     """Names are unique, so that equal paths are one file that two commits claim."""
-    twice = _overlap(ours.added, theirs.adds)
+    twice = _overlap(ours.added, theirs.adds) if ours.added is not None else []
     if not twice:
         return None
     return Clash("data", f"version {theirs.version} already added {_some(twice)}")
 
 
-def _judge_files(ours: Ours, theirs: VersionContent) -> Verdict:
+def _judge_files(ours: Ours, theirs: Theirs) -> Verdict:
     if ours.kind == "merge_splits":
         return _judge_merge(ours, theirs)
     if ours.kind == "overwrite":
@@ -168,7 +189,7 @@ def _judge_files(ours: Ours, theirs: VersionContent) -> Verdict:
     return _judge_rows(ours, theirs)
 
 
-def _judge_rows(ours: Ours, theirs: VersionContent) -> Verdict:
+def _judge_rows(ours: Ours, theirs: Theirs) -> Verdict:
     if (phantom := _phantom(ours, theirs)) is not None:
         return Verdict(phantom)
     unite: tuple[str, ...] = ()
@@ -189,7 +210,7 @@ def _judge_rows(ours: Ours, theirs: VersionContent) -> Verdict:
     return Verdict(unite=unite)
 
 
-def _judge_overwrite(ours: Ours, theirs: VersionContent) -> Verdict:
+def _judge_overwrite(ours: Ours, theirs: Theirs) -> Verdict:
     if ours.serializable and (phantom := _phantom(ours, theirs)) is not None:
         return Verdict(phantom)
     if _data_changes(theirs.removes).num_rows == 0:
@@ -201,7 +222,7 @@ def _judge_overwrite(ours: Ours, theirs: VersionContent) -> Verdict:
     return Verdict(_added_twice(ours, theirs))
 
 
-def _judge_merge(ours: Ours, theirs: VersionContent) -> Verdict:
+def _judge_merge(ours: Ours, theirs: Theirs) -> Verdict:
     touched = _overlap(ours.removed, theirs.removes)
     if not touched:
         return Verdict(_added_twice(ours, theirs))
@@ -210,7 +231,7 @@ def _judge_merge(ours: Ours, theirs: VersionContent) -> Verdict:
     return Verdict(Clash("data", f"version {theirs.version} changed {_some(touched)}, which this commit merges"))
 
 
-def _phantom(ours: Ours, theirs: VersionContent) -> Clash | None:
+def _phantom(ours: Ours, theirs: Theirs) -> Clash | None:
     """Rows that the commit would have seen, had it started after the winner."""
     if ours.may_match is None and not ours.read_all:
         return None

@@ -7,16 +7,14 @@ import weakref
 from collections.abc import Mapping
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import VersionExpired, VersionNotFound
-from indextables.log import crcfile, sethash
+from indextables.log import crcfile
 from indextables.log.actions import Metadata, Protocol, Txn
-from indextables.log.codec import VersionContent
 from indextables.log.snapshot import Log, Snapshot
+from indextables.log.winner import Winner
 
-__all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember", "totals_after"]
+__all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember"]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -64,41 +62,20 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
     return Head(version, protocol, metadata, time, content.token)
 
 
-def advance(head: Head, content: VersionContent, *, identity: str | None = None) -> Head:
+def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
     """The head after the version that follows it. Pure."""
-    info = content.commit_info
+    info = winner.commit_info
     time = None if info is None else info.inCommitTimestamp
-    txns = head.txns
-    if txns is not None and content.txns:
-        txns = {**txns, **{txn.appId: txn for txn in content.txns}}
     return Head(
-        version=content.version,
-        protocol=content.protocol or head.protocol,
-        metadata=content.metadata or head.metadata,
+        version=winner.version,
+        protocol=winner.protocol or head.protocol,
+        metadata=winner.metadata or head.metadata,
         in_commit_timestamp=time if time is not None else head.in_commit_timestamp,
-        token=content.token,
+        token=winner.token,
         identity=identity,
-        txns=txns,
-        totals=totals_after(head.totals, content),
+        txns=winner.txns_after(head.txns),
+        totals=winner.totals_after(head.totals),
         checkpoint=head.checkpoint,
-    )
-
-
-def totals_after(totals: crcfile.Totals | None, content: VersionContent) -> crcfile.Totals | None:
-    """The running totals after a version that only adds files; None if it removes some, whose rows are not known."""
-    if totals is None or content.removes.num_rows:
-        return None
-    adds = content.adds
-    if not adds.num_rows:
-        return totals
-    records = None
-    if totals.num_records is not None and adds["numRecords"].null_count == 0:
-        records = totals.num_records + _sum(adds["numRecords"])
-    return crcfile.Totals(
-        size_bytes=totals.size_bytes + _sum(adds["size"]),
-        num_files=totals.num_files + adds.num_rows,
-        num_records=records,
-        set_hash=sethash.combine(totals.set_hash, sethash.set_hash(adds)),
     )
 
 
@@ -130,7 +107,3 @@ _LOCK = threading.Lock()
 def _token_at(snapshot: Snapshot) -> str | None:
     window = snapshot.tokens
     return window.token_at(snapshot.version) if window is not None and window.covers(snapshot.version) else None
-
-
-def _sum(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column).as_py() or 0)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
-import msgspec
 import pyarrow as pa
 
-from indextables import options as opt
 from indextables.errors import IndexTablesError, ObjectNotFound
 from indextables.log import crcfile, head
 from indextables.log.actions import Metadata
@@ -34,7 +32,19 @@ def after_commit(log: Log, landed: Landed, removed: pa.Table | None) -> None:
     if content.removes.num_rows and removed is None:
         totals = None
     crc = crcfile.build_next(totals, content, landed.encoded.data, removed=removed)
-    new = msgspec.structs.replace(head.advance(base, content, identity=landed.identity), totals=crc.totals())
+    info = content.commit_info
+    known = {} if base.txns is None else {**base.txns, **{txn.appId: txn for txn in content.txns}}
+    new = Head(
+        version=content.version,
+        protocol=content.protocol or base.protocol,
+        metadata=content.metadata or base.metadata,
+        in_commit_timestamp=None if info is None else info.inCommitTimestamp,
+        token=content.token,
+        identity=landed.identity,
+        txns=None if base.txns is None else known,
+        totals=crc.totals(),
+        checkpoint=base.checkpoint,
+    )
     head.remember(log, new)
     try:
         log.env.store.put_if_absent(crc_key(content.version), crcfile.encode_crc(crc))

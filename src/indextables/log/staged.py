@@ -23,7 +23,7 @@ from indextables.log.actions import (
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent, encode_version
 from indextables.log.files import DV_TYPE, empty_files
 
-__all__ = ["Files", "Removes", "Staged", "changes_data", "content_of", "encode", "paths_of", "removes_of"]
+__all__ = ["Files", "Removes", "Staged", "changes_data", "content_of", "encode", "paths_of", "removes_of", "slim_adds"]
 
 Files: TypeAlias = "Sequence[Add] | pa.Table"
 Removes: TypeAlias = "Sequence[Remove] | pa.Table"
@@ -74,7 +74,7 @@ def content_of(staged: Staged, info: CommitInfo, version: int) -> VersionContent
         commit_info=info,
         protocol=staged.protocol,
         metadata=staged.metadata,
-        adds=staged.adds if isinstance(staged.adds, pa.Table) else _slim(staged.adds),
+        adds=staged.adds if isinstance(staged.adds, pa.Table) else slim_adds(staged.adds),
         removes=staged.removes if isinstance(staged.removes, pa.Table) else _slim_removes(staged.removes),
         txns=staged.txns,
         domains=staged.domains,
@@ -110,13 +110,8 @@ def removes_of(files: pa.Table, deleted_ms: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _any_data_change(files: Files | Removes) -> bool:
-    if isinstance(files, pa.Table):
-        return bool(files.num_rows) and bool(files["dataChange"].combine_chunks().true_count)
-    return any(file.dataChange for file in files)
-
-
-def _slim(adds: Sequence[Add]) -> pa.Table:
+def slim_adds(adds: Sequence[Add]) -> pa.Table:
+    """The columns of `adds` that totals and set hash need."""
     if not adds:
         return empty_files()
     return pa.table(
@@ -128,6 +123,12 @@ def _slim(adds: Sequence[Add]) -> pa.Table:
             "deletionVector": _vectors([add.deletionVector for add in adds]),
         }
     )
+
+
+def _any_data_change(files: Files | Removes) -> bool:
+    if isinstance(files, pa.Table):
+        return bool(files.num_rows) and bool(files["dataChange"].combine_chunks().true_count)
+    return any(file.dataChange for file in files)
 
 
 def _slim_removes(removes: Sequence[Remove]) -> pa.Table:

@@ -21,6 +21,7 @@ from indextables.log.outcome import Committed, Outcome, error_of
 from indextables.log.postcommit import after_commit, setting
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Files, Removes, Staged, changes_data, content_of, encode, paths_of
+from indextables.log.winner import Winner
 
 __all__ = ["Isolation", "Transaction"]
 
@@ -202,18 +203,18 @@ class Transaction:
             regroups=self._regroup is not None,
         )
 
-    def rebase(self, winner: VersionContent, verdict: conflict.Verdict) -> conflict.Clash | None:
+    def rebase(self, winner: Winner | None, verdict: conflict.Verdict) -> conflict.Clash | None:
         """Take over what a winner changed. A clash if the transaction cannot."""
         if verdict.metadata is not None and self._staged.metadata is not None:
             merged = conflict.merge_registry(self._staged.metadata, verdict.metadata)
             self._staged = msgspec.structs.replace(self._staged, metadata=merged)
-        if verdict.unite and self._unite is not None:
-            united = self._unite(self._staged, winner, verdict.unite)
+        if verdict.unite and self._unite is not None and winner is not None:
+            united = self._unite(self._staged, winner.content, verdict.unite)
             if united is None:
                 reason = f"version {winner.version} deleted or changed the same rows of {verdict.unite[0]}"
                 return conflict.Clash("data", reason)
             self._staged = united
-        if verdict.give_up and self._regroup is not None:
+        if verdict.give_up and self._regroup is not None and winner is not None:
             left = self._regroup(self._staged, verdict.give_up)
             if left is None:
                 reason = f"version {winner.version} changed every file that this commit merges"

@@ -1,0 +1,131 @@
+"""A version that somebody else committed, read only as far as a writer that goes on top of it must know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import IndexTablesError
+from indextables.log import sethash
+from indextables.log.actions import Add, CommitInfo, DomainMetadata, Line, Metadata, Protocol, Txn
+from indextables.log.codec import VersionContent, decode_version
+from indextables.log.compression import expand_all
+from indextables.log.crcfile import Totals
+from indextables.log.lines import corrupt
+from indextables.log.staged import slim_adds
+
+__all__ = ["Winner", "read_winner"]
+
+# A file of this size is read line by line; a larger one goes to the native reader at once.
+_SMALL_BYTES = 64 << 10
+_LINES = msgspec.json.Decoder(Line)
+
+
+class Winner:
+    """One version, with its files left undecoded until somebody asks.
+
+    A blind append needs the heads of the versions that it lost against and none of their files, and eight writers
+    read every commit eight times: this is what makes losing a race cheap.
+    """
+
+    def __init__(self, data: bytes, version: int, root_url: str, lines: list[Line] | None) -> None:
+        self.version = version
+        self._data = data
+        self._root_url = root_url
+        self._content: VersionContent | None = None
+        self._files: list[Add] | None = None
+        self._removes = False
+        if lines is None:
+            self._take(self.content)
+            return
+        self.commit_info: CommitInfo | None = next((x.commitInfo for x in lines if x.commitInfo is not None), None)
+        self.protocol: Protocol | None = next((x.protocol for x in lines if x.protocol is not None), None)
+        self.metadata: Metadata | None = next((x.metaData for x in lines if x.metaData is not None), None)
+        self.txns: tuple[Txn, ...] = tuple(x.txn for x in lines if x.txn is not None)
+        self.domains: tuple[DomainMetadata, ...] = tuple(
+            x.domainMetadata for x in lines if x.domainMetadata is not None
+        )
+        self._files = [x.add for x in lines if x.add is not None]
+        self._removes = any(x.remove is not None for x in lines)
+
+    @property
+    def token(self) -> str | None:
+        """The commit token, None in files of other systems."""
+        return None if self.commit_info is None else self.commit_info.token
+
+    @property
+    def content(self) -> VersionContent:
+        """Everything. Raises LogCorrupt, LimitExceeded, PathEscape."""
+        if self._content is None:
+            self._content = decode_version(self._data, self.version, root_url=self._root_url)
+        return self._content
+
+    @property
+    def adds(self) -> pa.Table:
+        """The files that it adds."""
+        return self.content.adds
+
+    @property
+    def removes(self) -> pa.Table:
+        """The files that it removes."""
+        return self.content.removes
+
+    def totals_after(self, before: Totals | None) -> Totals | None:
+        """The running totals; None where removes make them a matter of the file set."""
+        if before is None or self._removes:
+            return None
+        if self._files is None:
+            adds = self.adds
+        elif not self._files:
+            return before
+        else:
+            adds = slim_adds(self._files)
+        records = adds["numRecords"]
+        unknown = before.num_records is None or bool(records.null_count)
+        return Totals(
+            size_bytes=before.size_bytes + _sum(adds["size"]),
+            num_files=before.num_files + adds.num_rows,
+            num_records=None if unknown else (before.num_records or 0) + _sum(records),
+            set_hash=sethash.combine(before.set_hash, sethash.set_hash(adds)),
+        )
+
+    def txns_after(self, before: Mapping[str, Txn] | None) -> Mapping[str, Txn] | None:
+        """The watermarks after this version, where those before it are known."""
+        return before if before is None or not self.txns else {**before, **{txn.appId: txn for txn in self.txns}}
+
+    def _take(self, content: VersionContent) -> None:
+        self.commit_info = content.commit_info
+        self.protocol = content.protocol
+        self.metadata = content.metadata
+        self.txns = content.txns
+        self.domains = content.domains
+        self._removes = bool(content.removes.num_rows)
+
+
+def read_winner(data: bytes, version: int, root_url: str) -> Winner:
+    """The version in `data`. Raises LogCorrupt, LimitExceeded, PathEscape.
+
+    Whatever the quick look does not like is left to the strict reader, whose verdict counts.
+    """
+    return Winner(data, version, root_url, _quick_look(data, version) if len(data) <= _SMALL_BYTES else None)
+
+
+def _quick_look(data: bytes, version: int) -> list[Line] | None:
+    def refuse(reason: str) -> IndexTablesError:
+        return corrupt(version, None, reason)
+
+    text = expand_all(data, refuse)
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        lines = _LINES.decode_lines(text)
+    except (ValueError, RecursionError):
+        return None
+    heads = sum((x.commitInfo is not None) for x in lines)
+    return lines if heads == 1 else None
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    return sum(column.to_pylist())

@@ -1,0 +1,186 @@
+"""Which commits may follow which: the table in the docstring of `judge`, cell by cell."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+import pytest
+from tests.log.commits import METADATA, add, remove, version
+
+from indextables.log.actions import DeletionVector, DomainMetadata, Metadata, Protocol, Txn
+from indextables.log.conflict import Ours, judge, merge_registry
+
+PROTOCOL = Protocol(4, 4, ["parquetSplit"], ["parquetSplit"])
+
+
+def ours(kind, **more):
+    return Ours(kind=kind, base_metadata=METADATA, base_protocol=PROTOCOL, **more)
+
+
+def paths(*names):
+    return pa.array(names, pa.string())
+
+
+APPEND = version(5, add("new"), blind=True)
+DELETE = version(5, remove("f1"), blind=False)
+UPDATE = version(5, remove("f1"), add("f1-updated"), blind=False)
+OVERWRITE = version(5, remove("f1"), remove("f2"), add("all-new"), blind=False)
+MERGE = version(5, remove("f1", data_change=False), remove("f2", data_change=False), add("m", data_change=False))
+PROPERTIES = version(5, msgspec.structs.replace(METADATA, configuration={"k": "v"}))
+NEW_SCHEMA = version(5, msgspec.structs.replace(METADATA, schemaString="{}"))
+REGISTRY = version(5, msgspec.structs.replace(METADATA, configuration={"docMappingSchema.abc": "{}"}), add("new"))
+UPGRADE = version(5, Protocol(4, 4, ["deletionVectors", "parquetSplit"], ["deletionVectors", "parquetSplit"]))
+
+
+def always(_adds):
+    return True
+
+
+def never(_adds):
+    return False
+
+
+OK = None
+CELLS = [
+    ("append/append", ours("append"), APPEND, OK),
+    ("append/delete", ours("append"), DELETE, OK),
+    ("append/overwrite", ours("append"), OVERWRITE, OK),
+    ("append/merge splits", ours("append"), MERGE, OK),
+    ("append/properties", ours("append"), PROPERTIES, "metadata"),
+    ("append/schema", ours("append"), NEW_SCHEMA, "metadata"),
+    ("append/registry", ours("append"), REGISTRY, OK),
+    ("append/protocol", ours("append"), UPGRADE, "protocol"),
+    ("append/serializable append", ours("append", serializable=True), APPEND, OK),
+    ("rows/append", ours("rows", removed=paths("f1"), may_match=always), APPEND, OK),
+    (
+        "rows/append, serializable",
+        ours("rows", removed=paths("f1"), may_match=always, serializable=True),
+        APPEND,
+        "data",
+    ),
+    ("rows/append elsewhere, serializable", ours("rows", may_match=never, serializable=True), APPEND, OK),
+    ("rows/append, read all, serializable", ours("rows", read_all=True, serializable=True), APPEND, "data"),
+    ("rows/append, read all", ours("rows", read_all=True), APPEND, OK),
+    ("rows/delete of the same file", ours("rows", removed=paths("f1")), DELETE, "data"),
+    ("rows/delete of another file", ours("rows", removed=paths("f2")), DELETE, OK),
+    ("rows/delete of a file that was read", ours("rows", removed=paths("f2"), read=paths("f1")), DELETE, "data"),
+    ("rows/delete, read all", ours("rows", read_all=True), DELETE, "data"),
+    ("rows/update into the predicate", ours("rows", removed=paths("f9"), may_match=always), UPDATE, "data"),
+    ("rows/update outside", ours("rows", removed=paths("f9"), may_match=never), UPDATE, OK),
+    ("rows/merge of a removed file", ours("rows", removed=paths("f1")), MERGE, "data"),
+    ("rows/merge of a file only read", ours("rows", removed=paths("f9"), read=paths("f1")), MERGE, OK),
+    ("rows/merge, read all", ours("rows", read_all=True, serializable=True), MERGE, OK),
+    ("rows/properties", ours("rows", removed=paths("f9")), PROPERTIES, "metadata"),
+    ("rows/protocol", ours("rows", removed=paths("f9")), UPGRADE, "protocol"),
+    ("merge/append", ours("merge_splits", removed=paths("f1", "f2")), APPEND, OK),
+    ("merge/delete of a source", ours("merge_splits", removed=paths("f1", "f2")), DELETE, "data"),
+    ("merge/delete elsewhere", ours("merge_splits", removed=paths("f8", "f9")), DELETE, OK),
+    ("merge/merge, shared", ours("merge_splits", removed=paths("f2", "f3")), MERGE, "data"),
+    ("merge/merge, not shared", ours("merge_splits", removed=paths("f8", "f9")), MERGE, OK),
+    ("merge/properties", ours("merge_splits", removed=paths("f8")), PROPERTIES, OK),
+    ("merge/schema", ours("merge_splits", removed=paths("f8")), NEW_SCHEMA, "metadata"),
+    ("merge/protocol", ours("merge_splits", removed=paths("f8")), UPGRADE, "protocol"),
+    ("overwrite/append", ours("overwrite", removed=paths("f1")), APPEND, OK),
+    (
+        "overwrite/append, serializable",
+        ours("overwrite", removed=paths("f1"), read_all=True, serializable=True),
+        APPEND,
+        "data",
+    ),
+    ("overwrite/overwrite", ours("overwrite", removed=paths("f1", "f2")), OVERWRITE, "data"),
+    ("overwrite/delete", ours("overwrite", removed=paths("f1", "f2")), DELETE, "data"),
+    ("overwrite/merge splits", ours("overwrite", removed=paths("f1", "f2")), MERGE, OK),
+    ("replaceWhere/append in range", ours("overwrite", may_match=always, serializable=True), APPEND, "data"),
+    ("replaceWhere/append outside", ours("overwrite", may_match=never, serializable=True), APPEND, OK),
+    ("replaceWhere/replaceWhere elsewhere", ours("overwrite", removed=paths("f8"), may_match=never), OVERWRITE, OK),
+    ("replaceWhere/delete in range", ours("overwrite", removed=paths("f1"), may_match=never), DELETE, "data"),
+    ("overwrite/properties", ours("overwrite"), PROPERTIES, "metadata"),
+    ("overwrite/protocol", ours("overwrite"), UPGRADE, "protocol"),
+    ("metadata/append", ours("metadata", metadata=METADATA), APPEND, OK),
+    ("metadata/metadata", ours("metadata", metadata=METADATA), PROPERTIES, "metadata"),
+    ("metadata/registry", ours("metadata", metadata=METADATA), REGISTRY, OK),
+    ("metadata/protocol", ours("metadata", metadata=METADATA), UPGRADE, "protocol"),
+]
+
+
+@pytest.mark.parametrize(("mine", "theirs", "clash"), [cell[1:] for cell in CELLS], ids=[cell[0] for cell in CELLS])
+def test_the_table_of_the_docstring(mine, theirs, clash):
+    verdict = judge(mine, theirs)
+    assert (verdict.clash.kind if verdict.clash else None) == clash
+    if verdict.clash:
+        assert "version 5" in verdict.clash.reason
+
+
+def test_equal_metadata_and_protocol_are_no_change():
+    assert judge(ours("append"), version(5, METADATA, PROTOCOL)).clash is None
+
+
+def test_registered_mappings_of_both_sides_are_united():
+    verdict = judge(ours("append"), REGISTRY)
+    assert verdict.metadata is not None
+    mine = msgspec.structs.replace(METADATA, configuration={"docMappingSchema.def": "{}", "k": "v"})
+    merged = merge_registry(mine, verdict.metadata)
+    assert merged.configuration == {"docMappingSchema.abc": "{}", "docMappingSchema.def": "{}", "k": "v"}
+
+
+def test_a_changed_mapping_is_a_change_of_metadata():
+    base = msgspec.structs.replace(METADATA, configuration={"docMappingSchema.abc": "1"})
+    changed = version(5, msgspec.structs.replace(METADATA, configuration={"docMappingSchema.abc": "2"}))
+    verdict = judge(Ours(kind="append", base_metadata=base, base_protocol=PROTOCOL), changed)
+    assert verdict.clash is not None
+    assert verdict.clash.kind == "metadata"
+
+
+@pytest.mark.parametrize(("held", "already"), [(6, False), (7, True), (8, True)])
+def test_a_batch_that_the_winner_holds_is_a_repetition(held, already):
+    winner = version(5, Txn("app", held), add("new"))
+    assert judge(ours("append", txns=(Txn("app", 7),)), winner).already is already
+    assert judge(ours("append", txns=(Txn("other", 7),)), winner).already is False
+
+
+def test_two_changes_of_one_domain_clash():
+    winner = version(5, DomainMetadata("d", "1"))
+    verdict = judge(ours("metadata", domains=("d",)), winner)
+    assert verdict.clash is not None
+    assert verdict.clash.kind == "domain"
+    assert judge(ours("metadata", domains=("e",)), winner).clash is None
+
+
+VECTOR = DeletionVector("i", "abc", 3, 1)
+
+
+def test_vectors_of_one_file_are_united_where_the_transaction_can():
+    winner = version(5, remove("f1"), add("f1", deletionVector=VECTOR))
+    able = judge(ours("rows", removed=paths("f1"), read=paths("f1"), added=paths("f1"), unites=True), winner)
+    assert able.clash is None
+    assert able.unite == ("f1",)
+    unable = judge(ours("rows", removed=paths("f1"), added=paths("f1")), winner)
+    assert unable.clash is not None
+
+
+def test_vectors_are_not_united_with_a_file_that_is_gone():
+    verdict = judge(ours("rows", removed=paths("f1"), unites=True), DELETE)
+    assert verdict.clash is not None
+
+
+def test_a_new_vector_brings_no_phantom_rows():
+    winner = version(5, remove("f1"), add("f1", deletionVector=VECTOR), blind=False)
+    assert judge(ours("rows", removed=paths("f2"), may_match=always, serializable=True), winner).clash is None
+
+
+def test_a_merge_gives_up_only_the_touched_files():
+    verdict = judge(ours("merge_splits", removed=paths("f1", "f2", "f3"), regroups=True), DELETE)
+    assert verdict.clash is None
+    assert verdict.give_up == ("f1",)
+
+
+def test_one_file_added_by_two_commits_clashes():
+    verdict = judge(ours("rows", added=paths("new"), read=paths("f7")), APPEND)
+    assert verdict.clash is not None
+    assert "already added new" in verdict.clash.reason
+
+
+def test_another_table_id_is_no_registry_change():
+    winner = version(5, Metadata(id="other", schemaString=METADATA.schemaString, createdTime=1))
+    verdict = judge(ours("merge_splits", removed=paths("f1")), winner)
+    assert verdict.clash is not None
