@@ -140,7 +140,8 @@ class Pages:
     def _offsets(self, counts: _Ints) -> _Ints:
         ends = np.cumsum(self.lengths)
         before = np.concatenate([[0], ends])[self.page_start[:-1]]
-        return ends - self.lengths - np.repeat(before, counts) + np.repeat(self.chunk_start, counts)
+        offsets: _Ints = ends - self.lengths - np.repeat(before, counts) + np.repeat(self.chunk_start, counts)
+        return offsets
 
     def _values(self, counts: _Ints, path: str) -> None:
         repeated = np.tile(np.array([leaf.repeated for leaf in self.leaves]), len(self.group_rows))

@@ -16,7 +16,7 @@ from indextables.split import thrift
 from indextables.split.pages import Pages
 from indextables.split.thrift import Field, ThriftList, ThriftStruct
 
-__all__ = ["Fetch", "assemble", "plan_fetch"]
+__all__ = ["Fetch", "assemble", "index_array", "plan_fetch"]
 
 _Ints = npt.NDArray[np.int64]
 _MAGIC = b"PAR1"
@@ -67,14 +67,19 @@ def assemble(pages: Pages, fetch: Fetch, read: Sequence[bytes]) -> pa.Table:
     source = _Bytes(fetch.ranges, read)
     by_column: dict[int, pa.ChunkedArray] = {}
     for part in fetch.parts:
-        table = _read_part(pages, part, source)
-        picked = table.take(pa.array(part.taken[fetch.order]))
-        for column, values in zip(part.columns, picked.columns, strict=True):
-            by_column[column] = values
+        try:
+            table = _read_part(pages, part, source)
+        except (thrift.ThriftError, KeyError) as error:
+            raise _corrupt(pages.path, f"the page map holds a schema that is none: {error}") from error
+        picked = table.take(index_array(part.taken[fetch.order]))
+        by_column |= dict(zip(part.columns, picked.columns, strict=True))
     schema = pa.schema([pages.schema.field(c) for c in fetch.columns])
-    if not fetch.columns:
-        return pa.table({"": pa.nulls(len(fetch.order))}).select([])
     return pa.table([by_column[c] for c in fetch.columns], schema=schema)
+
+
+def index_array(numbers: _Ints) -> pa.Array:
+    """The numbers as an Arrow array; `pa.array` would import pandas for it, which costs more than many a fetch."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 class _Bytes:
@@ -180,7 +185,7 @@ def _read_part(pages: Pages, part: _Part, source: _Bytes) -> pa.Table:
             if pages.dict_length[chunk]:
                 start = int(pages.dict_start[chunk])
                 pieces.append(source.slice(start, start + int(pages.dict_length[chunk])))
-                dict_at, at = at, at + pieces[-1].__len__()
+                dict_at, at = at, at + int(pages.dict_length[chunk])
             data_at = at
             for start, end in _page_ranges(pages, chunk, picked):
                 pieces.append(source.slice(start, end))

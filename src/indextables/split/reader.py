@@ -1,0 +1,390 @@
+"""Reads one split by ranges: its footer, its index directory, and rows by number.
+
+With the offsets of the log nothing has to be looked up: the footer is one read, rows are one `get_ranges`. What comes
+from the store is checked before native code sees it (offsets against the file, checksums of footer and pages), and
+what native code raises becomes SplitCorrupt that names the part.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables.errors import InvalidArgument, SplitCorrupt
+from indextables.split import layout, pages_fetch
+from indextables.split.layout import Directory, SplitKey
+from indextables.split.pages import Pages, decode_pages
+from indextables.split.ref import SplitRef
+from indextables.storage.store import Store
+
+__all__ = ["Footer", "SplitReader", "resolve"]
+
+_MAGIC = b"PAR1"
+_TAIL_GUESS = 64 << 10
+_DIRECTORY_GUESS = 16 << 10
+_MAX_FOOTER = 512 << 20
+
+
+class Footer(msgspec.Struct, frozen=True):
+    """A parsed, verified footer. `key` is None for a Parquet file that is not ours.
+
+    `rows_end` is where row data ends at the latest: no column chunk reaches beyond it.
+    """
+
+    metadata: pq.FileMetaData
+    schema: pa.Schema
+    key: SplitKey | None
+    rows_end: int
+
+
+def resolve(store: Store, ref: SplitRef) -> SplitRef:
+    """`ref` with all offsets, read from the end of the file where they are missing.
+
+    Raises SplitCorrupt if the file has no Parquet footer, ObjectNotFound, StoreError.
+    """
+    return ref if ref.has_offsets else _resolve(store, ref)[0]
+
+
+class SplitReader:
+    """One split of a store. Footer and page map are read when first needed and kept; safe for threads.
+
+    1. Row numbers are those of the file: deleted rows keep theirs.
+    2. `fetch` returns exactly the rows asked for, in the order asked, deleted or not; `scan` leaves deleted rows out.
+    3. Raises SplitCorrupt for bytes that are not what was written; never fewer rows.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ref: SplitRef,
+        *,
+        directory: Directory | None = None,
+        pages_stored: bytes | memoryview | None = None,
+    ) -> None:
+        """`directory`, and the stored bytes of its component `pages`, spare their reads where a search has them."""
+        self.store = store
+        self._ref = ref
+        self._directory = directory
+        self._pages_stored = pages_stored
+        self._pages: Pages | None = None
+        self._no_pages: str | None = None
+        self._footer: Footer | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def key(self) -> str:
+        return self._ref.key
+
+    @property
+    def ref(self) -> SplitRef:
+        """The reference, with all offsets."""
+        with self._lock:
+            if not self._ref.has_offsets:
+                self._ref, self._footer = _resolve(self.store, self._ref)
+            return self._ref
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file, deleted ones included."""
+        return self.ref.num_rows or 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self._pages.schema if self._pages is not None else self.footer.schema
+
+    @property
+    def footer(self) -> Footer:
+        """The Parquet footer; one ranged read the first time."""
+        with self._lock:
+            ref = self.ref
+            if self._footer is None:
+                data = self.store.get_range(ref.key, ref.footer_start or 0, ref.footer_end or 0)
+                self._footer = _parse_footer(data, ref)
+            return self._footer
+
+    @property
+    def directory(self) -> Directory | None:
+        """What the index section holds; None if the file has none. Raises SplitCorrupt."""
+        with self._lock:
+            if self._directory is None and self.ref.range1_length:
+                self._directory = self._read_directory()
+            return self._directory
+
+    @property
+    def pages(self) -> Pages | None:
+        """The page map; None if there is none or it is damaged (`pages_problem` says why)."""
+        with self._lock:
+            if self._pages is None and self._no_pages is None:
+                self._load_pages()
+            return self._pages
+
+    @property
+    def pages_problem(self) -> str | None:
+        """Why rows are read by row group instead of by page; None if they are not."""
+        return self._no_pages
+
+    def fetch(self, rows: Sequence[int] | npt.NDArray[np.int64], columns: Sequence[str] | None = None) -> pa.Table:
+        """These rows, in this order, of these columns (all by default): one `get_ranges` call.
+
+        Raises InvalidArgument for a row or column that the split does not have.
+        """
+        wanted = np.asarray(rows, np.int64)
+        if len(wanted) and (wanted.min() < 0 or wanted.max() >= self.num_rows):
+            message = (
+                f"{self.key} has {self.num_rows} rows: row {int(wanted.max())} or {int(wanted.min())} is none of them"
+            )
+            raise InvalidArgument(message, path=self.key)
+        pages = self.pages
+        schema = pages.schema if pages is not None else self.footer.schema
+        places = column_places(schema, columns)
+        if not len(wanted) or not places:
+            return _without_rows(schema, places, len(wanted))
+        if pages is None:
+            return self._fetch_groups(wanted, places)
+        plan = pages_fetch.plan_fetch(pages, wanted, places)
+        return pages_fetch.assemble(pages, plan, self.store.get_ranges(self.key, plan.ranges))
+
+    def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
+        """All rows of these row groups, in file order. The columns are places in the schema."""
+        footer = self.footer
+        ranges = _chunk_ranges(footer, groups, columns, self.key)
+        read = self.store.get_ranges(self.key, ranges)
+        return decode_groups(footer, groups, columns, ranges, read, self.key)
+
+    def group_ranges(self, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
+        """The byte ranges that `read_groups` reads."""
+        return _chunk_ranges(self.footer, groups, columns, self.key)
+
+    def _fetch_groups(self, rows: npt.NDArray[np.int64], columns: list[int]) -> pa.Table:
+        meta = self.footer.metadata
+        starts = np.cumsum([0, *(meta.row_group(i).num_rows for i in range(meta.num_row_groups))])
+        group_of = np.searchsorted(starts, rows, side="right") - 1
+        touched = np.unique(group_of)
+        table = self.read_groups(touched.tolist(), columns)
+        sizes = np.diff(starts)[touched]
+        before = np.cumsum(sizes) - sizes
+        local = rows - starts[group_of] + before[np.searchsorted(touched, group_of)]
+        return table.take(pages_fetch.index_array(local))
+
+    def _read_directory(self) -> Directory:
+        ref = self.ref
+        start, length = ref.index_start or 0, ref.range1_length or 0
+        data = self.store.get_range(ref.key, start, start + min(length, _DIRECTORY_GUESS))
+        needed = layout.directory_length(data[: layout.HEADER_BYTES], ref.key)
+        if needed > length:
+            reason = "the index directory is longer than the first range"
+            raise SplitCorrupt(f"{ref.key}: {reason}", path=ref.key, part="index", reason=reason)
+        if needed > len(data):
+            data += self.store.get_range(ref.key, start + len(data), start + needed)
+        return self._checked(layout.decode_directory(data, ref.key, section_length=(ref.footer_start or 0) - start))
+
+    def _checked(self, directory: Directory) -> Directory:
+        if directory.num_rows != self.num_rows:
+            reason = f"the index has {directory.num_rows} documents, the split {self.num_rows} rows"
+            raise SplitCorrupt(f"{self.key}: {reason}; reindex it", path=self.key, part="index", reason=reason)
+        return directory
+
+    def _load_pages(self) -> None:
+        try:
+            directory = self.directory
+            component = directory.component(layout.PAGES) if directory is not None else None
+            if component is None:
+                self._no_pages = "the split has no page map"
+                return
+            start = (self.ref.index_start or 0) + component.offset
+            stored = self._pages_stored
+            if stored is None:
+                stored = self.store.get_range(self.key, start, start + component.length)
+            raw = layout.unpack(component, stored, self.key)
+            pages = decode_pages(raw, self.key, self.ref.index_start or 0)
+            if pages.num_rows != self.num_rows:
+                self._no_pages = f"the page map has {pages.num_rows} rows, the split {self.num_rows}"
+                return
+            self._pages = pages
+        except SplitCorrupt as error:
+            # The rows are there without the map; only the way to them is longer.
+            self._no_pages = str(error)
+
+
+def column_places(schema: pa.Schema, columns: Sequence[str] | None) -> list[int]:
+    """The places of these columns, matched in any case. Raises InvalidArgument for one that is not there."""
+    if columns is None:
+        return list(range(len(schema)))
+    by_name = {name.lower(): place for place, name in enumerate(schema.names)}
+    missing = [c for c in columns if c.lower() not in by_name]
+    if missing:
+        message = f"there is no column {', '.join(missing)}: the split has {', '.join(schema.names)}"
+        raise InvalidArgument(message, columns=missing)
+    return [by_name[c.lower()] for c in columns]
+
+
+def decode_groups(
+    footer: Footer,
+    groups: Sequence[int],
+    columns: Sequence[int],
+    ranges: Sequence[tuple[int, int]],
+    read: Sequence[bytes],
+    path: str,
+) -> pa.Table:
+    """The rows of row groups from the bytes of their column chunks. Raises SplitCorrupt."""
+    expected = sum(footer.metadata.row_group(g).num_rows for g in groups)
+    names = [footer.schema.names[c] for c in columns]
+    if not columns:
+        return _without_rows(footer.schema, [], expected)
+    try:
+        with pq.ParquetFile(
+            pa.PythonFile(_Ranges(ranges, read), "r"),
+            metadata=footer.metadata,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            arrow_extensions_enabled=False,
+        ) as file:
+            table = file.read_row_groups(list(groups), columns=names)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _corrupt(path, "rows", f"row groups {list(groups)} cannot be read: {error}") from error
+    if table.num_rows != expected or table.num_columns != len(names):
+        raise _corrupt(path, "rows", f"row groups hold {table.num_rows} rows where {expected} belong")
+    return table.select(names)
+
+
+class _Ranges(io.RawIOBase):
+    """A file of which only some ranges are there; pyarrow asks for nothing else."""
+
+    def __init__(self, ranges: Sequence[tuple[int, int]], read: Sequence[bytes]) -> None:
+        super().__init__()
+        self._starts = [start for start, _ in ranges]
+        self._views = [memoryview(data) for data in read]
+        self._end = max((end for _, end in ranges), default=0)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (self._at if whence == io.SEEK_CUR else self._end if whence == io.SEEK_END else 0)
+        return self._at
+
+    def read(self, size: int = -1) -> Any:
+        # A view instead of bytes: pyarrow keeps it alive and copies nothing.
+        place = int(np.searchsorted(self._starts, self._at, side="right")) - 1
+        view = self._views[place]
+        begin = self._at - self._starts[place]
+        if place < 0 or begin + size > len(view) or size < 0:
+            raise OSError(f"bytes {self._at} to {self._at + size} are outside the column chunks")
+        self._at += size
+        return view[begin : begin + size]
+
+
+def _resolve(store: Store, ref: SplitRef) -> tuple[SplitRef, Footer]:
+    size = ref.size if ref.size is not None else store.head(ref.key).size
+    if size < 12:
+        raise _corrupt(ref.key, "footer", f"{size} bytes are no Parquet file")
+    data = store.get_range(ref.key, max(0, size - _TAIL_GUESS), size)
+    length = int.from_bytes(data[-8:-4], "little")
+    if data[-4:] != _MAGIC:
+        raise _corrupt(ref.key, "footer", "the file does not end with PAR1")
+    if length > min(size - 12, _MAX_FOOTER):
+        raise _corrupt(ref.key, "footer", f"the footer claims {length} of {size} bytes")
+    end = size - 8
+    start = end - length
+    if length + 8 > len(data):
+        data = store.get_range(ref.key, start, size)
+    known = msgspec.structs.replace(ref, size=size, footer_start=start, footer_end=end)
+    footer = _parse_footer(data[-8 - length : -8], known)
+    index = footer.key.index if footer.key is not None else None
+    found = msgspec.structs.replace(
+        known,
+        num_rows=footer.metadata.num_rows,
+        index_start=index.start if index is not None else start,
+        range1_length=index.range1 if index is not None else 0,
+    )
+    return found, footer
+
+
+def _parse_footer(data: bytes, ref: SplitRef) -> Footer:
+    start = ref.footer_start or 0
+    framed = _MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC
+    try:
+        with pq.ParquetFile(pa.BufferReader(framed), arrow_extensions_enabled=False) as file:
+            meta, schema = file.metadata, file.schema_arrow
+        value = (meta.metadata or {}).get(layout.KEY)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _corrupt(ref.key, "footer", f"the Parquet footer cannot be read: {error}") from error
+    key = None if value is None else layout.decode_key(value, ref.key)
+    if key is not None and value is not None:
+        layout.verify_footer(data, value, key, ref.key)
+    rows_end = start
+    if key is not None and key.index is not None:
+        rows_end = key.index.start
+        if key.index.start + key.index.length != start:
+            raise _corrupt(ref.key, "footer", "the index section does not end where the footer begins")
+        if ref.index_start not in (None, key.index.start) or ref.range1_length not in (None, key.index.range1):
+            raise _corrupt(ref.key, "footer", "the log names another index section than the footer")
+    groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+    if any(rows < 0 for rows in groups):
+        raise _corrupt(ref.key, "footer", "a row group has a negative number of rows")
+    claimed = {meta.num_rows, sum(groups)} | ({ref.num_rows} if ref.num_rows is not None else set())
+    claimed |= {key.rows} if key is not None else set()
+    if len(claimed) > 1:
+        raise _corrupt(ref.key, "footer", f"log, footer and split disagree on the number of rows: {sorted(claimed)}")
+    return Footer(metadata=meta, schema=schema.remove_metadata(), key=key, rows_end=rows_end)
+
+
+def _chunk_ranges(footer: Footer, groups: Sequence[int], columns: Sequence[int], path: str) -> list[tuple[int, int]]:
+    """The byte ranges of the column chunks, ascending, neighbours joined; all inside the rows of the file."""
+    wanted = {footer.schema.names[c] for c in columns}
+    meta = footer.metadata
+    ranges: list[tuple[int, int]] = []
+    for group in groups:
+        row_group = meta.row_group(group)
+        for number in range(row_group.num_columns):
+            chunk = row_group.column(number)
+            if meta.schema.column(number).path.split(".")[0] not in wanted and not _dotted(chunk, wanted):
+                continue
+            start = chunk.data_page_offset
+            if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < start:
+                start = chunk.dictionary_page_offset
+            end = start + chunk.total_compressed_size
+            if not 4 <= start <= end <= footer.rows_end:
+                raise _corrupt(path, "footer", f"a column chunk lies at {start} to {end}, outside the rows")
+            ranges.append((start, end))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _dotted(chunk: pq.ColumnChunkMetaData, wanted: set[str]) -> bool:
+    """True for a chunk of a column whose own name has dots in it."""
+    path = chunk.path_in_schema
+    return any("." in name and (path == name or path.startswith(f"{name}.")) for name in wanted)
+
+
+def _without_rows(schema: pa.Schema, places: Sequence[int], num_rows: int) -> pa.Table:
+    """A table that has columns and no rows, or rows and no columns."""
+    if places:
+        return pa.schema([schema.field(p) for p in places]).empty_table()
+    return pa.table({"": pa.nulls(num_rows)}).select([])
+
+
+def _corrupt(path: str, part: str, reason: str) -> SplitCorrupt:
+    message = f"{path}: {reason}; restore the file, or drop it from the table"
+    return SplitCorrupt(message, path=path, part=part, reason=reason)
