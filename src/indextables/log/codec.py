@@ -25,7 +25,7 @@ from indextables.log.actions import (
     Txn,
 )
 from indextables.log.arrays import Bools, Ints, bool_array, constant, int64_array, map_entries, validity
-from indextables.log.compression import MAX_LINE_BYTES, compress, expand_all, line_blocks, line_too_long
+from indextables.log.compression import MAX_LINE_BYTES, compress, expand_all, first_bytes, line_blocks, line_too_long
 from indextables.log.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
 from indextables.log.lines import (
     CHECKED_LINES,
@@ -41,7 +41,7 @@ from indextables.log.lines import (
 from indextables.log.names import version_key
 from indextables.log.paths import canonical_path, canonical_paths
 
-__all__ = ["REMOVES_SCHEMA", "VersionContent", "decode_version", "encode_version", "raw_lines"]
+__all__ = ["REMOVES_SCHEMA", "VersionContent", "commit_info_of", "decode_version", "encode_version", "raw_lines"]
 
 # The fields of `remove`, then its line in the version file, counted from 1.
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
@@ -101,12 +101,14 @@ def encode_version(
     return _compress(data) if compress else data
 
 
-def decode_version(data: bytes, version: int, *, root_url: str = "") -> VersionContent:
+def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool = True) -> VersionContent:
     """The content of a version file. `root_url` lets absolute paths below it be recognised.
+
+    Without `files` adds and removes are left out, and only their form is checked.
 
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
-    reader = _Reader(version, root_url)
+    reader = _Reader(version, root_url, files=files)
     try:
         for block in line_blocks(data, lambda reason: corrupt(version, None, reason)):
             reader.feed(block)
@@ -118,6 +120,17 @@ def decode_version(data: bytes, version: int, *, root_url: str = "") -> VersionC
     return reader.finish(len(data))
 
 
+def commit_info_of(data: bytes, version: int) -> CommitInfo | None:
+    """Who wrote the version and when, read from its first line where it stands there. Raises as `decode_version`."""
+    start = first_bytes(data, _FIRST_LINE_BYTES, lambda reason: corrupt(version, None, reason))
+    line, newline, _ = start.partition(b"\n")
+    if newline and line.startswith(b'{"commitInfo":'):
+        reader = _Reader(version, "", files=False)
+        reader.feed(line + newline)
+        return reader.finish(len(data)).commit_info
+    return decode_version(data, version, files=False).commit_info
+
+
 def raw_lines(data: bytes) -> list[bytes]:
     """The non-blank lines of a version file as they stand, for rewriting it without loss of unknown fields.
 
@@ -126,6 +139,8 @@ def raw_lines(data: bytes) -> list[bytes]:
     text = expand_all(data, lambda reason: corrupt(0, None, reason))
     return [line for line in text.split(b"\n") if line.strip()]
 
+
+_FIRST_LINE_BYTES = 1 << 20
 
 _NO_ADDS = FILES_SCHEMA.empty_table()
 _NO_REMOVES = REMOVES_SCHEMA.empty_table()
@@ -205,8 +220,9 @@ def _chunk(column: pa.ChunkedArray) -> pa.Array:
 class _Reader:
     """Collects the blocks of one version file."""
 
-    def __init__(self, version: int, root_url: str) -> None:
+    def __init__(self, version: int, root_url: str, *, files: bool) -> None:
         self.version = version
+        self.files = files
         self.root_url = root_url
         self.line = 1
         self.actions = 0
@@ -239,7 +255,8 @@ class _Reader:
         kinds = self._kinds(lines, numbers)
         spans = (starts[numbers], ends[numbers])
         small_lines = self._feed_small(block, lines, kinds, spans, numbers)
-        self._feed_rows(block, kinds, numbers, spans, small_lines)
+        if self.files:
+            self._feed_rows(block, kinds, numbers, spans, small_lines)
         self.line += len(ends)
         self.actions += len(lines)
 

@@ -15,6 +15,7 @@ __all__ = [
     "compress",
     "expand",
     "expand_all",
+    "first_bytes",
     "line_blocks",
 ]
 
@@ -57,6 +58,19 @@ def expand(data: bytes | memoryview, corrupt: Corrupt) -> Iterator[bytes]:
 def expand_all(data: bytes | memoryview, corrupt: Corrupt) -> bytes:
     """As `expand`, in one piece."""
     return b"".join(expand(data, corrupt))
+
+
+def first_bytes(data: bytes | memoryview, count: int, corrupt: Corrupt) -> bytes:
+    """At most `count` expanded bytes from the start, without expanding the rest. Raises what `corrupt` makes."""
+    view = memoryview(data)
+    start = 2 if view[:4] == _PREFIXED_GZIP else 0
+    if view[start : start + 2] != _GZIP:
+        return bytes(view[:count])
+    try:
+        return zlib.decompressobj(wbits=31).decompress(view[start:], count)
+    except zlib.error as error:
+        reason = f"damaged gzip data ({error})"
+        raise corrupt(reason) from None
 
 
 def line_blocks(data: bytes | memoryview, corrupt: Corrupt) -> Iterator[bytes]:

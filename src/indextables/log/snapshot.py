@@ -2,55 +2,403 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
 import pyarrow as pa
 
+from indextables import options as opt
+from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
-from indextables.log.codec import VersionContent
+from indextables.log.cache import CacheStats, LogCache, Region, cache_for
+from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
-from indextables.log.state.base import TableState, TokenWindow
+from indextables.log.listing import Known, advance, discover, known_at
+from indextables.log.loading import Where, fold, header_of, load_state, segments
+from indextables.log.names import parse_key, version_key
+from indextables.log.protocol import V1, check_readable
+from indextables.log.schema import schema_from_json
+from indextables.log.state import StateRef, TableState, TokenWindow
 
 __all__ = ["Log", "Snapshot"]
 
+T = TypeVar("T")
+
+# A listed file can be gone when it is read, because cleanup works beside readers: look again this often.
+_ATTEMPTS = 3
+
+# A tail longer than this means that what is known about checkpoints is old.
+_LONG_TAIL = 64
+
+# How many version files are looked at together when metadata is searched backwards.
+_AT_ONCE = 8
+
 
 class Snapshot:
-    """The table at one version, pinned."""
+    """The table at one version, pinned.
 
-    version: int
-    state: TableState
-    protocol: Protocol
-    metadata: Metadata
-    schema: pa.Schema
-    partition_columns: list[str]
-    files: pa.Table
-    txns: dict[str, Txn]
-    domains: dict[str, DomainMetadata]
-    skips: dict[str, MergeSkip]
-    tokens: TokenWindow | None
-    in_commit_timestamp: int | None
-    table_id: str
+    Protocol and metadata are there from the start and the protocol is readable. The files are loaded when they are
+    first asked for; VersionExpired is raised if cleanup was faster.
+    """
+
+    def __init__(
+        self, version: int, protocol: Protocol, metadata: Metadata, load: Callable[[Where | None], TableState]
+    ) -> None:
+        self.version = version
+        self.protocol = protocol
+        self.metadata = metadata
+        self._load = load
+        self._state: TableState | None = None
+        self._schema: pa.Schema | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def table_id(self) -> str:
+        """The table's identity."""
+        return self.metadata.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns. Raises SchemaInvalid."""
+        if self._schema is None:
+            self._schema = schema_from_json(self.metadata.schemaString)
+        return self._schema
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The partition columns, in the order of the folders."""
+        return list(self.metadata.partitionColumns)
+
+    @property
+    def state(self) -> TableState:
+        """Everything, the files included. Raises LogError."""
+        with self._lock:
+            if self._state is None:
+                self._state = self._load(None)
+            return self._state
+
+    def files_where(self, where: Where) -> pa.Table:
+        """Files that may match the predicate which `where` makes of the metadata; others may be among them.
+
+        Checkpoints leave out what their partition bounds exclude, unread. Raises LogError.
+        """
+        if self._state is not None:
+            return self._state.files
+        return self._load(where).files
+
+    @property
+    def files(self) -> pa.Table:
+        """The live files, with `FILES_SCHEMA`."""
+        return self.state.files
+
+    @property
+    def txns(self) -> dict[str, Txn]:
+        """The newest batch of each application."""
+        return self.state.txns
+
+    @property
+    def domains(self) -> dict[str, DomainMetadata]:
+        """The named pieces of configuration."""
+        return self.state.domains
+
+    @property
+    def skips(self) -> dict[str, MergeSkip]:
+        """The live files that could not be merged."""
+        return self.state.skips
+
+    @property
+    def tokens(self) -> TokenWindow | None:
+        """The tokens of the newest commits."""
+        return self.state.tokens
+
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """The time of the version's commit."""
+        return self.state.in_commit_timestamp
+
+    def __repr__(self) -> str:
+        return f"Snapshot(version={self.version}, table_id={self.table_id!r})"
 
 
 class Log:
-    """The log of one table, for reading."""
+    """The log of one table, for reading. Safe to use from several threads."""
 
-    def __init__(self, env: LogEnv) -> None:
+    def __init__(self, env: LogEnv, cache: LogCache | None = None) -> None:
         self.env = env
+        self._cache = cache if cache is not None else cache_for(env)
+
+    @property
+    def url(self) -> str:
+        """Where the table is."""
+        return self.env.store.url
 
     def latest_version(self, known: int | None = None) -> int:
         """The newest committed version; `known` is one that existed, from which slots are probed.
 
         Raises TableNotFound, LogGap.
         """
-        raise NotImplementedError
+        if known is not None and self._recall_known() is None:
+            start = known_at(self.env, known)
+            newer = None if start is None else advance(self.env, start)
+            if newer is not None:
+                return newer.head
+        return self._current().head
 
     def snapshot(self, version: int | None = None, timestamp_ms: int | None = None) -> Snapshot:
-        """The table at a version, at a time, or newest."""
-        raise NotImplementedError
+        """The table at a version, at a time (milliseconds since the epoch), or newest.
+
+        Raises TableNotFound, VersionNotFound, VersionExpired, LogGap, LogCorrupt, ProtocolUnsupported,
+        MetadataMissing, PathEscape, LimitExceeded, StoreError.
+        """
+        if timestamp_ms is not None:
+            from indextables.log.history import version_at
+
+            version = version_at(self, timestamp_ms)
+        return self._retried(lambda known: self._snapshot_at(known, known.head if version is None else version))
 
     def read_version(self, version: int) -> VersionContent:
-        """One version's actions. Raises VersionNotFound, LogCorrupt."""
-        raise NotImplementedError
+        """One version's actions.
+
+        Raises VersionNotFound above the newest, VersionExpired where cleanup took the file, LogCorrupt,
+        LimitExceeded, PathEscape.
+        """
+        known = self._recall_known()
+        if known is not None and version >= 0:
+            cached: VersionContent | None = self._recall("version", known.table_id, version)
+            if cached is not None:
+                return cached
+        if version >= 0:
+            try:
+                return self._read(version)
+            except ObjectNotFound:
+                # Never written, or cleaned up: the listing tells which.
+                self.invalidate(("versionsList",))
+        known = self._current()
+        if not 0 <= version <= known.head:
+            message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
+            raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
+        message = f"the file of version {version} is gone at {self.url}: the oldest left is {known.first}"
+        raise VersionExpired(message, version=version, earliest=known.first, url=self.url)
 
     def metadata_at(self, version: int | None = None) -> tuple[int, Protocol, Metadata]:
-        """Version, protocol and metadata, without loading files."""
-        raise NotImplementedError
+        """Version, protocol and metadata, searched backwards from the version; no file entries are loaded.
+
+        Raises as `snapshot`, but never ProtocolUnsupported: whoever asks may want to see what the table needs.
+        """
+        return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
+
+    def versions(self) -> range:
+        """The versions whose files are there. Raises TableNotFound, LogGap."""
+        known = discover(self.env)
+        return range(known.first, known.head + 1)
+
+    def states(self) -> tuple[StateRef, ...]:
+        """The checkpoints, newest first. Raises TableNotFound, LogGap."""
+        return discover(self.env).states
+
+    def remember(self, content: VersionContent) -> None:
+        """Keep the content of a version that this process has just committed."""
+        known = self._recall_known()
+        if known is not None and known.table_id is not None and _table_of(content) == known.table_id:
+            self._keep("version", known.table_id, content.version, content, _weight(content))
+
+    def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
+        """Drop what is cached of this table; the number of entries."""
+        if self._cache is None:
+            return 0
+        return self._cache.invalidate(self.url) if regions is None else self._cache.invalidate(self.url, regions)
+
+    def cache_stats(self) -> CacheStats | None:
+        """Hits and misses of the cache this log reads through, None where it is switched off."""
+        return None if self._cache is None else self._cache.stats()
+
+    def _current(self) -> Known:
+        """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
+        known = self._recall_known()
+        fresh = None if known is None else advance(self.env, known)
+        if fresh is None:
+            fresh = discover(self.env, known)
+        self._learn(fresh)
+        return fresh
+
+    def _retried(self, load: Callable[[Known], T]) -> T:
+        """Load from what is newest, and again from a new listing where something known is gone."""
+        for attempt in range(_ATTEMPTS):
+            known = self._current()
+            try:
+                return load(known)
+            except ObjectNotFound as error:
+                self.invalidate()
+                if attempt == _ATTEMPTS - 1:
+                    file = parse_key(str(error.details.get("key", "")))
+                    message = f"a listed file of the log at {self.url} cannot be found: {error}; restore it from a copy"
+                    raise LogGap(message, version=file.version if file else None, url=self.url) from error
+            except (LogGap, VersionExpired, _Replaced):
+                self.invalidate()
+                if attempt:
+                    raise
+        raise AssertionError
+
+    def _snapshot_at(self, known: Known, version: int) -> Snapshot:
+        cached = self._recall("files", known.table_id, version)
+        if cached is not None:
+            check_readable(cached.protocol, self.url)
+            return Snapshot(version, cached.protocol, cached.metadata, lambda _: cached)
+        base = self._cached_base(known, version)
+        known = known if base is not None else self._with_short_tail(known, version)
+        first = next(segments(self.env, known, version)).versions
+        contents = self._read_many(first if base is None else range(base.version + 1, version + 1))
+        protocol, metadata = self._header(known, version, base, contents)
+        check_readable(protocol, self.url)
+        self._learn(msgspec.structs.replace(known, table_id=metadata.id))
+        for content in contents:
+            self._keep("version", metadata.id, content.version, content, _weight(content))
+        read = {content.version: content for content in contents}
+
+        def load(where: Where | None) -> TableState:
+            if base is not None:
+                state = fold(self.env, base, contents)
+            else:
+                state = load_state(self.env, known, version, lambda v: self._read_many(v, read), where=where)
+            if not state.pruned:
+                self._keep("files", metadata.id, version, state)
+                self._keep_newest(state)
+            return state
+
+        return Snapshot(version, protocol, metadata, load)
+
+    def _header(
+        self, known: Known, version: int, base: TableState | None, contents: Sequence[VersionContent]
+    ) -> tuple[Protocol, Metadata]:
+        """The newest protocol and metadata. Raises MetadataMissing, and _Replaced if this is another table by now."""
+        protocol, metadata = _newest(contents)
+        if base is not None:
+            if any(_table_of(content) not in {None, base.metadata.id} for content in contents):
+                raise _Replaced(f"another table lives at {self.url} now", url=self.url)
+            return protocol or base.protocol, metadata or base.metadata
+        if protocol is None or metadata is None:
+            found = header_of(self.env, known, version)
+            if found is not None:
+                protocol, metadata = protocol or found[0], metadata or found[1]
+        if metadata is None:
+            message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
+            raise MetadataMissing(message, version=version, url=self.url)
+        return protocol or V1, metadata
+
+    def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
+        protocol = self._recall("protocol", known.table_id, version)
+        metadata = self._recall("metadata", known.table_id, version)
+        if protocol is None or metadata is None:
+            protocol, metadata = self._searched_back(known, version)
+            self._keep("protocol", metadata.id, version, protocol)
+            self._keep("metadata", metadata.id, version, metadata)
+            self._learn(msgspec.structs.replace(known, table_id=metadata.id))
+        return version, protocol, metadata
+
+    def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
+        known = self._with_short_tail(known, version)
+        tail = next(segments(self.env, known, version)).versions
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        for end in range(len(tail), 0, -_AT_ONCE):
+            contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
+            newer = _newest(contents)
+            protocol, metadata = protocol or newer[0], metadata or newer[1]
+            if protocol is not None and metadata is not None:
+                return protocol, metadata
+        found = header_of(self.env, known, version)
+        if found is not None:
+            protocol, metadata = protocol or found[0], metadata or found[1]
+        if metadata is None:
+            message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
+            raise MetadataMissing(message, version=version, url=self.url)
+        return protocol or V1, metadata
+
+    def _with_short_tail(self, known: Known, version: int) -> Known:
+        """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
+        nearest = max((state.version for state in known.states if state.version <= version), default=-1)
+        if self._cache is None or version - nearest <= _LONG_TAIL:
+            return known
+        fresh = discover(self.env, known)
+        return fresh if fresh.head >= version else known
+
+    def _cached_base(self, known: Known, version: int) -> TableState | None:
+        """A state in memory that is nearer than the newest checkpoint known, if its next versions are still there."""
+        state = self._recall("files", known.table_id, "newest")
+        if state is None or state.version > version or state.version + 1 < known.first:
+            return None
+        nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
+        return state if state.version >= nearest else None
+
+    def _read_many(
+        self, versions: Sequence[int], read: dict[int, VersionContent] | None = None, *, files: bool = True
+    ) -> list[VersionContent]:
+        known = self._recall_known()
+        table_id = None if known is None else known.table_id
+
+        def one(version: int) -> VersionContent:
+            content = None if read is None else read.get(version)
+            content = content or self._recall("version", table_id, version)
+            return content or self._read(version, files=files)
+
+        if not self.env.options[opt.TRANSACTION_USE_OPTIMIZED]:
+            return [one(version) for version in versions]
+        return list(self.env.ambient.map("versions", one, versions))
+
+    def _read(self, version: int, *, files: bool = True) -> VersionContent:
+        key = version_key(version)
+        try:
+            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
+        except LogCorrupt:
+            # A short or damaged answer is no damaged file: the second look decides.
+            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
+
+    def _recall_known(self) -> Known | None:
+        if self._cache is None:
+            return None
+        known = self._cache.get("versionsList", (self.url,), self.env.ambient.monotonic())
+        return known if isinstance(known, Known) else None
+
+    def _learn(self, known: Known) -> None:
+        if self._cache is not None:
+            self._cache.put("versionsList", (self.url,), known, self._expiry())
+
+    def _recall(self, region: Region, table_id: str | None, version: int | str) -> Any:
+        if self._cache is None or table_id is None:
+            return None
+        return self._cache.get(region, (self.url, table_id, version), self.env.ambient.monotonic())
+
+    def _keep(self, region: Region, table_id: str, version: int | str, value: Any, size: int = 0) -> None:
+        if self._cache is not None:
+            self._cache.put(region, (self.url, table_id, version), value, self._expiry(), size)
+
+    def _keep_newest(self, state: TableState) -> None:
+        known = self._recall("files", state.metadata.id, "newest")
+        if known is None or known.version <= state.version:
+            self._keep("files", state.metadata.id, "newest", state)
+
+    def _expiry(self) -> float:
+        return self.env.ambient.monotonic() + self.env.options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]
+
+
+class _Replaced(LogCorrupt):
+    """What is cached belongs to a table that was dropped; it is forgotten and the log read anew."""
+
+
+def _newest(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
+    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
+    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
+    return protocol, metadata
+
+
+def _table_of(content: VersionContent) -> str | None:
+    """Which table the version says it belongs to, None where it does not say."""
+    if content.metadata is not None:
+        return content.metadata.id
+    return None if content.commit_info is None else content.commit_info.tableId
+
+
+def _weight(content: VersionContent) -> int:
+    return int(content.adds.nbytes + content.removes.nbytes) + 4096

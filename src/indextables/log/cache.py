@@ -1,0 +1,162 @@
+"""Parsed log files in memory: what is immutable is keyed so that it never goes stale, what is not is looked up anew.
+
+Everything is keyed by the table's URL, its id and a version, so that a table re-created at the same place shares
+nothing with the one before. The only thing that can be outdated is the answer to "what is newest": it is probed at
+every use. An entry still expires, `transaction.cache.expirationSeconds` after it was loaded, to give memory back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Literal
+
+import msgspec
+
+from indextables import options as opt
+from indextables.log.env import LogEnv
+
+__all__ = ["CacheStats", "LogCache", "Region", "RegionStats", "cache_for", "clear_caches", "shared_cache"]
+
+Region = Literal["protocol", "metadata", "version", "files", "versionsList", "checkpoint"]
+
+# How many entries a region holds. Parsed versions are also bounded by their bytes.
+_LIMITS: dict[Region, int] = {
+    "protocol": 1000,
+    "metadata": 1000,
+    "version": 1000,
+    "files": 16,
+    "versionsList": 1000,
+    "checkpoint": 1000,
+}
+MAX_VERSION_BYTES = 256 << 20
+
+Key = tuple[Any, ...]
+
+# When it expires, what it is, and its size in bytes.
+_Entry = tuple[float, Any, int]
+
+
+class RegionStats(msgspec.Struct, frozen=True):
+    """How often a region was asked, how often it knew, and what it holds."""
+
+    hits: int
+    misses: int
+    entries: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per question, 0 before the first."""
+        return self.hits / (self.hits + self.misses) if self.hits + self.misses else 0.0
+
+
+class CacheStats(msgspec.Struct, frozen=True):
+    """The statistics of every region."""
+
+    regions: dict[str, RegionStats]
+
+    def hit_rates(self) -> dict[str, float]:
+        """`protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate`, `versionsListHitRate`, ..."""
+        return {f"{name}HitRate": stats.hit_rate for name, stats in self.regions.items()}
+
+
+class LogCache:
+    """A bounded, expiring, thread-safe store of parsed log files. The first element of every key is the table's URL."""
+
+    def __init__(self, max_version_bytes: int = MAX_VERSION_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[Region, OrderedDict[Key, tuple[float, Any, int]]] = {
+            name: OrderedDict() for name in _LIMITS
+        }
+        self._hits: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
+        self._misses: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
+        self._max_version_bytes = max_version_bytes
+        self._version_bytes = 0
+
+    def get(self, region: Region, key: Key, now: float) -> Any | None:
+        """The entry, or None if there is none or it has expired; counted either way."""
+        with self._lock:
+            entries = self._entries[region]
+            entry = entries.get(key)
+            if entry is not None and entry[0] <= now:
+                self._drop(region, key)
+                entry = None
+            if entry is None:
+                self._misses[region] += 1
+                return None
+            self._hits[region] += 1
+            entries.move_to_end(key)
+            return entry[1]
+
+    def put(self, region: Region, key: Key, value: Any, expires: float, size: int = 0) -> None:
+        """Keep `value` until `expires`; the entries used longest ago make room."""
+        with self._lock:
+            self._drop(region, key)
+            if region == "version" and size > self._max_version_bytes:
+                return
+            self._entries[region][key] = (expires, value, size)
+            if region == "version":
+                self._version_bytes += size
+            entries = self._entries[region]
+            while len(entries) > _LIMITS[region] or (
+                region == "version" and self._version_bytes > self._max_version_bytes
+            ):
+                self._drop(region, next(iter(entries)))
+
+    def invalidate(self, url: str, regions: tuple[Region, ...] = tuple(_LIMITS)) -> int:
+        """Drop what belongs to the table at `url` and to tables in folders below it; the number of entries."""
+        url = url.rstrip("/")
+        dropped = 0
+        with self._lock:
+            for region in regions:
+                for key in [k for k in self._entries[region] if k[0] == url or str(k[0]).startswith(url + "/")]:
+                    self._drop(region, key)
+                    dropped += 1
+        return dropped
+
+    def clear(self) -> None:
+        """Drop everything; the statistics stay."""
+        with self._lock:
+            for region in self._entries:
+                self._entries[region].clear()
+            self._version_bytes = 0
+
+    def stats(self) -> CacheStats:
+        """Hits, misses and entries per region, since the process started."""
+        with self._lock:
+            return CacheStats(
+                {
+                    region: RegionStats(self._hits[region], self._misses[region], len(entries))
+                    for region, entries in self._entries.items()
+                }
+            )
+
+    def _drop(self, region: Region, key: Key) -> None:
+        entry = self._entries[region].pop(key, None)
+        if entry is not None and region == "version":
+            self._version_bytes -= entry[2]
+
+
+_SHARED = LogCache()
+
+
+def shared_cache() -> LogCache:
+    """The cache of this process."""
+    return _SHARED
+
+
+def clear_caches() -> None:
+    """Empty the cache of this process."""
+    _SHARED.clear()
+
+
+def cache_for(env: LogEnv) -> LogCache | None:
+    """The cache that reads of `env` go through, None where it is switched off.
+
+    Stores that live outside the process share one. Two memory stores of one name need not hold the same table, so
+    that theirs is private.
+    """
+    if not env.options[opt.TRANSACTION_CACHE_ENABLED]:
+        return None
+    scheme = env.store.url.split(":", 1)[0]
+    return _SHARED if scheme in {"file", "s3", "az", "abfss", "gs"} else LogCache()

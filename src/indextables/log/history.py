@@ -1,0 +1,130 @@
+"""Who did what when: the history of a table, and which version was newest at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired, VersionNotFound
+from indextables.log.actions import CommitInfo
+from indextables.log.codec import commit_info_of
+from indextables.log.files import STRING_MAP
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log
+
+__all__ = ["HISTORY_SCHEMA", "history", "version_at"]
+
+HISTORY_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("operation", pa.string()),
+        ("operationParameters", STRING_MAP),
+        ("operationMetrics", STRING_MAP),
+        ("readVersion", pa.int64()),
+        ("isolationLevel", pa.string()),
+        ("isBlindAppend", pa.bool_()),
+        ("engineInfo", pa.string()),
+        ("userMetadata", pa.string()),
+        ("user", pa.string()),
+        ("token", pa.string()),
+    ]
+)
+
+_AT_ONCE = 64
+
+
+def history(log: Log, limit: int | None = None) -> pa.Table:
+    """One row per version whose file is there, newest first; only commit information is read.
+
+    A version that tells no time has the time of its file. Raises TableNotFound, LogGap, LogCorrupt, and
+    InvalidArgument for a limit below 1.
+    """
+    if limit is not None and limit < 1:
+        raise InvalidArgument(f"the limit of a history is at least 1, not {limit}", limit=limit)
+    versions = log.versions()
+    newest_first = versions[::-1] if limit is None else versions[::-1][:limit]
+    rows: list[dict[str, object]] = []
+    for start in range(0, len(newest_first), _AT_ONCE):
+        part = newest_first[start : start + _AT_ONCE]
+        try:
+            infos = list(log.env.ambient.map("versions", lambda version: _commit_info(log, version), part))
+        except ObjectNotFound:
+            # Cleanup took the oldest ones since they were listed: what is left is the history.
+            rows += _rows_until_gone(log, part)
+            break
+        rows += [_row(log, version, info) for version, info in zip(part, infos, strict=True)]
+    return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+
+def version_at(log: Log, timestamp_ms: int) -> int:
+    """The newest version whose commit is not later than the time.
+
+    Commit times only ever grow, so that the version is found by halving. Raises VersionExpired or VersionNotFound
+    for a time before the oldest version that is left, and as `history`.
+    """
+    versions = log.versions()
+    if not versions:
+        return log.latest_version()
+    low, high = versions[0], versions[-1]
+    oldest = commit_time(log, low)
+    if timestamp_ms < oldest:
+        when = f"{timestamp_ms} is before version {low}, whose commit time is {oldest}"
+        if low == 0:
+            message = f"no version at {log.url} is that old: {when}"
+            raise VersionNotFound(message, timestamp_ms=timestamp_ms, earliest=low, url=log.url)
+        message = f"that version can no longer be read at {log.url}: {when}, the oldest that is left"
+        raise VersionExpired(message, timestamp_ms=timestamp_ms, earliest=low, url=log.url)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if commit_time(log, middle) <= timestamp_ms:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def commit_time(log: Log, version: int) -> int:
+    """The commit time of a version, in milliseconds; the time of its file where it tells none."""
+    return _time(log, version, _commit_info(log, version))
+
+
+def _commit_info(log: Log, version: int) -> CommitInfo | None:
+    return commit_info_of(log.env.store.get(version_key(version)), version)
+
+
+def _rows_until_gone(log: Log, versions: Sequence[int]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for version in versions:
+        try:
+            rows.append(_row(log, version, _commit_info(log, version)))
+        except ObjectNotFound:
+            break
+    return rows
+
+
+def _row(log: Log, version: int, info: CommitInfo | None) -> dict[str, object]:
+    known = info or CommitInfo()
+    return {
+        "version": version,
+        "timestamp": _time(log, version, info),
+        "operation": known.operation,
+        "operationParameters": list(known.operationParameters.items()),
+        "operationMetrics": list(known.operationMetrics.items()),
+        "readVersion": known.readVersion,
+        "isolationLevel": known.isolationLevel,
+        "isBlindAppend": known.isBlindAppend,
+        "engineInfo": known.engineInfo,
+        "userMetadata": known.userMetadata,
+        "user": known.user,
+        "token": known.token,
+    }
+
+
+def _time(log: Log, version: int, info: CommitInfo | None) -> int:
+    if info is not None and info.inCommitTimestamp is not None:
+        return info.inCommitTimestamp
+    if info is not None and info.timestamp is not None:
+        return info.timestamp
+    return log.env.store.head(version_key(version)).modified_ms

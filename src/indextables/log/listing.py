@@ -1,0 +1,180 @@
+"""What is newest? By listing where nothing is known, by probing the next slots where something is.
+
+A listing of a log with thousands of versions costs more than a commit, so that it is made once. From then on:
+
+- Local files: the slot after the newest known one is looked at, then the known one again. Cleanup unlinks in
+  ascending order, so that a known slot that is still there proves that the next one was not cleaned up but is empty.
+- Object stores delete in bulk, in no order: the keys from the known slot on are listed, and the states above it.
+
+A slot is always probed by name at the end, because a listing may lag behind. The file of the known version must
+be the one that was seen (same time, size and tag): else the table was dropped and created anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from indextables import options as opt
+from indextables.errors import LogGap, ObjectNotFound
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, MANIFEST_DIR, parse_key, version_key
+from indextables.log.segment import head_of
+from indextables.log.state import StateRef, find_states
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["Known", "advance", "discover", "identity", "known_at"]
+
+_LOGGER = logging.getLogger("indextables")
+
+# After this many keys that are neither versions nor checkpoints a listing is given up for one that skips them.
+_PAGE = 1000
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known about a log: its newest version, where its checkpoints are, which version files are left.
+
+    1. `states` are complete, newest first.
+    2. Version files `first` .. `head` are there without a gap, unless `head` is known from a state alone: then
+       `head_identity` is None.
+    3. `table_id` is None until the table's metadata has been read.
+    """
+
+    head: int
+    head_identity: str | None
+    first: int
+    states: tuple[StateRef, ...]
+    table_id: str | None = None
+
+
+def identity(meta: ObjectMeta) -> str:
+    """What tells a file from a later one of the same name."""
+    return f"{meta.size}:{meta.modified_ms}:{meta.etag or ''}"
+
+
+def discover(env: LogEnv, previous: Known | None = None) -> Known:
+    """What a full listing tells; the table id of `previous` is kept where its newest file is still the same.
+
+    Raises TableNotFound, LogGap, StoreError.
+    """
+    metas = list(_relevant(env, None))
+    versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
+    states = tuple(find_states(metas))
+    while True:
+        try:
+            head = head_of(sorted(versions), states, env.store.url)
+        except LogGap as error:
+            missing = int(str(error.details["version"]))
+            meta = _head(env, missing)
+            if meta is not None:
+                # The listing lags behind: the file is there.
+                versions[missing] = meta
+                continue
+            if not env.options[opt.LOG_IGNORE_GAPS] or missing == 0:
+                raise
+            _LOGGER.warning("%s: version %d is missing; reading stops before it", env.store.url, missing)
+            head = head_of(sorted(versions), states, env.store.url, stop_at_gap=True)
+            return _known(head, versions, states, previous)
+        meta = _head(env, head + 1)
+        if meta is None:
+            return _known(head, versions, states, previous)
+        versions[head + 1] = meta
+
+
+def known_at(env: LogEnv, version: int) -> Known | None:
+    """What the existence of one version file tells, to advance from; None if it is not there."""
+    meta = _head(env, version)
+    return None if meta is None else Known(version, identity(meta), version, ())
+
+
+def advance(env: LogEnv, known: Known) -> Known | None:
+    """What is newest now, if `known` was once; None where only a full listing can tell. Raises StoreError."""
+    if known.head_identity is None:
+        return None
+    return _advance_local(env, known) if env.store.is_local else _advance_remote(env, known)
+
+
+def _advance_local(env: LogEnv, known: Known) -> Known | None:
+    head = _last_present(env, known.head)
+    before = _head(env, known.head)
+    if before is None or identity(before) != known.head_identity:
+        return None
+    if head == known.head:
+        return known
+    meta = _head(env, head)
+    if meta is None:
+        return None
+    return msgspec.structs.replace(known, head=head, head_identity=identity(meta))
+
+
+def _advance_remote(env: LogEnv, known: Known) -> Known | None:
+    metas = list(_relevant(env, known.head))
+    versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
+    before = versions.get(known.head) or _head(env, known.head)
+    if before is None or identity(before) != known.head_identity:
+        return None
+    newer = [state for state in find_states(metas) if state.version > known.head]
+    head, meta = known.head, before
+    while True:
+        found = versions.get(head + 1) or _head(env, head + 1)
+        if found is None:
+            break
+        head, meta = head + 1, found
+    if any(state.version > head for state in newer) or any(version > head for version in versions):
+        return None
+    states = (*newer, *(state for state in known.states if state not in newer))
+    return msgspec.structs.replace(known, head=head, head_identity=identity(meta), states=states)
+
+
+def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, ...], previous: Known | None) -> Known:
+    first = head + 1
+    while first - 1 in versions:
+        first -= 1
+    meta = versions.get(head)
+    table_id = None
+    if previous is not None and previous.head in versions:
+        same = identity(versions[previous.head]) == previous.head_identity
+        table_id = previous.table_id if same else None
+    return Known(head, None if meta is None else identity(meta), first, states, table_id)
+
+
+def _relevant(env: LogEnv, from_version: int | None) -> Iterator[ObjectMeta]:
+    """Versions and checkpoints, in order of their keys; from a version on, if one is given.
+
+    Manifests lie between the two and can be many: they are skipped by a second listing.
+    """
+    after = None if from_version is None or from_version == 0 else version_key(from_version - 1)
+    others = 0
+    for meta in env.store.list_from(LOG_DIR, after):
+        if meta.key < MANIFEST_DIR or not meta.key.startswith(MANIFEST_DIR):
+            yield meta
+            continue
+        others += 1
+        if others >= _PAGE:
+            break
+    else:
+        return
+    floor = LOG_DIR + "state-v" if from_version is None else f"{LOG_DIR}state-v{from_version:020d}"
+    yield from env.store.list_from(LOG_DIR, floor)
+
+
+def _last_present(env: LogEnv, version: int) -> int:
+    """The last of the slots that follow `version` without a gap, by doubling steps and then halving them."""
+    step = 1
+    while env.store.exists(version_key(version + step)):
+        version += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if env.store.exists(version_key(version + step)):
+            version += step
+    return version
+
+
+def _head(env: LogEnv, version: int) -> ObjectMeta | None:
+    try:
+        return env.store.head(version_key(version))
+    except ObjectNotFound:
+        return None

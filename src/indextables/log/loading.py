@@ -1,0 +1,120 @@
+"""From known files to a state: the newest checkpoint that can be read, and the versions after it.
+
+A checkpoint that cannot be read is passed over, with a warning, for an older one or for all version files. If
+neither reaches far enough back, its error is raised: never an empty or a shorter table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from indextables import options as opt
+from indextables.errors import (
+    CheckpointError,
+    IndexTablesError,
+    LimitExceeded,
+    LogGap,
+    ObjectNotFound,
+    PathEscape,
+    VersionExpired,
+)
+from indextables.log.actions import Metadata, Protocol
+from indextables.log.codec import VersionContent
+from indextables.log.env import LogEnv
+from indextables.log.listing import Known
+from indextables.log.replay import replay, replay_plainly
+from indextables.log.segment import LogSegment, build_segment
+from indextables.log.state import StateRef, TableState, read_state
+from indextables.log.state.avroform import Where, complete_list, read_list
+
+__all__ = ["Where", "fold", "header_of", "load_state", "segments"]
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger("indextables")
+
+_UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
+
+ReadVersions = Callable[[Sequence[int]], list[VersionContent]]
+
+
+def load_state(
+    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, *, where: Where | None = None
+) -> TableState:
+    """The table at `version`; with `where`, without files that its checkpoint shows not to match.
+
+    Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
+    """
+    segment, base = _first_readable(env, known, version, lambda ref: read_state(env, ref, where=where))
+    return fold(env, base, read_versions(segment.versions))
+
+
+def header_of(env: LogEnv, known: Known, version: int) -> tuple[Protocol, Metadata] | None:
+    """Protocol and metadata of the newest checkpoint at or below `version`, without its entries; None without one.
+
+    Raises as `load_state`.
+    """
+    return _first_readable(env, known, version, lambda ref: _read_header(env, ref))[1]
+
+
+def fold(env: LogEnv, base: TableState | None, contents: Sequence[VersionContent]) -> TableState:
+    """Replay as the options ask for: in columns, or plainly one action after the other. The results are the same."""
+    window = env.options[opt.COMMIT_TOKEN_WINDOW]
+    how = replay if env.options[opt.TRANSACTION_USE_OPTIMIZED] else replay_plainly
+    return how(base, contents, token_window=window)
+
+
+def segments(env: LogEnv, known: Known, version: int) -> Iterator[LogSegment]:
+    """Every way to rebuild `version`, the cheapest first. The first raises if there is none; later ones just end.
+
+    Raises VersionNotFound, VersionExpired, LogGap.
+    """
+    there = range(known.first, known.head + 1)
+    url = env.store.url
+    states = list(known.states)
+    if not env.options[opt.CHECKPOINT_ENABLED] and known.first == 0:
+        states = []
+    segment = build_segment(version, there, states, url, head=known.head)
+    yield segment
+    while segment.base is not None:
+        states = [state for state in states if state is not segment.base]
+        try:
+            segment = build_segment(version, there, states, url, head=known.head)
+        except (VersionExpired, LogGap):
+            return
+        yield segment
+
+
+def _first_readable(
+    env: LogEnv, known: Known, version: int, read: Callable[[StateRef], T]
+) -> tuple[LogSegment, T | None]:
+    """The first segment whose checkpoint can be read, with what `read` made of it (None for one without)."""
+    failure: IndexTablesError | None = None
+    for segment in segments(env, known, version):
+        if segment.base is None:
+            return segment, None
+        try:
+            return segment, read(segment.base)
+        except _UNREADABLE as error:
+            failure = failure or error
+            _LOGGER.warning(
+                "%s: the checkpoint of version %d cannot be read (%s); going back further",
+                env.store.url,
+                segment.base.version,
+                error,
+            )
+    if failure is None:
+        raise AssertionError
+    raise failure
+
+
+def _read_header(env: LogEnv, ref: StateRef) -> tuple[Protocol, Metadata]:
+    if ref.format != "avro-state":
+        state = read_state(env, ref)
+        return state.protocol, state.metadata
+    listed = complete_list(env, read_list(env, ref))
+    assert listed.protocol is not None  # noqa: S101 - complete_list found both
+    assert listed.metadata is not None  # noqa: S101 - as above
+    return listed.protocol, listed.metadata
