@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import (
@@ -114,7 +114,7 @@ class LocalStore:
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:
         del policy
         parts = _parts(key)
-        with self._typed(key, writing=True):
+        with self._typed(key, writing="once"):
             temp_folder, folder = self._folders.enter_for_write(parts[:-1])
             try:
                 if _is_taken(folder, parts[-1], key):
@@ -123,8 +123,7 @@ class LocalStore:
                     answer = _link(temp_folder, temp, folder, parts[-1], key)
                 return self._confirm(folder) if answer is PutAnswer.CREATED else answer
             finally:
-                os.close(folder)
-                os.close(temp_folder)
+                _close(folder, temp_folder)
 
     def list_from(
         self, prefix: str, after: str | None = None, *, policy: CallPolicy | None = None
@@ -163,7 +162,8 @@ class LocalStore:
                 try:
                     with self._typed(key):
                         if folder_parts != parts[:-1]:
-                            folder, folder_parts = _closed(folder), None
+                            _close(folder)
+                            folder, folder_parts = -1, None
                             folder, folder_parts = self._folders.enter(parts[:-1]), parts[:-1]
                         self._regular(key, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
                         os.unlink(parts[-1], dir_fd=folder)
@@ -172,7 +172,7 @@ class LocalStore:
                 except StoreError as error:
                     left[key] = str(error)
         finally:
-            _closed(folder)
+            _close(folder)
         return left
 
     def probe(self) -> StoreFacts:
@@ -180,29 +180,30 @@ class LocalStore:
         return once_per_process(self.url, self._probe)
 
     def _probe(self) -> StoreFacts:
-        with self._typed("", writing=True):
+        with self._typed("", writing="again"):
             temp_folder, folder = self._folders.enter_for_write(())
-            os.close(folder)
+            _close(folder)
             try:
                 before_ms = self._ambient.now_ms()
-                with self._temp(temp_folder, lambda file: _write(file, memoryview(b"1"))) as temp:
-                    found = os.stat(temp, dir_fd=temp_folder, follow_symlinks=False)
+                with self._temp(temp_folder, _write_probe) as first, self._temp(temp_folder, _write_probe) as second:
+                    found = os.stat(first, dir_fd=temp_folder, follow_symlinks=False)
                     skew_ms = skew_between(found.st_mtime_ns // 1_000_000, before_ms, self._ambient.now_ms())
-                    self._try_links(temp_folder, temp)
+                    self._try_links(temp_folder, first, second)
                 self._take_leftovers(temp_folder, self._ambient.now_ms() + skew_ms)
             finally:
-                os.close(temp_folder)
+                _close(temp_folder)
         return StoreFacts(skew_ms=skew_ms)
 
-    def _try_links(self, temp_folder: int, temp: str) -> None:
-        """A second link to a taken name must be refused, as `put_if_absent` relies on it."""
+    def _try_links(self, temp_folder: int, first: str, second: str) -> None:
+        """A second link to a taken name must be refused and leave the first, as `put_if_absent` relies on it."""
         name = self._ambient.token()
         try:
-            answers = [_link(temp_folder, temp, temp_folder, name, "") for _ in range(2)]
+            answers = [_link(temp_folder, temp, temp_folder, name, "") for temp in (first, second)]
+            kept = _is_same_file(temp_folder, first, temp_folder, name)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=temp_folder)
-        if answers != [PutAnswer.CREATED, PutAnswer.REFUSED]:
+        if answers != [PutAnswer.CREATED, PutAnswer.REFUSED] or not kept:
             message = f"{self.url} does not refuse to replace a file by a hard link: commits would be lost here"
             raise StoreUnsafe(message, url=self.url)
 
@@ -237,7 +238,7 @@ class LocalStore:
 
     def _replace(self, key: str, fill: Callable[[int], None]) -> None:
         parts = _parts(key)
-        with self._typed(key, writing=True):
+        with self._typed(key, writing="again"):
             temp_folder, folder = self._folders.enter_for_write(parts[:-1])
             try:
                 with self._temp(temp_folder, fill) as temp:
@@ -246,8 +247,7 @@ class LocalStore:
                     message = f"{key} was written, but its folder could not be made durable: treat it as not written"
                     raise StoreUnavailable(message, key=key)
             finally:
-                os.close(folder)
-                os.close(temp_folder)
+                _close(folder, temp_folder)
 
     @contextlib.contextmanager
     def _temp(self, temp_folder: int, fill: Callable[[int], None]) -> Iterator[str]:
@@ -290,8 +290,11 @@ class LocalStore:
         return retry(typed, policy or self._policy, self._ambient)
 
     @contextlib.contextmanager
-    def _typed(self, key: str, *, writing: bool = False) -> Iterator[None]:
-        """OSErrors leave as errors of this library."""
+    def _typed(self, key: str, *, writing: Literal["", "again", "once"] = "") -> Iterator[None]:
+        """OSErrors leave as errors of this library.
+
+        StoreUnavailable asks the caller to try again, and of a write "once" it would say that it may have landed.
+        """
         try:
             yield
         except OSError as error:
@@ -299,7 +302,7 @@ class LocalStore:
                 raise
             raise self._error(key, error, writing=writing) from error
 
-    def _error(self, key: str, error: OSError, *, writing: bool) -> StoreError:
+    def _error(self, key: str, error: OSError, *, writing: str) -> StoreError:
         what = f"{self.url}/{key}".rstrip("/")
         reason = os.strerror(error.errno) if error.errno else "unknown error"
         if error.errno in _ABSENT and not writing:
@@ -310,7 +313,7 @@ class LocalStore:
             return StoreFull(f"no space left for {what} ({reason}): free some and try again", key=key)
         if error.errno in _DENIED:
             return StorePermissionDenied(f"not allowed on {what} ({reason}): check owner and mode", key=key)
-        if error.errno in _PASSING:
+        if error.errno in _PASSING and writing != "once":
             return StoreUnavailable(f"{what} could not be reached ({reason})", key=key)
         return StoreError(f"{what} failed ({reason})", key=key)
 
@@ -333,10 +336,12 @@ def _parts(key: str) -> list[str]:
     return parts
 
 
-def _closed(descriptor: int) -> int:
-    if descriptor >= 0:
-        os.close(descriptor)
-    return -1
+def _close(*folders: int) -> None:
+    """Closing a folder writes nothing, so that its errors must not turn a finished write into a failed one."""
+    for descriptor in folders:
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def _is_taken(folder: int, name: str, key: str) -> bool:
@@ -351,28 +356,48 @@ def _is_taken(folder: int, name: str, key: str) -> bool:
 
 
 def _link(temp_folder: int, temp: str, folder: int, name: str, key: str) -> PutAnswer:
+    """Give the temporary file its name, unless that is taken. Raises what proves that it did not get it."""
     try:
         os.link(temp, name, src_dir_fd=temp_folder, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        return PutAnswer.REFUSED
     except OSError as error:
+        # Over a network the answer to a link that was made may be an error, so that we look who has the name.
+        landed = _is_same_file(temp_folder, temp, folder, name)
+        if landed:
+            return PutAnswer.CREATED
+        if isinstance(error, FileExistsError):
+            return PutAnswer.REFUSED
+        if landed is None or error.errno in _PASSING:
+            return PutAnswer.UNKNOWN
         if error.errno in _NO_LINKS:
             message = (
                 f"this file system cannot make the hard link that a safe commit needs ({error.strerror}): "
                 "use a local disk or an object store"
             )
             raise StoreUnsafe(message, key=key) from error
-        if error.errno in _PASSING:
-            # Over a network the link may be there although its answer is an error.
-            return PutAnswer.UNKNOWN
         raise
     return PutAnswer.CREATED
+
+
+def _is_same_file(temp_folder: int, temp: str, folder: int, name: str) -> bool | None:
+    """True if both names belong to one file, None if that cannot be found out."""
+    try:
+        ours = os.stat(temp, dir_fd=temp_folder, follow_symlinks=False)
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino)
 
 
 def _write(file: int, data: memoryview) -> None:
     left = data.cast("B") if data.ndim != 1 or data.itemsize != 1 else data
     while left:
         left = left[os.write(file, left) :]
+
+
+def _write_probe(file: int) -> None:
+    _write(file, memoryview(b"probe"))
 
 
 def _copy(source: Path, file: int) -> None:

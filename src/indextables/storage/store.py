@@ -98,7 +98,8 @@ class Store(Protocol):
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:
         """One request, never retried, that creates the key or leaves it alone.
 
-        Raises StorePermissionDenied, StoreFull where that proves that nothing was written.
+        Raises StoreError (StorePermissionDenied, StoreFull and others, never StoreUnavailable) only where that proves
+        that nothing was written; an answer that proves nothing is UNKNOWN.
         """
         ...
 
