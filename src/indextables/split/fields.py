@@ -96,6 +96,10 @@ class IndexPlan(msgspec.Struct, frozen=True):
     def register_analyzers(self, index: tantivy.Index) -> None:
         """Make the analyzers of all fields known to an open index; needed after every open."""
         register(index, {f.analyzer for f in self.fields if f.kind in _TERM_KINDS})
+        whole = Analyzer("raw").build()
+        for name in {f.analyzer.registered_name for f in self.fields if f.kind in _TERM_KINDS and f.fast}:
+            # Fast values go through an analyzer of their own, of the same name: sorting and grouping want whole values.
+            index.register_fast_field_tokenizer(name, whole)
 
     def doc_mapping(self) -> str:
         """The plan as canonical JSON: what the log keeps as `docMappingJson`."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indextables.errors import InvalidArgument, SplitCorrupt
+from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
 from indextables.split import layout, pages_fetch
 from indextables.split.layout import Directory, SplitKey
 from indextables.split.pages import Pages, decode_pages
@@ -107,7 +107,8 @@ class SplitReader:
         with self._lock:
             ref = self.ref
             if self._footer is None:
-                data = self.store.get_range(ref.key, ref.footer_start or 0, ref.footer_end or 0)
+                place = (ref.footer_start or 0, ref.footer_end or 0)
+                data = read_ranges(self.store, ref.key, [place], "footer")[0]
                 self._footer = _parse_footer(data, ref)
             return self._footer
 
@@ -151,13 +152,13 @@ class SplitReader:
         if pages is None:
             return self._fetch_groups(wanted, places)
         plan = pages_fetch.plan_fetch(pages, wanted, places)
-        return pages_fetch.assemble(pages, plan, self.store.get_ranges(self.key, plan.ranges))
+        return pages_fetch.assemble(pages, plan, read_ranges(self.store, self.key, plan.ranges, "rows"))
 
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
         """All rows of these row groups, in file order. The columns are places in the schema."""
         footer = self.footer
         ranges = _chunk_ranges(footer, groups, columns, self.key)
-        read = self.store.get_ranges(self.key, ranges)
+        read = read_ranges(self.store, self.key, ranges, "rows")
         return decode_groups(footer, groups, columns, ranges, read, self.key)
 
     def group_ranges(self, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
@@ -178,13 +179,13 @@ class SplitReader:
     def _read_directory(self) -> Directory:
         ref = self.ref
         start, length = ref.index_start or 0, ref.range1_length or 0
-        data = self.store.get_range(ref.key, start, start + min(length, _DIRECTORY_GUESS))
+        data = read_ranges(self.store, ref.key, [(start, start + min(length, _DIRECTORY_GUESS))], "index")[0]
         needed = layout.directory_length(data[: layout.HEADER_BYTES], ref.key)
         if needed > length:
             reason = "the index directory is longer than the first range"
             raise SplitCorrupt(f"{ref.key}: {reason}", path=ref.key, part="index", reason=reason)
         if needed > len(data):
-            data += self.store.get_range(ref.key, start + len(data), start + needed)
+            data += read_ranges(self.store, ref.key, [(start + len(data), start + needed)], "index")[0]
         return self._checked(layout.decode_directory(data, ref.key, section_length=(ref.footer_start or 0) - start))
 
     def _checked(self, directory: Directory) -> Directory:
@@ -203,7 +204,7 @@ class SplitReader:
             start = (self.ref.index_start or 0) + component.offset
             stored = self._pages_stored
             if stored is None:
-                stored = self.store.get_range(self.key, start, start + component.length)
+                stored = read_ranges(self.store, self.key, [(start, start + component.length)], "pages")[0]
             raw = layout.unpack(component, stored, self.key)
             pages = decode_pages(raw, self.key, self.ref.index_start or 0)
             if pages.num_rows != self.num_rows:
@@ -213,6 +214,19 @@ class SplitReader:
         except SplitCorrupt as error:
             # The rows are there without the map; only the way to them is longer.
             self._no_pages = str(error)
+
+
+def read_ranges(store: Store, key: str, ranges: Sequence[tuple[int, int]], part: str) -> list[bytes]:
+    """One `get_ranges` call. Raises SplitCorrupt where the object ends before a range does."""
+    if any(not 0 <= start < end for start, end in ranges):
+        raise _corrupt(key, part, f"its offsets are impossible: {list(ranges)[:3]}")
+    try:
+        return store.get_ranges(key, ranges)
+    except StoreError as error:
+        if type(error) is not StoreError:
+            raise
+        # The plain class says that the object is shorter than asked: that is the file's fault, not the store's.
+        raise _corrupt(key, part, f"the file is shorter than its offsets say: {error}") from error
 
 
 def column_places(schema: pa.Schema, columns: Sequence[str] | None) -> list[int]:
@@ -294,7 +308,7 @@ def _resolve(store: Store, ref: SplitRef) -> tuple[SplitRef, Footer]:
     size = ref.size if ref.size is not None else store.head(ref.key).size
     if size < 12:
         raise _corrupt(ref.key, "footer", f"{size} bytes are no Parquet file")
-    data = store.get_range(ref.key, max(0, size - _TAIL_GUESS), size)
+    data = read_ranges(store, ref.key, [(max(0, size - _TAIL_GUESS), size)], "footer")[0]
     length = int.from_bytes(data[-8:-4], "little")
     if data[-4:] != _MAGIC:
         raise _corrupt(ref.key, "footer", "the file does not end with PAR1")
@@ -303,7 +317,7 @@ def _resolve(store: Store, ref: SplitRef) -> tuple[SplitRef, Footer]:
     end = size - 8
     start = end - length
     if length + 8 > len(data):
-        data = store.get_range(ref.key, start, size)
+        data = read_ranges(store, ref.key, [(start, size)], "footer")[0]
     known = msgspec.structs.replace(ref, size=size, footer_start=start, footer_end=end)
     footer = _parse_footer(data[-8 - length : -8], known)
     index = footer.key.index if footer.key is not None else None

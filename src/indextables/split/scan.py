@@ -17,7 +17,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split import dv
 from indextables.split.pages_fetch import index_array
-from indextables.split.reader import SplitReader, column_places, decode_groups
+from indextables.split.reader import SplitReader, column_places, decode_groups, read_ranges
 
 __all__ = ["count_rows", "scan"]
 
@@ -117,11 +117,11 @@ def _read_ahead(
     pending: Future[list[bytes]] | None = None
     for place, group in enumerate(groups):
         ranges = reader.group_ranges([group.number], columns)
-        read = pending.result() if pending is not None else reader.store.get_ranges(reader.key, ranges)
+        read = pending.result() if pending is not None else read_ranges(reader.store, reader.key, ranges, "rows")
         pending = None
         if place + 1 < len(groups):
             ahead = reader.group_ranges([groups[place + 1].number], columns)
-            pending = ambient.submit("splits", partial(reader.store.get_ranges, reader.key, ahead))
+            pending = ambient.submit("splits", partial(read_ranges, reader.store, reader.key, ahead, "rows"))
         yield group, decode_groups(reader.footer, [group.number], columns, ranges, read, reader.key)
 
 

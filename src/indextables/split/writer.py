@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -148,10 +148,15 @@ class SplitWriter:
                 if self._current.size_bytes >= target or self._current.heap_bytes >= budget:
                     self._finish_current()
 
-    def finish(self) -> list[WrittenSplit]:
-        """Put the last split; returns all of them in the order of their rows. No rows, no splits."""
+    def finish(self, *, verify: Callable[[list[WrittenSplit]], None] | None = None) -> list[WrittenSplit]:
+        """Put the last split; returns all of them in the order of their rows. No rows, no splits.
+
+        What `verify` raises undoes everything that was written.
+        """
         with self._undone_on_error():
             self._finish_current()
+            if verify is not None:
+                verify(self._written)
         self._ended = True
         return self._written
 

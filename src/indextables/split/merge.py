@@ -1,0 +1,173 @@
+"""Many splits into one: rows in source order, vectors applied, the index built anew, content checked.
+
+A source that cannot be read is named and left out; it stays where it is. What is written is read back and compared
+with what was read, row by row (by digest), before the result is handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.ambient import Ambient
+from indextables.errors import DvCorrupt, InvalidArgument, InvariantViolated, ObjectNotFound, SplitCorrupt
+from indextables.split.fields import IndexPlan, column_id
+from indextables.split.merge_digest import RowDigest
+from indextables.split.reader import SplitReader
+from indextables.split.ref import SplitRef
+from indextables.split.scan import scan
+from indextables.split.writer import SplitWriter, WrittenSplit
+from indextables.storage.store import Store
+
+__all__ = ["Broken", "Merged", "merge_splits", "overridden", "project"]
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A source that could not be merged, and why."""
+
+    key: str
+    reason: str
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What a merge made of its sources.
+
+    `written` holds the rows of `merged`, in that order: one split, or more where memory did not allow one. `rows` is
+    their number; `deleted` rows were dropped for good.
+    """
+
+    written: list[WrittenSplit]
+    merged: list[str]
+    broken: list[Broken]
+    rows: int
+    deleted: int
+
+
+def merge_splits(
+    store: Store,
+    sources: Sequence[SplitRef],
+    options: opt.Options,
+    *,
+    schema: pa.Schema | None = None,
+    plan: IndexPlan | None = None,
+    prefix: str = "",
+    partition_columns: Collection[str] = (),
+    ambient: Ambient | None = None,
+) -> Merged:
+    """Merge `sources` in their order into new objects; the sources are not touched.
+
+    `schema` is the table's (by default that of the first source that can be read): columns that a source lacks are
+    null, columns that it lost are dropped.
+
+    Raises InvariantViolated if what was written is not what was read, and whatever the writer and the store raise;
+    then nothing is left behind.
+    """
+    broken: list[Broken] = []
+    good = list(sources)
+    while True:
+        try:
+            return _merge(store, good, broken, options, schema, plan, prefix, partition_columns, ambient)
+        except _SourceBroken as failed:
+            # Rows of it may already be in the output, which the writer has thrown away: begin again without it.
+            broken.append(Broken(failed.key, failed.reason))
+            good = [ref for ref in good if ref.key != failed.key]
+
+
+def project(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly the columns of `schema`, found by id, else by name in any case; missing ones are null.
+
+    Raises InvalidArgument where a value does not fit the type.
+    """
+    by_id = {column_id(f): i for i, f in enumerate(batch.schema)}
+    by_name = {f.name.lower(): i for i, f in enumerate(batch.schema)}
+    columns = []
+    for field in schema:
+        place = by_id.get(column_id(field), by_name.get(field.name.lower()))
+        if place is None:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        try:
+            columns.append(batch.column(place).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            message = f"column {field.name} of type {batch.column(place).type} does not become {field.type}: {error}"
+            raise InvalidArgument(message, column=field.name) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def overridden(options: opt.Options, option: opt.Option[int], value: int) -> opt.Options:
+    """The options with one of them set to another value."""
+    return opt.Options({**options, option.key.lower(): value}, environ={})
+
+
+class _SourceBroken(Exception):
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+
+def _merge(
+    store: Store,
+    sources: Sequence[SplitRef],
+    broken: list[Broken],
+    options: opt.Options,
+    schema: pa.Schema | None,
+    plan: IndexPlan | None,
+    prefix: str,
+    partition_columns: Collection[str],
+    ambient: Ambient | None,
+) -> Merged:
+    readers = [SplitReader(store, ref) for ref in sources]
+    target = schema
+    for reader in readers:
+        found = _opened(reader)
+        target = target if target is not None else found
+    if target is None or not readers:
+        return Merged([], [], broken, 0, 0)
+    before = RowDigest()
+    whole = overridden(options, opt.SPLIT_TARGET_SIZE, 1 << 62)
+    writer = SplitWriter(
+        store, target, whole, plan=plan, prefix=prefix, partition_columns=partition_columns, ambient=ambient
+    )
+    with writer:
+        for batch in _rows(readers, target):
+            before.update(batch)
+            writer.write(batch)
+        written = writer.finish(verify=lambda splits: _verify(store, splits, before))
+    total = sum(reader.num_rows for reader in readers)
+    return Merged(
+        written=written,
+        merged=[reader.key for reader in readers],
+        broken=broken,
+        rows=before.rows,
+        deleted=total - before.rows,
+    )
+
+
+def _opened(reader: SplitReader) -> pa.Schema:
+    try:
+        return reader.footer.schema
+    except (SplitCorrupt, ObjectNotFound) as error:
+        raise _SourceBroken(reader.key, str(error)) from error
+
+
+def _rows(readers: Sequence[SplitReader], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for reader in readers:
+        try:
+            for batch in scan(reader):
+                yield project(batch, schema)
+        except (SplitCorrupt, DvCorrupt, ObjectNotFound) as error:
+            raise _SourceBroken(reader.key, str(error)) from error
+
+
+def _verify(store: Store, written: Sequence[WrittenSplit], before: RowDigest) -> None:
+    after = RowDigest()
+    for split in written:
+        for batch in scan(SplitReader(store, split.ref)):
+            after.update(batch)
+    if after.value() != before.value():
+        message = f"a merge read {before.rows} rows and wrote {after.rows}, or others: it is undone; please report this"
+        raise InvariantViolated(message, rows_in=before.rows, rows_out=after.rows)
