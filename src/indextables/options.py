@@ -112,6 +112,14 @@ class Options(Mapping[str, str]):
     def __len__(self) -> int:
         return len(set().union(*(layer for _, layer in self._layers)))
 
+    def over(self, table: Mapping[str, object]) -> Options:
+        """The same call, session and environment on top of a table's configuration. Raises InvalidArgument."""
+        copy = Options(table=table, environ={})
+        copy._layers = [
+            copy._layers[2] if name == "table configuration" else (name, layer) for name, layer in self._layers
+        ]
+        return copy
+
     def given(self, option: Option[Any]) -> bool:
         """True if somebody set the option, be it to its default."""
         return any(name.lower() in layer for _, layer in self._layers for name in (option.key, *option.aliases))
@@ -325,3 +333,7 @@ SPLIT_TARGET_SIZE = _count(
 SPLIT_MEMORY_BUDGET = _count(
     "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576
 )
+
+# Search
+CACHE_DIRECTORY = _text("cache.directory", "", "folder of the index cache; empty is one below the user's cache folder")
+CACHE_MAX_SIZE = _count("cache.maxSize", 10_737_418_240, "bytes that the index cache may take", least=1_048_576)

@@ -130,6 +130,12 @@ class Where(msgspec.Struct, frozen=True):
     predicate: Predicate
 
 
+class Mask(msgspec.Struct, frozen=True):
+    """Rows of a set that was computed beforehand, by its number. Adds 0."""
+
+    number: int
+
+
 class Everything(msgspec.Struct, frozen=True):
     """Every row."""
 
@@ -160,7 +166,7 @@ class Unscored(msgspec.Struct, frozen=True):
 
 
 Leaf = Terms | TermPrefix | TermFuzzy | TermRegex | TermRange | TermSet | Interval | ValueRange | HasValue | Where
-Plan = Leaf | Everything | Nothing | Bool | Boosted | Unscored
+Plan = Leaf | Mask | Everything | Nothing | Bool | Boosted | Unscored
 
 
 def leaves(plan: Plan) -> Iterator[Leaf]:
@@ -172,7 +178,7 @@ def leaves(plan: Plan) -> Iterator[Leaf]:
             stack.extend(reversed((*node.must, *node.should, *node.must_not)))
         elif isinstance(node, Boosted | Unscored):
             stack.append(node.plan)
-        elif not isinstance(node, Everything | Nothing):
+        elif not isinstance(node, Everything | Nothing | Mask):
             yield node
 
 

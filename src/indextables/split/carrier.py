@@ -29,6 +29,7 @@ from indextables.split import delfile
 from indextables.split.build_nodes import Plan, Target, Terms, scored_leaves
 from indextables.split.fields import IndexPlan
 from indextables.split.layout import SEGMENT_PARTS
+from indextables.split.segment import composite_parts
 
 CARRIER_DOCS = 131_072
 _CARRIER_TERM = "indextablescarrier"
@@ -103,64 +104,16 @@ def make_carrier(plan: IndexPlan, everywhere: TermStats, own: TermStats) -> Carr
     return CarrierSegment(patched, deletions, CARRIER_DOCS)
 
 
-def token_totals(idx: bytes | memoryview) -> dict[int, int]:
-    """The token total of every field in an `.idx` file, by ordinal. Raises ValueError."""
-    return {field: struct.unpack_from("<Q", idx, start)[0] for field, start in _parts(idx).items()}
-
-
 def set_token_totals(idx: bytes, totals: Mapping[int, int], version: bytes) -> bytes:
-    """An `.idx` file with other token totals, its checksum renewed. Raises ValueError."""
-    starts = _parts(idx)
-    body = bytearray(idx[: _body_end(idx)])
+    """An `.idx` file with other token totals (by field ordinal), its checksum renewed. Raises SplitCorrupt."""
+    view = memoryview(idx)
+    starts = {field: start for field, start, end in composite_parts(view, "idx") if end - start >= 8}
+    (footer,) = struct.unpack("<I", idx[-8:-4])
+    body = bytearray(idx[: len(idx) - 8 - footer])
     for field, total in totals.items():
         if field in starts:
             struct.pack_into("<Q", body, starts[field], total)
     return delfile.with_footer(bytes(body), version)
-
-
-def _body_end(idx: bytes | memoryview) -> int:
-    if len(idx) < 12:
-        raise ValueError("an .idx file is too short")
-    length, magic = struct.unpack("<II", idx[-8:])
-    end = len(idx) - 8 - int(length)
-    if magic != delfile.FOOTER_MAGIC or end < 4:
-        raise ValueError("an .idx file does not end with a footer of Tantivy")
-    return end
-
-
-def _parts(idx: bytes | memoryview) -> dict[int, int]:
-    """Where the part of each field begins: the composite file's own footer lists them."""
-    end = _body_end(idx)
-    (length,) = struct.unpack_from("<I", idx, end - 4)
-    if length > end - 4:
-        raise ValueError("an .idx file has an impossible footer")
-    footer = bytes(idx[end - 4 - length : end - 4])
-    count, at = _vint(footer, 0)
-    starts: dict[int, int] = {}
-    offset = 0
-    for _ in range(count):
-        delta, at = _vint(footer, at)
-        offset += delta
-        if at + 4 > len(footer):
-            raise ValueError("an .idx file has a footer that ends early")
-        (field,) = struct.unpack_from("<I", footer, at)
-        number, at = _vint(footer, at + 4)
-        if number == 0 and offset + 8 <= end:
-            starts[field] = offset
-    return starts
-
-
-def _vint(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, lowest first; the last byte has its high bit set."""
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte & 0x80:
-            return value, at
-        shift += 7
-    raise ValueError("an .idx file has a footer that ends early")
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from indextables.split.build_nodes import (
     HasValue,
     Interval,
     Leaf,
+    Mask,
     Nothing,
     Plan,
     TermPrefix,
@@ -40,7 +41,7 @@ def needed(plan: Plan, *, scored: bool) -> frozenset[str]:
             return needed(plan.plan, scored=scored)
         case Unscored():
             return needed(plan.plan, scored=False)
-        case Everything() | Nothing():
+        case Everything() | Nothing() | Mask():
             return frozenset()
         case _:
             return _of_leaf(plan, scored=scored)

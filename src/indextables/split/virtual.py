@@ -60,7 +60,7 @@ class VirtualIndex:
         folder: Path,
         carrier: CarrierSegment | None = None,
     ) -> None:
-        """Raises IndexUnavailable if Tantivy does not open it, StoreFull if the folder's disk is full."""
+        """Raises IndexUnavailable if Tantivy does not open it, StoreFull, FileNotFoundError if a file was evicted."""
         self.members = list(members)
         self.plan = plan
         self.carrier = carrier
@@ -70,6 +70,8 @@ class VirtualIndex:
             self.index = open_index(folder)
             plan.register_analyzers(self.index)
             self.searcher = self.index.searcher()
+        except FileNotFoundError:
+            raise  # evicted between loading and linking: the caller loads it again
         except OSError as error:
             raise StoreFull(f"the cache folder {folder.parent} cannot be written: {error}", key=str(folder)) from error
         finally:
@@ -229,6 +231,8 @@ def _segment(name: str, num_rows: int, deletes: dict[str, int] | None) -> dict[s
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
+    except FileNotFoundError:
+        raise
     except OSError:
         # Another file system, or one without hard links. Eviction may take the file before Tantivy maps it: then
         # opening fails, and the caller loads it again.

@@ -1,0 +1,418 @@
+"""Where do index components live while they are searched? In a bounded folder that all processes of a user share.
+
+    entries/<key>/<component>-<crc32c>     one component, decompressed (`pages` as stored); the name proves the bytes
+    entries/<key>/<component>-hole         as long as the component, with only its tail: opens, answers nothing
+    tmp/<token>                            files being written, folders of indexes being opened
+
+An entry's key covers store, path, size and offsets of the split. Files appear by rename, whole or not at all. Each
+process checks the checksum of a file once before it uses it; one that does not match is dropped and loaded again.
+The least recently used entries go when the folder grows beyond its limit; files that are mapped stay readable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import cachetools
+import msgspec
+
+from indextables.ambient import Ambient
+from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
+from indextables.split import layout
+from indextables.split.layout import PAGES, SEGMENT_PARTS, Component, Directory
+from indextables.split.ref import SplitRef
+from indextables.storage.store import Store
+
+_FORMAT = "1"
+_STALE_TMP_S = 3600.0
+_SWEEP_FRACTION = 32
+"""The folder is measured again when this share of its limit has been added."""
+
+
+class CacheStats(msgspec.Struct):
+    """What a cache did in this process, and what the folder holds now."""
+
+    hits: int = 0
+    misses: int = 0
+    dropped: int = 0
+    evicted: int = 0
+    requests: int = 0
+    bytes_read: int = 0
+    entries: int = 0
+    size_bytes: int = 0
+
+
+class CachedSplit(msgspec.Struct, frozen=True):
+    """The index of one split on local disk. `files` has every segment part, `whole` names those without a hole."""
+
+    ref: SplitRef
+    key: str
+    directory: Directory
+    files: dict[str, Path]
+    whole: frozenset[str]
+
+
+class IndexCache:
+    """Index components by need. Threads and processes may share a folder; a process should share one object."""
+
+    def __init__(self, directory: Path, max_bytes: int, ambient: Ambient) -> None:
+        """Raises InvalidArgument if the folder belongs to somebody else or is a link."""
+        self._root = directory
+        self._max_bytes = max_bytes
+        self._ambient = ambient
+        self._lock = threading.Lock()
+        self._checked: set[tuple[str, int, int]] = set()
+        self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
+        self._added = max_bytes
+        self.stats = CacheStats()
+        for folder in (directory, directory / "entries", directory / "tmp"):
+            _private_folder(folder)
+        self._sweep_tmp()
+
+    def load(self, store: Store, ref: SplitRef, components: Iterable[str] = ()) -> CachedSplit:
+        """The index of a split with these components whole; the first range comes with one request, the rest with one.
+
+        `ref` must have its offsets. Raises SplitCorrupt for damaged bytes, and the errors of the store.
+        """
+        key = entry_key(store, ref)
+        folder = self._root / "entries" / key
+        directory = self._directory(store, ref, key, folder)
+        wanted = {"term", *components} if directory.segment else set(components) & {PAGES}
+        missing = [name for name in wanted if self._find(folder, directory, name) is None]
+        if missing:
+            self._fetch(store, ref, folder, directory, missing)
+        else:
+            self._count("hits")
+        self._touch(folder)
+        files: dict[str, Path] = {}
+        whole = set()
+        for name in SEGMENT_PARTS if directory.segment else ():
+            found = self._find(folder, directory, name) if name != "store" else None
+            if found is not None:
+                whole.add(name)
+            files[name] = found or self._hole(folder, _component(directory, name, ref))
+        return CachedSplit(ref, key, directory, files, frozenset(whole))
+
+    def pages(self, store: Store, ref: SplitRef) -> bytes | None:
+        """The stored bytes of the page locations of a split, if it has them. Raises as `load`."""
+        key = entry_key(store, ref)
+        folder = self._root / "entries" / key
+        directory = self._directory(store, ref, key, folder)
+        if directory.component(PAGES) is None:
+            return None
+        found = self._find(folder, directory, PAGES)
+        if found is None:
+            self._fetch(store, ref, folder, directory, [PAGES])
+            found = self._find(folder, directory, PAGES)
+        with contextlib.suppress(OSError):
+            if found is not None:
+                return found.read_bytes()
+        return None
+
+    def prewarm(self, store: Store, refs: Sequence[SplitRef], components: Iterable[str] = SEGMENT_PARTS) -> int:
+        """Load these components of many splits at once; returns how many splits could not be loaded."""
+        wanted = [name for name in components if name != "store"]
+
+        def one(ref: SplitRef) -> int:
+            try:
+                self.load(store, ref, wanted)
+            except SplitCorrupt:
+                return 1
+            return 0
+
+        return sum(self._ambient.map("splits", one, refs))
+
+    def flush(self) -> None:
+        """Delete every entry. Running searches keep what they have mapped."""
+        with self._exclusive():
+            for entry in _children(self._root / "entries"):
+                shutil.rmtree(entry, ignore_errors=True)
+        with self._lock:
+            self._checked.clear()
+            self._directories.clear()
+            self._added = self._max_bytes
+
+    def measure(self) -> CacheStats:
+        """The statistics, with the folder's present size."""
+        sizes = [_size(entry) for entry in _children(self._root / "entries")]
+        with self._lock:
+            self.stats.entries, self.stats.size_bytes = len(sizes), sum(sizes)
+            return msgspec.structs.replace(self.stats)
+
+    def scratch(self) -> Path:
+        """A path for a folder of the caller, who removes it; a crash leaves it to the next start's sweep."""
+        return self._root / "tmp" / self._ambient.token()
+
+    def built(self, key: str) -> dict[str, Path] | None:
+        """The files that `keep_built` kept under a key, checked; None if there are none."""
+        folder = self._root / "entries" / key
+        found = {path.name.partition("-")[0]: path for path in _children(folder)}
+        if not set(SEGMENT_PARTS) <= set(found):
+            return None
+        if not all(self._sound(path) for path in found.values()):
+            return None
+        self._touch(folder)
+        return found
+
+    def keep_built(self, key: str, files: dict[str, Path]) -> dict[str, Path]:
+        """Keep files of an index that was made here; they are moved."""
+        folder = self._root / "entries" / key
+        kept: dict[str, Path] = {}
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        for name, source in files.items():
+            target = folder / f"{name}-{layout.crc32c(source.read_bytes()):08x}"
+            source.chmod(0o600)
+            source.replace(target)
+            kept[name] = target
+        self._grown(sum(path.stat().st_size for path in kept.values()))
+        return kept
+
+    def _directory(self, store: Store, ref: SplitRef, key: str, folder: Path) -> Directory:
+        with self._lock:
+            known = self._directories.get(key)
+        if known is not None:
+            return known
+        for path in _children(folder):
+            if path.name.startswith("directory-") and self._sound(path):
+                with contextlib.suppress(OSError):
+                    directory = layout.decode_directory(path.read_bytes(), ref.key)
+                    self._remember(key, directory)
+                    return directory
+        if ref.index_start is None or not ref.range1_length:
+            message = f"{ref.key} carries no index of ours; its rows are scanned, reindex builds one"
+            raise SplitCorrupt(message, path=ref.key, part="index", reason="none")
+        data = self._get(store, ref.key, [(ref.index_start, ref.index_start + ref.range1_length)])[0]
+        directory = layout.decode_directory(data, ref.key)
+        if ref.num_rows is not None and directory.num_rows != ref.num_rows:
+            message = f"{ref.key}: the index is of {directory.num_rows} rows, the split has {ref.num_rows}"
+            raise SplitCorrupt(message, path=ref.key, part="index", reason="rows")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        head = bytes(data[: layout.directory_length(data[: layout.HEADER_BYTES], ref.key)])
+        self._put(folder, "directory", head)
+        term = directory.component("term")
+        if term is not None and term.end <= len(data):
+            self._put(folder, "term", layout.unpack(term, data[term.offset : term.end], ref.key))
+        self._remember(key, directory)
+        return directory
+
+    def _remember(self, key: str, directory: Directory) -> None:
+        with self._lock:
+            self._directories[key] = directory
+
+    def _fetch(self, store: Store, ref: SplitRef, folder: Path, directory: Directory, names: list[str]) -> None:
+        self._count("misses")
+        parts = sorted((_component(directory, name, ref) for name in names), key=lambda c: c.offset)
+        start = ref.index_start or 0
+        # One request for everything between the first and the last: what lies between is small or wanted next.
+        stored = self._get(store, ref.key, [(start + c.offset, start + c.end) for c in parts])
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        for component, data in zip(parts, stored, strict=True):
+            raw = layout.unpack(component, data, ref.key)
+            self._put(folder, component.name, data if component.name == PAGES else raw)
+
+    def _get(self, store: Store, key: str, ranges: list[tuple[int, int]]) -> list[bytes]:
+        self._count("requests")
+        data = store.get_ranges(key, ranges) if len(ranges) > 1 else [store.get_range(key, *ranges[0])]
+        self._count("bytes_read", sum(map(len, data)))
+        return data
+
+    def _find(self, folder: Path, directory: Directory, name: str) -> Path | None:
+        """The file of a whole component, its checksum proven once in this process."""
+        component = directory.component(name)
+        length = 0 if component is None else component.length if name == PAGES else component.raw_length
+        for path in _children(folder):
+            if path.name.startswith(f"{name}-") and not path.name.endswith("-hole"):
+                with contextlib.suppress(FileNotFoundError):
+                    if component is not None and path.stat().st_size == length and self._sound(path):
+                        return path
+                self._drop(path)
+        return None
+
+    def _sound(self, path: Path) -> bool:
+        try:
+            facts = path.lstat()
+            known = (str(path), facts.st_ino, facts.st_mtime_ns)
+            with self._lock:
+                if known in self._checked:
+                    return True
+            if stat.S_ISREG(facts.st_mode) and layout.crc32c(path.read_bytes()) == int(path.name[-8:], 16):
+                with self._lock:
+                    self._checked.add(known)
+                return True
+        except (OSError, ValueError):
+            return False
+        self._drop(path)
+        return False
+
+    def _drop(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        self._count("dropped")
+
+    def _put(self, folder: Path, name: str, data: bytes | memoryview) -> None:
+        target = folder / f"{name}-{layout.crc32c(data):08x}"
+        self._write(target, lambda handle: _write_all(handle, data))
+        facts = target.lstat()
+        with self._lock:
+            self._checked.add((str(target), facts.st_ino, facts.st_mtime_ns))
+        self._grown(len(data))
+
+    def _hole(self, folder: Path, component: Component) -> Path:
+        target = folder / f"{component.name}-hole"
+        with contextlib.suppress(OSError), target.open("rb") as file:
+            file.seek(max(0, component.raw_length - len(component.tail)))
+            if target.stat().st_size == component.raw_length and file.read() == component.tail:
+                return target
+
+        def fill(handle: int) -> None:
+            os.ftruncate(handle, component.raw_length)
+            os.pwrite(handle, component.tail, component.raw_length - len(component.tail))
+
+        self._write(target, fill)
+        return target
+
+    def _write(self, target: Path, fill: object) -> None:
+        try:
+            self._write_once(target, fill)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFull(f"the index cache cannot be written: {error}", key=str(target)) from error
+            self._evict(self._max_bytes // 2)
+            try:
+                self._write_once(target, fill)
+            except OSError as again:
+                message = f"no space left for the index cache ({again}): set cache.directory to a larger disk"
+                raise StoreFull(message, key=str(target)) from again
+
+    def _write_once(self, target: Path, fill: object) -> None:
+        scratch = self.scratch()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(scratch, flags, 0o600)
+        try:
+            try:
+                fill(handle)  # type: ignore[operator]
+            finally:
+                os.close(handle)
+            with contextlib.suppress(FileExistsError):
+                target.parent.mkdir(mode=0o700)
+            scratch.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+            raise
+
+    def _touch(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(folder)
+
+    def _count(self, name: str, by: int = 1) -> None:
+        with self._lock:
+            setattr(self.stats, name, getattr(self.stats, name) + by)
+
+    def _grown(self, by: int) -> None:
+        with self._lock:
+            self._added += by
+            if self._added < self._max_bytes // _SWEEP_FRACTION:
+                return
+            self._added = 0
+        self._evict(self._max_bytes)
+
+    def _evict(self, limit: int) -> None:
+        with self._exclusive():
+            ages: list[tuple[float, int, Path]] = []
+            for entry in _children(self._root / "entries"):
+                with contextlib.suppress(OSError):
+                    ages.append((entry.stat().st_mtime, _size(entry), entry))
+            total = sum(size for _, size, _ in ages)
+            for _, size, entry in sorted(ages)[:-1]:
+                if total <= limit:
+                    break
+                shutil.rmtree(entry, ignore_errors=True)
+                total -= size
+                self._count("evicted")
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """One process at a time deletes; readers need no lock, because what they opened stays."""
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(self._root / "lock", flags, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _sweep_tmp(self) -> None:
+        """Remove what a crashed process left. Age decides: nobody writes one file or opens an index for an hour."""
+        now = self._ambient.now_ms() / 1000
+        for path in _children(self._root / "tmp"):
+            with contextlib.suppress(OSError):
+                if now - path.lstat().st_mtime > _STALE_TMP_S:
+                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+
+def entry_key(store: Store, ref: SplitRef) -> str:
+    """What names an entry: equal for equal bytes only. Local files may be replaced, so that their time counts."""
+    facts: list[object] = [_FORMAT, store.url, ref.key, ref.size, ref.num_rows, ref.index_start, ref.range1_length]
+    if store.is_local:
+        meta = store.head(ref.key)
+        facts += [meta.size, meta.modified_ms]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:40]
+
+
+def _component(directory: Directory, name: str, ref: SplitRef) -> Component:
+    component = directory.component(name)
+    if component is None:
+        message = f"{ref.key}: its index lacks the component {name}; reindex rebuilds it from the rows"
+        raise SplitCorrupt(message, path=ref.key, part=name, reason="missing")
+    return component
+
+
+def _private_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+            message = (
+                f"the cache folder {folder} is a link or belongs to somebody else: set cache.directory to your own"
+            )
+            raise InvalidArgument(message, option="cache.directory", value=str(folder))
+        if stat.S_IMODE(facts.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except OSError as error:
+        message = f"the cache folder {folder} cannot be used ({error}): set cache.directory"
+        raise InvalidArgument(message, option="cache.directory", value=str(folder)) from error
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _size(entry: Path) -> int:
+    total = 0
+    for path in _children(entry):
+        with contextlib.suppress(OSError):
+            # Holes take no room: count blocks, not lengths.
+            total += path.lstat().st_blocks * 512
+    return total
+
+
+def _write_all(handle: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view.nbytes:
+        view = view[os.write(handle, view) :]

@@ -1,0 +1,250 @@
+"""Search over many splits: top hits with scores, all matches, counts, order, rows.
+
+`SplitSearcher` is made for a fixed list of splits (a snapshot) and may be used by many threads: Tantivy and Arrow let
+go of the GIL while they work. Scores are those of one big index over the list, however the rows are spread over files;
+processes that search parts of a list exchange `TermStats` first (`collect_stats`, `merge_stats`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.ambient import Ambient, SystemAmbient
+from indextables.errors import IndexUnavailable, InvalidArgument
+from indextables.query.expr import Node as Predicate
+from indextables.split.build_nodes import Bool, Everything, Plan, TermPrefix, Unscored, leaves, simplify
+from indextables.split.build_plan import Catalog, plan_query
+from indextables.split.build_predicate import plan_predicate
+from indextables.split.cache import IndexCache
+from indextables.split.carrier import TermStats
+from indextables.split.fields import IndexPlan
+from indextables.split.querylang_ast import Operator
+from indextables.split.ref import SplitRef
+from indextables.split.search_model import Hits, SearchMetrics, SearchResult, join_hits, no_hits
+from indextables.split.search_order import OrderBy, ordered_hits
+from indextables.split.search_shards import Shard, ShardMaker
+from indextables.split.search_state import SplitState, load_states
+from indextables.split.virtual import OpenIndexes
+from indextables.storage.store import Store
+
+__all__ = ["OrderBy", "SplitSearcher", "open_cache"]
+
+T = TypeVar("T")
+
+SCORE = "_score"
+
+
+def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
+    """The index cache that the options name. Raises InvalidArgument for a folder that cannot be used."""
+    given = options[opt.CACHE_DIRECTORY]
+    folder = Path(given) if given else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}" / "cache"
+    return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient)
+
+
+class SplitSearcher:
+    """Searches a fixed list of splits.
+
+    1. Every answer is exact: a split whose index is damaged, missing, of another version or analyzer is answered from
+       its rows, and named in `metrics.fallbacks`.
+    2. Deleted rows (the vector of each `SplitRef`) are never seen.
+    3. Equal scores are ordered by place of the split, then row number.
+
+    Raises DvCorrupt, SplitCorrupt for rows that cannot be read, the errors of the store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        splits: Sequence[SplitRef],
+        *,
+        schema: pa.Schema | None = None,
+        index: IndexPlan | None = None,
+        options: opt.Options | None = None,
+        cache: IndexCache | None = None,
+        ambient: Ambient | None = None,
+        opened: OpenIndexes | None = None,
+    ) -> None:
+        """`schema` and `index` are the table's; without them the last split's stand for it."""
+        self._options = options if options is not None else opt.Options()
+        self._ambient: Ambient = ambient or SystemAmbient()
+        self.cache = cache if cache is not None else open_cache(self._options, self._ambient)
+        self.opened = opened if opened is not None else OpenIndexes()
+        self.states = load_states(store, self.cache, splits, self._spread)
+        last = self.states[-1] if self.states else None
+        self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
+        self.index = index if index is not None else _longest_plan(self.states)
+        self._maker = ShardMaker(self.states, self.schema, self.index, self.cache, self.opened, self._ambient)
+
+    def plan(
+        self,
+        query: str | Plan | None,
+        where: Predicate | None = None,
+        *,
+        default_fields: Sequence[str] | None = None,
+        default_operator: Operator = "or",
+    ) -> Plan:
+        """What a query and a predicate ask for, together. Raises QueryInvalid with the position, LimitExceeded."""
+        if isinstance(query, str):
+            fields = None if default_fields is None else tuple(default_fields)
+            catalog = Catalog(self.schema, self.index, fields, default_operator, self._options[opt.TIME_ZONE])
+            plan = plan_query(query, catalog)
+        else:
+            plan = Everything() if query is None else query
+        if where is None:
+            return plan
+        return simplify(Bool(must=(plan, plan_predicate(where, self.schema, self.index))))
+
+    def search(
+        self,
+        query: str | Plan | None,
+        *,
+        where: Predicate | None = None,
+        limit: int | None = 10,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        stats: TermStats | None = None,
+        count: bool = False,
+    ) -> SearchResult:
+        """The hits [offset, offset + limit), best first, or in the order of a column; all of them without a limit.
+
+        `stats` are those of a larger collection that these splits are part of. `count` asks for the total too.
+        """
+        if (limit is not None and limit < 0) or offset < 0:
+            raise InvalidArgument("limit and offset are at least 0", limit=limit, offset=offset)
+        plan = self.plan(query, where)
+        metrics = SearchMetrics()
+        everyone = sum(state.num_rows for state in self.states)
+        wanted = everyone if limit is None else min(offset + limit, everyone)
+
+        def run() -> SearchResult:
+            shards = self._maker.shards(plan, metrics, scored=order_by is None, everywhere=stats)
+            total = sum(self._count_all(shards)) if count or limit is None else None
+            most = wanted if total is None else min(wanted, total)
+            if most == 0 or limit == 0:
+                return SearchResult(no_hits(), total, metrics)
+            if order_by is not None:
+                hits = ordered_hits(self._maker, plan, order_by, most, metrics)
+            else:
+                hits = join_hits(self._ambient.map("splits", lambda shard: shard.top(most), shards)).best_first()
+            end = len(hits) if limit is None else min(len(hits), offset + limit)
+            return SearchResult(hits.take(np.arange(min(offset, end), end)), total, metrics)
+
+        return self._guarded(plan, metrics, run)
+
+    def count(self, query: str | Plan | None, *, where: Predicate | None = None) -> int:
+        """How many rows match; no row is read."""
+        plan = self.plan(query, where)
+        metrics = SearchMetrics()
+        return self._guarded(
+            plan, metrics, lambda: sum(self._count_all(self._maker.shards(plan, metrics, scored=False)))
+        )
+
+    def matches(self, query: str | Plan | None, *, where: Predicate | None = None) -> SearchResult:
+        """Every matching row, by split and row, without scores."""
+        plan = Unscored(self.plan(query, where))
+        metrics = SearchMetrics()
+
+        def run() -> SearchResult:
+            shards = self._maker.shards(plan, metrics, scored=False)
+            hits = join_hits(self._ambient.map("splits", lambda shard: shard.everything(), shards)).in_place()
+            return SearchResult(hits, len(hits), metrics)
+
+        return self._guarded(plan, metrics, run)
+
+    def collect_stats(self, query: str | Plan | None, *, where: Predicate | None = None) -> TermStats:
+        """What the scores of a query depend on, for these splits: add up those of all parts of a collection."""
+        plan = self.plan(query, where)
+        return self._guarded(plan, SearchMetrics(), lambda: self._maker.stats(plan))
+
+    def rows(self, hits: Hits, columns: Sequence[str] | None = None, *, score: bool = False) -> pa.Table:
+        """The rows of hits, in their order, in the types of the schema; with `score` a column `_score` in addition."""
+        names = list(self.schema.names if columns is None else columns)
+        unknown = [name for name in names if self.schema.get_field_index(name) < 0]
+        if unknown:
+            message = f"there is no column {unknown[0]!r}; there are {', '.join(self.schema.names[:20])}"
+            raise InvalidArgument(message, column=unknown[0])
+        schema = pa.schema([self.schema.field(name) for name in names])
+        places = np.unique(hits.splits)
+
+        def one(place: np.int64) -> pa.Table:
+            return self.states[int(place)].fetch(hits.rows[hits.splits == place], names).cast(schema)
+
+        found = list(self._ambient.map("splits", one, list(places)))
+        table = pa.concat_tables(found) if found else schema.empty_table()
+        if len(found) > 1:
+            grouped = np.argsort(hits.splits, kind="stable")
+            back = np.empty(len(grouped), dtype=np.int64)
+            back[grouped] = np.arange(len(grouped))
+            table = table.take(pa.Array.from_buffers(pa.int64(), len(back), [None, pa.py_buffer(back)]))
+        if score:
+            values = pa.Array.from_buffers(pa.float32(), len(hits), [None, pa.py_buffer(hits.scores)])
+            table = table.append_column(SCORE, values.cast(pa.float64()))
+        return table
+
+    def prewarm(self, components: Sequence[str] = ("term", "idx", "fieldnorm", "pos", "fast")) -> None:
+        """Load these components of all splits now, and open them."""
+        wanted = frozenset(components)
+
+        def one(state: SplitState) -> None:
+            if state.usable:
+                state.load(wanted)
+
+        list(self._ambient.map("splits", one, self.states))
+
+    def shards(self, plan: Plan, metrics: SearchMetrics, *, scored: bool) -> list[Shard]:
+        """Who answers a plan: for aggregations, which read more of an index than hits."""
+        return self._maker.shards(plan, metrics, scored=scored)
+
+    def guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
+        """`run`, again with other means where an index turned out not to answer."""
+        return self._guarded(plan, metrics, run)
+
+    def _guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
+        while True:
+            try:
+                return run()
+            except IndexUnavailable as error:
+                if not self._learned(plan, error):
+                    raise
+                metrics.fallbacks.clear()
+
+    def _learned(self, plan: Plan, error: IndexUnavailable) -> bool:
+        """Find out which split or leaf was to blame; False if nothing new was found."""
+        if "max expansions" in str(error):
+            phrases = {leaf for leaf in leaves(plan) if isinstance(leaf, TermPrefix) and leaf.before}
+            if not phrases <= self._maker.refused:
+                self._maker.refused |= phrases
+                return True
+            return False
+        known = sum(not state.usable for state in self.states)
+        for state in self.states:
+            if state.usable:
+                alone = ShardMaker([state], self.schema, self.index, self.cache, OpenIndexes(), self._ambient)
+                try:
+                    for shard in alone.shards(plan, SearchMetrics(), scored=True):
+                        shard.top(1)
+                except IndexUnavailable as fault:
+                    state.reason = str(fault.details.get("reason", fault))
+        self.opened.clear()
+        return sum(not state.usable for state in self.states) > known
+
+    def _count_all(self, shards: Sequence[Shard]) -> list[int]:
+        return list(self._ambient.map("splits", lambda shard: shard.count(), shards))
+
+    def _spread(
+        self, call: Callable[[tuple[int, SplitRef]], SplitState], items: Sequence[tuple[int, SplitRef]]
+    ) -> list[SplitState]:
+        return list(self._ambient.map("splits", call, items))
+
+
+def _longest_plan(states: Sequence[SplitState]) -> IndexPlan:
+    plans = [state.plan for state in states if state.usable]
+    return max(reversed(plans), key=lambda plan: len(plan.fields)) if plans else IndexPlan(())

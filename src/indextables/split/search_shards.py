@@ -1,0 +1,435 @@
+"""How is a plan run over many splits? As few opened indexes as exactness allows, each answering for its own rows.
+
+A *group* is a set of splits that can share one virtual index for a plan. A *shard* answers the plan for some rows:
+through Tantivy, or from a set of rows that is the whole answer. The answers of all shards together are the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables.ambient import Ambient
+from indextables.errors import IndexUnavailable, SplitCorrupt
+from indextables.split.build import QueryBuilder
+from indextables.split.build_nodes import Everything, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
+from indextables.split.cache import IndexCache
+from indextables.split.carrier import TermStats, boost_of, make_carrier, merge_stats
+from indextables.split.components import needed
+from indextables.split.delfile import Mask as RowMask
+from indextables.split.fields import IndexPlan
+from indextables.split.search_columns import columns_read, mask_of_plan
+from indextables.split.search_model import Fallback, Hits, SearchMetrics, no_hits
+from indextables.split.search_plan import cut_out, index_answers, relaxed, with_masks, without_fields
+from indextables.split.search_prune import may_match
+from indextables.split.search_state import SplitState, schema_for_rebuild
+from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_by_schema, own_stats, raise_if_panic
+
+_RECHECK_SHARE = 16
+"""Columns are fetched for the candidates only, if these are less than one row in this many."""
+_ATTEMPTS = 3
+
+
+class Shard(Protocol):
+    """Answers a plan for some rows."""
+
+    def count(self) -> int: ...
+
+    def top(self, limit: int) -> Hits:
+        """The best `limit` hits; equal scores by split and row."""
+        ...
+
+    def everything(self) -> Hits:
+        """All hits, by split and row, with the score 0."""
+        ...
+
+
+class RowsShard:
+    """Rows that are known already, each with the score 0."""
+
+    def __init__(self, places: Sequence[int], masks: Sequence[RowMask]) -> None:
+        found = [np.flatnonzero(mask) for mask in masks]
+        splits = np.repeat(np.array(places, dtype=np.int64), [len(rows) for rows in found])
+        rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+        self._hits = Hits(splits, rows.astype(np.int64), np.zeros(len(rows), np.float32))
+
+    def count(self) -> int:
+        return len(self._hits)
+
+    def top(self, limit: int) -> Hits:
+        return self._hits.take(np.arange(min(limit, len(self._hits))))
+
+    def everything(self) -> Hits:
+        return self._hits
+
+
+class IndexShard:
+    """A plan on an opened index."""
+
+    def __init__(self, index: VirtualIndex, places: Sequence[int], plan: Plan, everywhere: TermStats | None) -> None:
+        self.index = index
+        self.places = np.array([*places, -1], dtype=np.int64)
+        self.plan = plan
+        boosts = None
+        if everywhere is not None:
+            here = index.counted(plan)
+
+            def boosts(leaf: Terms) -> float:
+                return boost_of(leaf, everywhere, here)
+
+        self._builder = QueryBuilder(index.index, index.searcher, boosts)
+
+    def query(self, *, scored: bool) -> tantivy.Query:
+        """The plan as Tantivy takes it."""
+        return self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
+
+    def count(self) -> int:
+        return int(self.run(self.query(scored=False), limit=1).count)
+
+    def top(self, limit: int) -> Hits:
+        scored = any(True for _ in scored_leaves(self.plan))
+        return self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
+
+    def everything(self) -> Hits:
+        query = self.query(scored=False)
+        total = int(self.run(query, limit=1).count)
+        return self.hits(self.run(query, limit=total, count=False).hits) if total else no_hits()
+
+    def run(self, query: tantivy.Query, **settings: Any) -> Any:
+        """Search; what Tantivy refuses or dies of is IndexUnavailable. The GIL is released meanwhile."""
+        try:
+            return self.index.searcher.search(query, **settings)
+        except ValueError as error:
+            raise IndexUnavailable(f"the index cannot answer: {error}", path="", reason=str(error)) from error
+        except BaseException as error:
+            raise_if_panic(error, "a split")
+            raise
+
+    def hits(self, found: list[tuple[Any, tantivy.DocAddress]]) -> Hits:
+        """Columns of what Tantivy gives as objects."""
+        if not found:
+            return no_hits()
+        orders = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
+        rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
+        scores = np.fromiter((score for score, _ in found), np.float32, len(found))
+        return Hits(self.places[orders], rows, scores)
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Splits that share an index for a plan: `schema` is the longest of theirs; `members` gives their segments."""
+
+    schema: str
+    index_plan: IndexPlan
+    states: tuple[SplitState, ...]
+    plan: Plan
+    subtrees: tuple[Plan, ...]
+    rebuilt: bool = False
+
+
+class ShardMaker:
+    """Makes the shards of plans over one list of splits. `table` and `schema` are the table's, as plans were made."""
+
+    def __init__(
+        self,
+        states: Sequence[SplitState],
+        schema: pa.Schema,
+        table: IndexPlan,
+        cache: IndexCache,
+        opened: OpenIndexes,
+        ambient: Ambient,
+    ) -> None:
+        self.states = list(states)
+        self.schema = schema
+        self.table = table
+        self._cache = cache
+        self._opened = opened
+        self._ambient = ambient
+        self.refused: set[Leaf] = set()
+        """Leaves that an index turned out not to answer: columns do from now on."""
+
+    def stats(self, plan: Plan) -> TermStats:
+        """What BM25 needs to know of all these splits together."""
+        metrics = SearchMetrics()
+        return merge_stats(self._group_stats(group) for group in self._groups(plan, metrics))
+
+    def shards(
+        self, plan: Plan, metrics: SearchMetrics, *, scored: bool, everywhere: TermStats | None = None
+    ) -> list[Shard]:
+        """Who answers `plan`; with `everywhere` given, scores are those of the collection it describes."""
+        metrics.splits = len(self.states)
+        groups = self._groups(plan, metrics)
+        ranked = scored and any(True for _ in scored_leaves(plan))
+        if ranked and everywhere is None and sum(group.schema != "" for group in groups) > 1:
+            everywhere = merge_stats(self._group_stats(group) for group in groups)
+        found: list[Shard] = []
+        for group in groups:
+            found.extend(self._answer(group, metrics, everywhere if ranked else None, scored=ranked))
+        return found
+
+    def _groups(self, plan: Plan, metrics: SearchMetrics) -> list[Group]:
+        by_need: dict[tuple[bool, frozenset[Leaf]], list[SplitState]] = {}
+        asked = list(dict.fromkeys(leaves(plan)))
+        for state in self.states:
+            rebuild, by_column = self._who(asked, state)
+            if rebuild or (not state.usable and asked):
+                reason = state.reason or "the index is not complete for this query, or made by another analyzer"
+                metrics.fallbacks.append(Fallback(state.ref.key, reason))
+                metrics.rows_scanned += state.num_rows
+            by_need.setdefault((rebuild, by_column), []).append(state)
+        groups: list[Group] = []
+        for (rebuild, by_column), states in by_need.items():
+            cut = cut_out(plan, by_column.__contains__)
+            if rebuild:
+                groups.append(Group(_REBUILT, self.table, tuple(states), cut.plan, cut.subtrees, rebuilt=True))
+                continue
+            with_index = [s for s in states if s.usable]
+            without = tuple(s for s in states if not s.usable)
+            if without:
+                groups.append(Group("", self.table, without, cut.plan, cut.subtrees))
+            for schema, places in group_by_schema([_schema_of(s) for s in with_index]):
+                members = tuple(with_index[place] for place in places)
+                longest = max((s.plan for s in members), key=lambda p: len(p.fields))
+                known = frozenset(f.id for f in longest.fields)
+                groups.append(Group(schema, longest, members, without_fields(cut.plan, known), cut.subtrees))
+        return groups
+
+    def _who(self, asked: Sequence[Leaf], state: SplitState) -> tuple[bool, frozenset[Leaf]]:
+        """Whether a split's index must be made anew for a plan, and which leaves its columns answer."""
+        if state.usable:
+            refused = [
+                leaf
+                for leaf in asked
+                if leaf in self.refused
+                or not index_answers(leaf, self.table, state.plan, state.incomplete)
+                or self._absent(leaf, state)
+            ]
+        else:
+            refused = list(asked)
+        if not any(_needs_index(leaf) for leaf in refused):
+            return False, frozenset(refused)
+        rest = [leaf for leaf in asked if leaf in self.refused or not index_answers(leaf, self.table, self.table, {})]
+        return True, frozenset(rest)
+
+    def _absent(self, leaf: Leaf, state: SplitState) -> bool:
+        """True if the rows have a column that the index lacks: it was not indexed when the split was written."""
+        if isinstance(leaf, Where) or leaf.target.field is None or state.plan.by_id(leaf.target.field) is not None:
+            return False
+        return bool(state.schema.get_field_index(leaf.target.column) >= 0)
+
+    def _member(self, group: Group, state: SplitState, mask: RowMask | None) -> Member:
+        if not group.rebuilt:
+            return state.member(mask)
+        wanted = frozenset(leaf.target.field for leaf in leaves(group.plan) if not isinstance(leaf, Where))
+        return state.rebuilt(self.table, frozenset(f for f in wanted if f is not None), mask)
+
+    def _group_stats(self, group: Group) -> TermStats:
+        if not group.schema:
+            return TermStats(sum(state.num_rows for state in group.states))
+        index = self._open(group, None, None, lambda _: True)
+        counted = index.counted(group.plan)
+        return TermStats(index.own.num_docs, index.own.tokens, counted.doc_freqs)
+
+    def _answer(
+        self, group: Group, metrics: SearchMetrics, everywhere: TermStats | None, *, scored: bool
+    ) -> list[Shard]:
+        if not group.subtrees:
+            return self._class(group, group.plan, None, metrics, everywhere, scored=scored)
+        sets = self._evaluate(group, metrics)
+        found: list[Shard] = []
+        for values in itertools.product((True, False), repeat=len(group.subtrees)):
+            plan = with_masks(group.plan, values)
+            if isinstance(plan, Nothing):
+                continue
+            masks = [_class_mask(state_sets, values) for state_sets in sets]
+            if any(mask.any() for mask in masks):
+                found.extend(self._class(group, plan, masks, metrics, everywhere, scored=scored))
+        return found
+
+    def _class(
+        self,
+        group: Group,
+        plan: Plan,
+        masks: list[RowMask] | None,
+        metrics: SearchMetrics,
+        everywhere: TermStats | None,
+        *,
+        scored: bool,
+    ) -> list[Shard]:
+        if isinstance(plan, Nothing):
+            return []
+        places = [state.place for state in group.states]
+        if isinstance(plan, Everything):
+            return [RowsShard(places, [_seen(s, masks[i] if masks else None) for i, s in enumerate(group.states)])]
+        parts = needed(plan, scored=scored)
+        self._hydrate(group, plan, parts, metrics)
+        index = self._open(group, masks, everywhere, lambda open_: _whole(group, open_, parts))
+        return [IndexShard(index, places, plan, everywhere)]
+
+    def _evaluate(self, group: Group, metrics: SearchMetrics) -> list[list[RowMask]]:
+        """Per split, the set of each subtree: on all rows, or on those that the rest of the plan lets through."""
+        columns = list(dict.fromkeys(name for tree in group.subtrees for name in columns_read(tree)))
+        candidates = self._candidates(group, metrics)
+
+        def one(state: SplitState) -> list[RowMask]:
+            rows = None if candidates is None else candidates.get(state.place, np.zeros(0, np.int64))
+            table = state.all_rows(columns) if rows is None else state.fetch(rows, columns)
+            metrics.rows_scanned += table.num_rows
+            typed = _typed(table, self.schema)
+            found = [mask_of_plan(tree, typed) for tree in group.subtrees]
+            if rows is None:
+                return found
+            spread = [np.zeros(state.num_rows, dtype=np.bool_) for _ in found]
+            for mask, part in zip(spread, found, strict=True):
+                mask[rows] = part
+            return spread
+
+        return list(self._ambient.map("splits", one, group.states))
+
+    def _candidates(
+        self, group: Group, metrics: SearchMetrics
+    ) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]] | None:
+        """The rows that can match at all, by split, if that is few; None asks for all rows."""
+        if not group.schema:
+            return None
+        loose = relaxed(group.plan)
+        if isinstance(loose, Everything):
+            return None
+        shards = self._class(group, loose, None, metrics, None, scored=False)
+        rows = sum(state.num_rows for state in group.states)
+        if sum(shard.count() for shard in shards) * _RECHECK_SHARE > rows:
+            return None
+        found: dict[int, Any] = {}
+        for shard in shards:
+            hits = shard.everything()
+            for place in np.unique(hits.splits):
+                found[int(place)] = hits.rows[hits.splits == place]
+        return found
+
+    def _hydrate(self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics) -> None:
+        """Load what the plan needs of those splits that it can match at all."""
+        if group.rebuilt:
+            return
+        lacking = [s for s in group.states if s.cached is not None and not parts <= s.cached.whole]
+        wanted = [s for s in lacking if may_match(plan, self._alone(s).searcher)] if lacking else []
+        metrics.splits_loaded += len(wanted)
+
+        def one(state: SplitState) -> None:
+            try:
+                state.load(parts)
+            except SplitCorrupt as error:
+                state.reason = str(error.details.get("reason", error))
+                raise IndexUnavailable(str(error), path=state.ref.key, reason=state.reason) from error
+
+        list(self._ambient.map("splits", one, wanted))
+
+    def _alone(self, state: SplitState) -> VirtualIndex:
+        """An index of one split, for its dictionary."""
+        schema = _schema_of(state)
+        group = Group(schema, state.plan, (state,), Everything(), ())
+        return self._open(group, None, None, lambda _: True)
+
+    def _open(
+        self,
+        group: Group,
+        masks: list[RowMask] | None,
+        everywhere: TermStats | None,
+        usable: Callable[[VirtualIndex], bool],
+    ) -> VirtualIndex:
+        for attempt in range(_ATTEMPTS):
+            members = [self._member(group, s, masks[i] if masks else None) for i, s in enumerate(group.states)]
+            own = own_stats(members)
+            beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
+            key = (group.schema, _digest(beside), *(m.identity for m in members))
+            try:
+                return self._opened.get(key, usable, partial(self._make, group, members, own, beside))
+            except FileNotFoundError:
+                # Another process evicted the entry between our look and the link.
+                if attempt == _ATTEMPTS - 1:
+                    message = "the index cache is too small for this query: raise cache.maxSize"
+                    raise IndexUnavailable(message, path="", reason="evicted") from None
+                for state in group.states:
+                    if state.cached is not None:
+                        state.load(state.cached.whole - {"store"})
+        raise AssertionError("unreachable")
+
+    def _make(self, group: Group, members: list[Member], own: TermStats, everywhere: TermStats | None) -> VirtualIndex:
+        plan, schema = self._schema_for(group)
+        carrier = None if everywhere is None else make_carrier(plan, everywhere, own)
+        return VirtualIndex(members, plan, schema, self._cache.scratch(), carrier)
+
+    def _schema_for(self, group: Group) -> tuple[IndexPlan, str]:
+        if not group.rebuilt:
+            return group.index_plan, group.schema
+        return rebuilt_schema(self.table, group.plan)
+
+
+_REBUILT = "rebuilt"
+
+
+def rebuilt_schema(table: IndexPlan, plan: Plan) -> tuple[IndexPlan, str]:
+    """The plan and the Tantivy schema of segments that were made from rows for a plan."""
+    wanted = frozenset(leaf.target.field for leaf in leaves(plan) if not isinstance(leaf, Where))
+    return schema_for_rebuild(table, frozenset(f for f in wanted if f is not None))
+
+
+def _needs_index(leaf: Leaf) -> bool:
+    """True if columns alone cannot answer a leaf: it scores, or asks for the order of words."""
+    if not isinstance(leaf, Terms):
+        return False
+    analyzer = leaf.target.analyzer
+    return not (analyzer is not None and analyzer.single_term and not analyzer.surely_indexed(leaf.terms[0][1]))
+
+
+def _whole(group: Group, index: VirtualIndex, parts: frozenset[str]) -> bool:
+    """True if no member has a hole that its split could fill by now."""
+    pairs = zip(group.states, index.members, strict=True)
+    return all(
+        parts <= member.whole or not (state.cached is not None and parts <= state.cached.whole)
+        for state, member in pairs
+    )
+
+
+def _schema_of(state: SplitState) -> str:
+    return state.cached.directory.schema if state.cached is not None else ""
+
+
+def _seen(state: SplitState, mask: RowMask | None) -> RowMask:
+    alive = np.ones(state.num_rows, dtype=np.bool_) if state.alive is None else state.alive
+    return alive if mask is None else alive & mask
+
+
+def _class_mask(sets: Sequence[RowMask], values: tuple[bool, ...]) -> RowMask:
+    found = np.ones(len(sets[0]), dtype=np.bool_)
+    for mask, value in zip(sets, values, strict=True):
+        found &= mask if value else ~mask
+    return found
+
+
+def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns in the types of the table's schema: a split may be older than a column, or than its type."""
+    fields = [
+        schema.field(name) if schema.get_field_index(name) >= 0 else table.schema.field(name)
+        for name in table.column_names
+    ]
+    if all(table.schema.field(f.name).type == f.type for f in fields):
+        return table
+    return table.cast(pa.schema([pa.field(f.name, f.type) for f in fields]))
+
+
+def _collection(stats: TermStats) -> tuple[int, dict[str, int]]:
+    return stats.num_docs, {field: count for field, count in stats.tokens.items() if count}
+
+
+def _digest(stats: TermStats | None) -> str:
+    if stats is None:
+        return ""
+    facts = [stats.num_docs, sorted(stats.tokens.items())]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:32]

@@ -1,0 +1,217 @@
+"""What do we know of one split while it is searched? Its index if it can be used, its rows always."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables.errors import InvalidArgument, SplitCorrupt, SplitError
+from indextables.split import delfile, dv
+from indextables.split.analyze import MAX_RAW_BYTES
+from indextables.split.cache import CachedSplit, IndexCache, entry_key
+from indextables.split.fields import FieldPlan, IndexPlan
+from indextables.split.layout import SEGMENT_PARTS
+from indextables.split.reader import SplitReader, resolve
+from indextables.split.ref import SplitRef
+from indextables.split.search_model import Ints
+from indextables.split.segment import token_totals
+from indextables.split.virtual import Member
+from indextables.split.writer_index import HEAP_CEILING, SegmentBuilder
+from indextables.storage.store import Store
+
+INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
+"""The format of index files that the installed Tantivy reads."""
+
+
+class SplitState:
+    """One split of a searcher. Loads its index when made; everything else on demand. Thread-safe.
+
+    `reason` is set if the index cannot be used. Raises DvCorrupt for a vector that does not fit, and StoreError.
+    """
+
+    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef, place: int) -> None:
+        self.store = store
+        self.cache = cache
+        self.ref = ref if ref.has_offsets else resolve(store, ref)
+        self.place = place
+        self.reason: str | None = None
+        self.cached: CachedSplit | None = None
+        self.plan = IndexPlan(())
+        self._lock = threading.Lock()
+        self._reader: SplitReader | None = None
+        try:
+            self.cached = cache.load(store, self.ref)
+            self._check(self.cached)
+        except SplitCorrupt as error:
+            self.cached, self.reason = None, str(error.details.get("reason", error))
+        if self.ref.num_rows is None:
+            raise InvalidArgument(f"the rows of {self.ref.key} were not counted", path=self.ref.key)
+        self.num_rows = self.ref.num_rows
+        vector = self.ref.vector
+        self.alive = None if vector is None else dv.alive_mask(vector, self.num_rows, self.ref.key)
+        self.vector_id = "" if vector is None else hashlib.sha256(vector).hexdigest()[:16]
+
+    def _check(self, cached: CachedSplit) -> None:
+        directory = cached.directory
+        if not directory.segment:
+            self.reason = "no column is indexed"
+        elif directory.index_format != INDEX_FORMAT:
+            self.reason = f"index format {directory.index_format} of Tantivy {directory.tantivy}"
+        else:
+            self.plan = _plan_of(directory.doc_mapping)
+
+    @property
+    def usable(self) -> bool:
+        return self.reason is None
+
+    @property
+    def incomplete(self) -> dict[str, list[str]]:
+        """The fields whose terms do not cover every row, with the reasons."""
+        return {} if self.cached is None else self.cached.directory.incomplete
+
+    @property
+    def reader(self) -> SplitReader:
+        """The rows; page locations come from the cache."""
+        with self._lock:
+            if self._reader is None:
+                directory = stored = None
+                if self.cached is not None:
+                    directory = self.cached.directory
+                    with contextlib.suppress(SplitCorrupt):
+                        stored = self.cache.pages(self.store, self.ref)
+                self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored)
+            return self._reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the rows have."""
+        reader = self.reader
+        return reader.pages.schema if reader.pages is not None else reader.schema
+
+    def member(self, mask: delfile.Mask | None = None) -> Member:
+        """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion)."""
+        if self.cached is None:
+            raise AssertionError(self.ref.key)
+        return self._as_member(
+            self.cached.key, self.cached.files, self.cached.whole, self.cached.directory.tokens, mask
+        )
+
+    def load(self, components: frozenset[str]) -> None:
+        """Make these components whole. Raises SplitCorrupt."""
+        self.cached = self.cache.load(self.store, self.ref, components)
+
+    def fetch(self, rows: Ints, columns: Sequence[str]) -> pa.Table:
+        """These rows, in this order; a column that the split does not have is null of type null."""
+        schema = self.schema
+        present = [name for name in columns if schema.get_field_index(name) >= 0]
+        return with_columns(self.reader.fetch(rows, present), columns, len(rows))
+
+    def all_rows(self, columns: Sequence[str]) -> pa.Table:
+        """These columns of every row, deleted ones too, in row order."""
+        return self.fetch(np.arange(self.num_rows, dtype=np.int64), columns)
+
+    def rebuilt(self, plan: IndexPlan, field_ids: frozenset[str], mask: delfile.Mask | None) -> Member:
+        """A segment made from the rows here and now, for these fields; kept in the cache for the next query."""
+        fields = tuple(_for_rebuild(f, field_ids, self.schema) for f in plan.fields)
+        used = IndexPlan(fields)
+        facts = [entry_key(self.store, self.ref), used.doc_mapping(), sorted(f.id for f in fields if f.column)]
+        key = "b" + hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:39]
+        files = self.cache.built(key)
+        if files is None:
+            files = self._build(key, used)
+        totals = token_totals(memoryview(files["idx"].read_bytes()))
+        tokens = {fields[ordinal].id: total for ordinal, total in totals.items()}
+        return self._as_member(key, files, frozenset(SEGMENT_PARTS), tokens, mask)
+
+    def _build(self, key: str, plan: IndexPlan) -> dict[str, Path]:
+        columns = [f.column for f in plan.fields if f.column is not None]
+        rows = self.all_rows(columns) if columns else pa.table({"": pa.nulls(self.num_rows)})
+        folder = self.cache.scratch()
+        try:
+            builder = SegmentBuilder(folder, plan, rows.schema, HEAP_CEILING)
+            for batch in rows.to_batches(max_chunksize=8192):
+                builder.add(batch)
+            built = builder.finish()
+            if not built.in_order:
+                message = f"{self.ref.key} is too large to be indexed on the fly: reindex it"
+                raise SplitError(message, path=self.ref.key)
+            return self.cache.keep_built(key, {n: folder / f"{built.segment}.{n}" for n in SEGMENT_PARTS})
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _as_member(
+        self,
+        key: str,
+        files: dict[str, Path],
+        whole: frozenset[str],
+        tokens: dict[str, int],
+        mask: delfile.Mask | None,
+    ) -> Member:
+        identity = f"{key}:{self.vector_id}"
+        seen = self.alive
+        if mask is not None:
+            seen = mask if seen is None else mask & seen
+            identity += ":" + hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).hexdigest()
+        words = None if seen is None else delfile.words_of(seen)
+        return Member(identity, self.num_rows, files, whole, tokens, words)
+
+
+def with_columns(table: pa.Table, columns: Sequence[str], num_rows: int) -> pa.Table:
+    """The columns asked for, in order; those that are missing are null."""
+    arrays = [table.column(n) if table.schema.get_field_index(n) >= 0 else pa.nulls(num_rows) for n in columns]
+    return pa.table(arrays, names=list(columns)) if columns else table.select([])
+
+
+def load_states(
+    store: Store,
+    cache: IndexCache,
+    refs: Sequence[SplitRef],
+    spread: Callable[
+        [Callable[[tuple[int, SplitRef]], SplitState], Sequence[tuple[int, SplitRef]]], Sequence[SplitState]
+    ],
+) -> list[SplitState]:
+    """The states of all splits, in order; `spread` maps a call over items, at once where it can."""
+
+    def one(item: tuple[int, SplitRef]) -> SplitState:
+        return SplitState(store, cache, item[1], item[0])
+
+    return list(spread(one, list(enumerate(refs))))
+
+
+def schema_for_rebuild(plan: IndexPlan, field_ids: frozenset[str]) -> tuple[IndexPlan, str]:
+    """The plan of a rebuilt segment and its Tantivy schema in JSON, without any rows."""
+    names = pa.schema([pa.field(f.column, pa.null()) for f in plan.fields if f.column is not None])
+    used = IndexPlan(tuple(_for_rebuild(f, field_ids, names) for f in plan.fields))
+    return used, _tantivy_schema(used.doc_mapping())
+
+
+@lru_cache(maxsize=64)
+def _tantivy_schema(doc_mapping: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="indextables-schema-") as folder:
+        tantivy.Index(IndexPlan.from_doc_mapping(doc_mapping).schema(), path=folder)
+        meta = msgspec.json.decode(Path(folder, "meta.json").read_bytes())
+    return msgspec.json.encode(meta["schema"]).decode()
+
+
+@lru_cache(maxsize=256)
+def _plan_of(doc_mapping: str) -> IndexPlan:
+    return IndexPlan.from_doc_mapping(doc_mapping)
+
+
+def _for_rebuild(field: FieldPlan, wanted: frozenset[str], schema: pa.Schema) -> FieldPlan:
+    """As the table has it, with tokens of any length: the index left them out, so that it is not asked."""
+    present = field.id in wanted and field.column is not None and schema.get_field_index(field.column) >= 0
+    changed = field if present else msgspec.structs.replace(field, column=None)
+    analysed = field.kind in ("text", "json") and not field.analyzer.single_term and field.id in wanted
+    return msgspec.structs.replace(changed, token_length=MAX_RAW_BYTES) if analysed else changed
