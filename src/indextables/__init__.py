@@ -1,5 +1,49 @@
-"""IndexTables: ACID tables that are scanned like Parquet and searched like a search engine."""
+"""IndexTables: ACID tables that are scanned like Parquet and searched like a search engine.
+
+    >>> import indextables
+    >>> table = indextables.open("logs")              # doctest: +SKIP
+    >>> table.search("message:timeout", limit=10)     # doctest: +SKIP
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from indextables.errors import IndexTablesError
+    from indextables.table.handle import Table, create
+    from indextables.table.handle import open_table as open  # noqa: A004 - as gzip.open and io.open
+
+__all__ = ["IndexTablesError", "Table", "create", "errors", "open"]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "IndexTablesError": ("indextables.errors", "IndexTablesError"),
+    "Table": ("indextables.table.handle", "Table"),
+    "create": ("indextables.table.handle", "create"),
+    "open": ("indextables.table.handle", "open_table"),
+}
+
+# A library is silent unless its user asks for its log.
+logging.getLogger("indextables").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("indextables.errors")
+    if name not in _HOMES:
+        message = f"module 'indextables' has no attribute {name!r}"
+        raise AttributeError(message)
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,1 +1,1 @@
-"""What can a user do? One file per verb over log and split."""
+"""What can a user do? One module per verb over log and split, and the `Table` that offers them."""

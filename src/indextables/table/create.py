@@ -1,0 +1,78 @@
+"""A new table: schema, partitioning and indexing, fixed in version 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument
+from indextables.log.create import Created, create_table, new_metadata
+from indextables.log.snapshot import Log
+from indextables.table.partitions import check_partition_columns
+from indextables.table.write import registered, target_of
+
+__all__ = ["create", "indexing_properties"]
+
+_FAMILIES = {
+    "type": opt.INDEXING_TYPEMAP,
+    "tokenizer": opt.INDEXING_TOKENIZER,
+    "record": opt.INDEXING_RECORD_OPTION,
+    "token_length": opt.INDEXING_TOKEN_LENGTH,
+}
+
+
+def create(
+    log: Log,
+    schema: pa.Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Created:
+    """Make the table, or find it made with the same schema and partitioning.
+
+    Raises SchemaInvalid, SchemaMismatch if another table is there, InvalidArgument, CommitStateUnknown, StoreError.
+    """
+    columns = check_partition_columns(schema, partition_by)
+    indexing = {key: str(value) for key, value in log.env.options.from_operator("indexing.").items()}
+    configuration = {**indexing, **{key: str(value) for key, value in (properties or {}).items()}}
+    metadata = new_metadata(
+        log,
+        schema,
+        partition_by=tuple(columns),
+        configuration=configuration,
+        name=name,
+        description=description,
+    )
+    target = target_of(metadata, log.env.options.over(configuration))
+    return create_table(log, registered(metadata, target.plan) or metadata)
+
+
+def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | None, schema: pa.Schema) -> dict[str, str]:
+    """`{"message": "text"}` or `{"message": {"type": "text", "tokenizer": "en_stem"}}` as table properties.
+
+    Raises InvalidArgument for a column that the schema does not have and for words that are not known.
+    """
+    spelled = {name.lower(): name for name in schema.names}
+    properties: dict[str, str] = {}
+    fast: list[str] = []
+    for column, wanted in (indexing or {}).items():
+        if column.lower() not in spelled:
+            message = f"indexing names column {column!r}, the schema has {', '.join(schema.names)}"
+            raise InvalidArgument(message, column=column)
+        name = spelled[column.lower()]
+        settings: Mapping[str, object] = {"type": wanted} if isinstance(wanted, str) else wanted
+        for word, value in settings.items():
+            if word == "fast" and value is True:
+                fast.append(name)
+            elif word in _FAMILIES:
+                properties[_FAMILIES[word] + name] = str(value)
+            else:
+                known = ", ".join([*_FAMILIES, "fast"])
+                raise InvalidArgument(f"indexing of {name!r} has {word!r}: it knows {known}", column=name)
+    if fast:
+        properties[opt.INDEXING_FAST_FIELDS.key] = ",".join(fast)
+    return properties

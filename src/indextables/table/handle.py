@@ -1,0 +1,264 @@
+"""The table as a Python process sees it: `Table`, and the doors `create` and `open_table`.
+
+No Spark, no JVM. Arrow goes in and comes out. Every method that reads uses the version that the handle is pinned to;
+every method that writes moves the pin to the version it made.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.ambient import Ambient
+from indextables.errors import InvalidArgument
+from indextables.log.actions import Metadata, Protocol
+from indextables.log.codec import raw_lines
+from indextables.log.history import history
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log, Snapshot
+from indextables.query.expr import Node
+from indextables.query.parse import parse
+from indextables.table import append as append_verb
+from indextables.table import create as create_verb
+from indextables.table import overwrite as overwrite_verb
+from indextables.table.environment import open_env
+from indextables.table.inspect import actions_of, detail_of, html_of
+from indextables.table.plan import prune_files
+from indextables.table.rows import read_rows, schema_of
+from indextables.table.scan import plain_schema, scan_table
+
+__all__ = ["Table", "create", "open_table"]
+
+
+def create(
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    partition_by: Sequence[str] = (),
+    indexing: Mapping[str, str | Mapping[str, object]] | None = None,
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    options: Mapping[str, object] | None = None,
+    ambient: Ambient | None = None,
+) -> Table:
+    """Make a table, or open the one with the same schema and partitioning that is there.
+
+    Args:
+        path: A folder or a URL (`s3://`, `az://`, `gs://`, `memory://`).
+        schema: A pyarrow Schema, or data that has one.
+        partition_by: Columns by whose values files are kept apart.
+        indexing: Which string columns are searched as text: `{"message": "text"}`; see the guide for more.
+        properties: Table properties, kept in the log.
+        name: For people.
+        description: For people.
+        options: How this process works with the table, credentials included. Never written to the table.
+        ambient: Time, chance and threads; the system's by default.
+
+    Raises:
+        SchemaInvalid: No table can have this schema.
+        SchemaMismatch: A table with another schema is there.
+        InvalidArgument: A column or option is wrong; nothing was written.
+        CommitStateUnknown: The store did not tell whether the table was made.
+    """
+    env = open_env(path, options, ambient=ambient)
+    log = Log(env)
+    arrow = schema_of(schema)
+    wanted = {**create_verb.indexing_properties(indexing, arrow), **(properties or {})}
+    made = create_verb.create(
+        log, arrow, partition_by=partition_by, properties=wanted, name=name, description=description
+    )
+    return Table(log, log.snapshot(made.version))
+
+
+def open_table(
+    path: str | os.PathLike[str], options: Mapping[str, object] | None = None, *, ambient: Ambient | None = None
+) -> Table:
+    """The newest version of the table at `path`, pinned until `refresh()`.
+
+    Raises:
+        TableNotFound: There is no table.
+        ProtocolUnsupported: It needs a newer library.
+        LogError: Its log cannot be read as it stands.
+    """
+    log = Log(open_env(path, options, ambient=ambient))
+    return Table(log, log.snapshot())
+
+
+class Table:
+    """One version of a table, until `refresh()` or a write of this handle moves it on.
+
+    Made by `indextables.open` and `indextables.create`. Safe to use from several threads.
+    """
+
+    def __init__(self, log: Log, snapshot: Snapshot) -> None:
+        self._log = log
+        self._snapshot = snapshot
+
+    # What is it?
+
+    @property
+    def url(self) -> str:
+        """Where the table is, without credentials."""
+        return self._log.env.store.url
+
+    @property
+    def version(self) -> int:
+        """The version that this handle reads."""
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        schema = self._snapshot.schema
+        return plain_schema(schema, schema.names)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns by whose values files are kept apart, in the order of their folders."""
+        return self._snapshot.partition_columns
+
+    @property
+    def protocol(self) -> Protocol:
+        """What a client must understand."""
+        return self._snapshot.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """Identity, schema and properties as logged."""
+        return self._snapshot.metadata
+
+    def files(self, where: str | None = None) -> pa.Table:
+        """The live files that may hold rows for which `where` is true, one per row, as logged. Raises QueryInvalid."""
+        return prune_files(self._snapshot, self._predicate(where))
+
+    def detail(self) -> dict[str, Any]:
+        """Sizes and counts, as data: id, name, version, files, bytes, rows, partition columns, properties."""
+        return detail_of(self._snapshot, self.url)
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """One row per commit, newest first, up to the newest there is."""
+        return history(self._log, limit)
+
+    def log(self, version: int | None = None) -> pa.Table:
+        """The actions of one version (default: this one), in order, as JSON: columns `line`, `action` and `value`.
+
+        Raises VersionNotFound, VersionExpired, LogCorrupt.
+        """
+        wanted = self.version if version is None else version
+        self._log.read_version(wanted)
+        return actions_of(raw_lines(self._log.env.store.get(version_key(wanted))))
+
+    # When?
+
+    def at(self, version: int | None = None, timestamp: dt.datetime | str | int | None = None) -> Table:
+        """The table at a version, or as it was at a time (a datetime, ISO text, or milliseconds since the epoch).
+
+        Raises VersionNotFound, VersionExpired, InvalidArgument unless exactly one is given.
+        """
+        if (version is None) == (timestamp is None):
+            raise InvalidArgument("give either a version or a timestamp")
+        when = None if timestamp is None else _millis(timestamp)
+        return Table(self._log, self._log.snapshot(version, when))
+
+    def refresh(self) -> Table:
+        """Move this handle to the newest version; returns itself."""
+        self._snapshot = self._log.snapshot()
+        return self
+
+    # Write
+
+    def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> int:
+        """Add rows in one commit; returns the version that holds them (this handle's, if there were none).
+
+        Args:
+            data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
+                Columns are found in any case; a missing one becomes null.
+            txn: (application, batch number): a batch that the table holds already is not written again.
+
+        Raises:
+            SchemaMismatch: The data does not fit; names each difference. Nothing was written.
+            CommitConflict: The schema was changed meanwhile. Nothing was committed, no file stays.
+            CommitStateUnknown: The store did not tell; `token` finds out. Nothing was deleted.
+        """
+        snapshot = self._snapshot
+        committed = append_verb.append(self._log, snapshot, read_rows(data, snapshot.schema), txn=txn)
+        return snapshot.version if committed is None else self._pin(committed.version)
+
+    def overwrite(self, data: Any, where: str | None = None) -> int:
+        """Replace all rows, or those of the partitions that `where` names; returns the version.
+
+        `where` may read partition columns only, and the new rows must satisfy it. Raises as `append`, and
+        NotSupported for other predicates.
+        """
+        snapshot = self._snapshot
+        predicate = self._predicate(where)
+        rows = read_rows(data, snapshot.schema)
+        committed = overwrite_verb.overwrite(self._log, snapshot, rows, where=predicate, text=where or "")
+        return self._pin(committed.version)
+
+    # Read
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows for which `where` is true, in the order in which they were written, batch by batch.
+
+        Raises QueryInvalid, InvalidArgument, NotSupported for tables of another system; while it is read SplitCorrupt,
+        VersionExpired, StoreError.
+        """
+        _check_count("limit", limit)
+        return scan_table(self._log.env, self._snapshot, columns, self._predicate(where), limit)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """As `scan`, all in memory."""
+        return self.scan(columns, where, limit).read_all()
+
+    def _predicate(self, where: str | None) -> Node | None:
+        if where is None:
+            return None
+        return parse(where, self._snapshot.schema, time_zone=self._log.env.options[opt.TIME_ZONE])
+
+    def _pin(self, version: int) -> int:
+        self._snapshot = self._log.snapshot(version)
+        return version
+
+    def __repr__(self) -> str:
+        return f"Table({self.url!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._snapshot, self.url)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("a table is read with scan() or to_arrow()")
+
+
+def _check_count(name: str, value: int | None) -> None:
+    if value is not None and (not _is_whole(value) or value < 0):
+        raise InvalidArgument(f"{name} is a number of rows, not {value!r}")
+
+
+def _millis(when: dt.datetime | str | int) -> int:
+    """Milliseconds since the epoch. Times without a zone are UTC."""
+    if isinstance(when, int) and not isinstance(when, bool):
+        return when
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when)
+        except ValueError as cause:
+            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+    if not isinstance(when, dt.datetime):
+        raise InvalidArgument(f"{when!r} is no time; give a datetime, ISO text or milliseconds")
+    zoned = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
+    return int(zoned.timestamp() * 1000)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,133 @@
+"""Rows of a snapshot, split by split, in the order in which they were written; exact, whatever was pruned."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import ObjectNotFound, SplitCorrupt, VersionExpired
+from indextables.log.env import LogEnv
+from indextables.log.snapshot import Snapshot
+from indextables.query.evaluate import evaluate
+from indextables.query.expr import Node, columns_of
+from indextables.split.reader import SplitReader
+from indextables.split.ref import SplitRef
+from indextables.split.scan import scan
+from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
+
+__all__ = ["plain_schema", "scan_split", "scan_table"]
+
+_AHEAD = 2
+"""Splits that are read while the one before them is taken."""
+
+
+def scan_table(
+    env: LogEnv, snapshot: Snapshot, columns: Sequence[str] | None, where: Node | None, limit: int | None
+) -> pa.RecordBatchReader:
+    """A reader over the rows for which `where` is true, at most `limit` of them.
+
+    Raises at once what the plan tells (NotSupported, InvalidArgument, LogError), and while it is read SplitCorrupt,
+    DvCorrupt, QueryInvalid, VersionExpired where purge was faster, StoreError.
+    """
+    check_rows_readable(snapshot, env.store.url)
+    names = column_names(snapshot.schema, columns)
+    schema = plain_schema(snapshot.schema, names)
+    refs = refs_of(env, prune_files(snapshot, where))
+    batches = _in_order(env, snapshot, refs, names, where, limit)
+    return pa.RecordBatchReader.from_batches(schema, _limited(batches, limit))
+
+
+def scan_split(
+    env: LogEnv, snapshot_schema: pa.Schema, ref: SplitRef, names: Sequence[str], where: Node | None, version: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one split in the columns and types of the table; a column that the split lacks is null."""
+    output = plain_schema(snapshot_schema, names)
+    try:
+        reader = SplitReader(env.store, ref)
+        present = {name.lower() for name in reader.footer.schema.names}
+        needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
+        if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):
+            for batch in scan(reader, names, where=where):
+                yield _as_schema(batch, output)
+            return
+        there = [name for name in needed if name.lower() in present]
+        whole = plain_schema(snapshot_schema, needed)
+        for batch in scan(reader, there):
+            widened = _as_schema(batch, whole)
+            kept = widened if where is None else widened.filter(evaluate(where, widened))
+            if kept.num_rows:
+                yield _as_schema(kept, output)
+    except ObjectNotFound as cause:
+        message = f"{ref.key} of version {version} is gone from {env.store.url}: purge was faster; open the table again"
+        raise VersionExpired(message, version=version, path=ref.key, url=env.store.url) from cause
+
+
+def plain_schema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """These columns as a user sees them: names, types, nullability, no ids."""
+    fields = [schema.field(name) for name in names]
+    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in fields])
+
+
+def _in_order(
+    env: LogEnv,
+    snapshot: Snapshot,
+    refs: list[SplitRef],
+    names: list[str],
+    where: Node | None,
+    limit: int | None,
+) -> Iterator[pa.RecordBatch]:
+    def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
+        return scan_split(env, snapshot.schema, ref, names, where, snapshot.version)
+
+    if len(refs) <= 1 or limit is not None:
+        for ref in refs:
+            yield from read(ref)
+        return
+    waiting = deque(refs)
+    running: deque[Future[list[pa.RecordBatch]]] = deque()
+    try:
+        while waiting or running:
+            while waiting and len(running) <= _AHEAD:
+                ref = waiting.popleft()
+                running.append(env.ambient.submit("splits", lambda ref=ref: list(read(ref))))  # type: ignore[misc]
+            yield from running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def _same_types(reader: SplitReader, schema: pa.Schema, names: Sequence[str]) -> bool:
+    theirs = {field.name.lower(): field.type for field in reader.footer.schema}
+    return all(theirs[name.lower()] == schema.field(name).type for name in names)
+
+
+def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    places = {name.lower(): place for place, name in enumerate(batch.schema.names)}
+    if not len(schema):
+        return batch.select([])
+    columns = []
+    for field in schema:
+        place = places.get(field.name.lower())
+        values = pa.nulls(batch.num_rows, field.type) if place is None else batch.column(place)
+        try:
+            columns.append(values if values.type == field.type else pc.cast(values, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+            message = f"column {field.name} of a split is {values.type}, the table has {field.type}: {cause}"
+            raise SplitCorrupt(message, part="rows", reason=str(cause)) from cause
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
