@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
 from indextables.log.names import version_key
 from indextables.log.protocol import new_table_protocol
+from indextables.log.replay import replay
 from indextables.log.state.base import TableState
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
@@ -132,22 +132,22 @@ class RandomLog:
         self.number = 0
         self.live: dict[str, dict[str, object]] = {}
         self.gone: dict[str, dict[str, object]] = {}
+        self.history: list[VersionContent] = []
         self.time_ms = env.ambient.now_ms()
         self.first()
 
     def first(self) -> VersionContent:
-        return self._put([new_table_protocol(), metadata(self.partitions)], [], [])
+        return self.commit([new_table_protocol(), metadata(self.partitions)], [], [])
 
     def append(self, count: int) -> VersionContent:
         rows = [self._fresh() for _ in range(count)]
-        return self._put([], rows, [])
+        return self.commit([], rows, [])
 
     def step(self) -> VersionContent:
         rows: list[dict[str, object]] = []
         removes: list[dict[str, object]] = []
         actions: list[object] = []
-        for _ in range(self.chance.randrange(0, 5)):
-            rows.append(self._fresh())
+        rows += [self._fresh() for _ in range(self.chance.randrange(0, 5))]
         for path in self._some(self.live):
             old = self.live[path]
             kind = self.chance.random()
@@ -159,8 +159,7 @@ class RandomLog:
             elif kind < 0.5:
                 removes.pop()
                 rows.append(old | {"size": 77})
-        for path in self._some(self.gone)[:1]:
-            rows.append(self.gone[path])
+        rows += [self.gone[path] for path in self._some(self.gone)[:1]]
         if self.chance.random() < 0.3:
             actions.append(Txn(appId=f"app{self.chance.randrange(3)}", version=self.version))
             actions.append(DomainMetadata(f"d{self.chance.randrange(3)}", "{}", self.chance.random() < 0.3))
@@ -169,12 +168,13 @@ class RandomLog:
             actions.append(MergeSkip(path=path, skipTimestamp=1, reason="r", operation="merge", retryAfter=5))
         if self.chance.random() < 0.1:
             actions.append(metadata(self.partitions, **{f"docMappingSchema.{self.version}": "[]", "k": "v"}))
-        return self._put(actions, rows, removes)
+        return self.commit(actions, rows, removes)
 
-    def contents(self, start: int = 0) -> Iterator[VersionContent]:
-        for version in range(start, self.version + 1):
-            data = self.env.store.get(version_key(version))
-            yield decode_version(data, version, root_url=self.env.store.url)
+    def contents(self) -> list[VersionContent]:
+        return list(self.history)
+
+    def state(self) -> TableState:
+        return replay(None, self.history)
 
     def _fresh(self) -> dict[str, object]:
         self.number += 1
@@ -184,7 +184,7 @@ class RandomLog:
         count = min(len(paths), self.chance.randrange(0, 4))
         return self.chance.sample(sorted(paths), count)
 
-    def _put(self, actions: list, rows: list, removes: list) -> VersionContent:
+    def commit(self, actions: list, rows: list, removes: list) -> VersionContent:
         self.version += 1
         self.time_ms += 1
         unique = {str(row["path"]): row for row in rows}
@@ -209,7 +209,8 @@ class RandomLog:
         for path, row in unique.items():
             self.live[path] = row
             self.gone.pop(path, None)
-        return decode_version(data, self.version, root_url=self.env.store.url)
+        self.history.append(decode_version(data, self.version, root_url=self.env.store.url))
+        return self.history[-1]
 
 
 def same(left: TableState, right: TableState) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from indextables.log.state.cleanup import CleanupReport, clean_up
     from indextables.log.state.find import find_states
     from indextables.log.state.reading import read_state, read_tokens
+    from indextables.log.state.schedule import checkpoint, maybe_checkpoint
     from indextables.log.state.writing import write_checkpoint
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "StateRef",
     "TableState",
     "TokenWindow",
+    "checkpoint",
     "clean_up",
     "find_states",
+    "maybe_checkpoint",
     "read_state",
     "read_tokens",
     "write_checkpoint",
@@ -31,8 +34,10 @@ __all__ = [
 
 _HOMES = {
     "CleanupReport": "cleanup",
+    "checkpoint": "schedule",
     "clean_up": "cleanup",
     "find_states": "find",
+    "maybe_checkpoint": "schedule",
     "read_state": "reading",
     "read_tokens": "reading",
     "write_checkpoint": "writing",

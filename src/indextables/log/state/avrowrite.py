@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.errors import CheckpointInvalid
-from indextables.log.arrays import bool_array, int64_array, int64_values
+from indextables.log.arrays import bool_array, combined, int64_array, int64_values
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
@@ -60,7 +60,7 @@ def difference(base: pa.Table, files: pa.Table, version: int) -> Change:
     old, new = _identity(base), _identity(files)
     added = files.filter(pc.invert(pc.is_in(new, value_set=old)))
     removed = base.filter(pc.invert(pc.is_in(old, value_set=new)))
-    return Change(added=added, removed=removed, tombstones=_tombstones(removed, added, version))
+    return Change(added=added, removed=removed, tombstones=_tombstones(removed, files, version))
 
 
 def list_of(state: TableState, now_ms: int, token_window: int) -> StateList:
@@ -295,14 +295,14 @@ def _identity(files: pa.Table) -> pa.Array:
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
-def _tombstones(removed: pa.Table, added: pa.Table, version: int) -> pa.Table:
-    """One per removed entry: up to the entry that replaces it, or to the end of `version` if none does."""
+def _tombstones(removed: pa.Table, files: pa.Table, version: int) -> pa.Table:
+    """One per removed entry: up to the live entry of its path, or to the end of `version` if there is none."""
     if len(removed) == 0:
         return NO_TOMBSTONES
-    at = pc.index_in(removed.column("path"), value_set=added.column("path").combine_chunks())
-    newer = added.select(["addedAtVersion", "addedAtLine"]).take(at)
-    versions = pc.fill_null(newer.column("addedAtVersion"), version)
-    lines = pc.fill_null(newer.column("addedAtLine"), _END_OF_VERSION)
+    at = pc.index_in(removed.column("path"), value_set=combined(files.column("path")))
+    live = files.select(["addedAtVersion", "addedAtLine"]).take(at)
+    versions = pc.fill_null(live.column("addedAtVersion"), version)
+    lines = pc.fill_null(live.column("addedAtLine"), _END_OF_VERSION)
     return pa.table([removed.column("path"), versions, lines], schema=TOMBSTONES_SCHEMA)
 
 

@@ -1,0 +1,122 @@
+"""The next Avro state from the last one and the versions since, without reading the files that nobody touched.
+
+New entries go into a new manifest whatever the size of the table. A `remove` needs to know which entry it hits: its
+partition values lead to the few manifests that can hold it, and all of them are read only if it is not found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.log.arrays import bool_array, combined
+from indextables.log.codec import VersionContent, decode_version
+from indextables.log.env import LogEnv
+from indextables.log.files import empty_files
+from indextables.log.names import version_key
+from indextables.log.replay import replay
+from indextables.log.state.avroform import complete_list, read_entries, read_list
+from indextables.log.state.avrowrite import difference, list_of, write_increment
+from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.bounds import as_maps, partition_types
+from indextables.log.state.compaction import Mode
+from indextables.log.state.manifests import ManifestInfo
+from indextables.log.state.statelist import StateList, hide
+from indextables.query.partition import partition_from_text
+from indextables.query.stats import map_values
+
+__all__ = ["advance_state", "read_tail"]
+
+
+def advance_state(
+    env: LogEnv, previous: StateRef, version: int, compact: Mode = "auto"
+) -> tuple[StateRef, StateList, TableState]:
+    """Write the state of `version` as a change of `previous`, an Avro state of ours below it.
+
+    Also returns its list, and the table with the touched files only. Raises CheckpointError, LogError, StoreError.
+    """
+    base = complete_list(env, read_list(env, previous))
+    tail = read_tail(env, previous.version, version)
+    touched = _touched(env, previous, base, tail)
+    assert base.protocol is not None  # noqa: S101 - complete_list found it
+    assert base.metadata is not None  # noqa: S101 - as above
+    before = TableState(
+        version=base.version,
+        protocol=base.protocol,
+        metadata=base.metadata,
+        files=touched,
+        txns=base.txns,
+        domains=base.domains,
+        skips=base.skips,
+        tokens=base.tokens,
+        in_commit_timestamp=base.in_commit_timestamp,
+    )
+    window = env.options[opt.COMMIT_TOKEN_WINDOW]
+    after = replay(before, tail, token_window=window)
+    draft = list_of(after, env.ambient.now_ms(), window)
+    change = difference(touched, after.files, version)
+    ref, written = write_increment(env, draft, previous, base, change, compact)
+    return ref, written, msgspec.structs.replace(after, pruned=True)
+
+
+def read_tail(env: LogEnv, base: int, version: int) -> list[VersionContent]:
+    """The versions after `base` up to `version`. Raises LogCorrupt, ObjectNotFound, StoreError."""
+
+    def read(number: int) -> VersionContent:
+        return decode_version(env.store.get(version_key(number)), number, root_url=env.store.url)
+
+    return list(env.ambient.map("versions", read, range(base + 1, version + 1)))
+
+
+def _touched(env: LogEnv, ref: StateRef, base: StateList, tail: Sequence[VersionContent]) -> pa.Table:
+    """The entries of the base whose paths the tail removes."""
+    removes = [content.removes for content in tail if content.removes.num_rows]
+    if not removes:
+        return empty_files()
+    removed = pa.concat_tables([table.select(["path", "partitionValues"]) for table in removes])
+    paths = combined(removed.column("path")).unique()
+    likely = _likely(base, removed)
+    found = _entries_of(env, ref, base, [info for info, at in zip(base.manifests, likely, strict=True) if at], paths)
+    added = [combined(content.adds.column("path")) for content in tail]
+    known = pa.concat_arrays([combined(found.column("path")), *added])
+    if not pc.all(pc.is_in(paths, value_set=known), min_count=0).as_py():
+        others = [info for info, at in zip(base.manifests, likely, strict=True) if not at]
+        found = pa.concat_tables([found, _entries_of(env, ref, base, others, paths)])
+    return found
+
+
+def _entries_of(
+    env: LogEnv, ref: StateRef, base: StateList, infos: Sequence[ManifestInfo], paths: pa.Array
+) -> pa.Table:
+    tables = [empty_files()]
+    for table in read_entries(env, ref, infos):
+        wanted = table.filter(pc.is_in(table.column("path"), value_set=paths))
+        hidden = hide(wanted, base.tombstones)
+        tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)
+    return pa.concat_tables(tables)
+
+
+def _likely(base: StateList, removed: pa.Table) -> list[bool]:
+    """Which manifests can hold files of the partitions that the removes name; all where one names none."""
+    assert base.metadata is not None  # noqa: S101 - complete_list found it
+    if not base.metadata.partitionColumns or removed.column("partitionValues").null_count:
+        return [True] * len(base.manifests)
+    low, high = as_maps([info.bounds for info in base.manifests])
+    kept = [True] * len(base.manifests)
+    for name, kind in partition_types(base.metadata).items():
+        texts = map_values(removed.column("partitionValues"), name)
+        values, known = partition_from_text(texts, kind)
+        if texts.null_count or not pc.all(known, min_count=0).as_py():
+            continue
+        ordered = values.unique().take(pc.sort_indices(values.unique()))
+        lower = partition_from_text(map_values(low, name), kind)[0]
+        upper = partition_from_text(map_values(high, name), kind)[0]
+        for at, (least, most) in enumerate(zip(lower, upper, strict=True)):
+            if least.is_valid and most.is_valid:
+                inside = pc.and_(pc.greater_equal(ordered, least), pc.less_equal(ordered, most))
+                kept[at] = kept[at] and bool(pc.any(inside).as_py())
+    return kept

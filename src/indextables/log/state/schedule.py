@@ -1,0 +1,231 @@
+"""When is a checkpoint written, and from what? After commits, on demand, and never at a commit's expense."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from indextables import options as opt
+from indextables.errors import (
+    CheckpointError,
+    CheckpointWriteFailed,
+    IndexTablesError,
+    LimitExceeded,
+    ObjectNotFound,
+    PathEscape,
+)
+from indextables.log.crcfile import parse_crc
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, crc_key, parse_key, state_dir, version_key
+from indextables.log.protocol import READER_VERSION, is_foreign
+from indextables.log.state.advance import advance_state
+from indextables.log.state.avroform import read_list
+from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.cleanup import clean_up
+from indextables.log.state.columns import totals_of
+from indextables.log.state.compaction import Mode
+from indextables.log.state.find import find_states, newest_at
+from indextables.log.state.pointer import read_pointer
+from indextables.log.state.retention import Rules
+from indextables.log.state.writing import point_to, write_checkpoint
+from indextables.options import Options
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["checkpoint", "maybe_checkpoint"]
+
+_LOGGER = logging.getLogger("indextables")
+
+_RUNNING: set[tuple[int, str]] = set()
+_RUNNING_LOCK = threading.Lock()
+
+
+def checkpoint(env: LogEnv, *, compact: Mode = "auto") -> StateRef:
+    """Write the state of the newest version now; `compact="full"` lays it out anew, sorted by partition.
+
+    A table of protocol V1 to V3 is upgraded first, by a version file of its own. Raises NotSupported for tables of
+    other systems, ProtocolUnsupported, CheckpointError, LogError, StoreError, CommitError.
+    """
+    from indextables.log.snapshot import Log
+    from indextables.log.write import upgrade_protocol
+
+    log = Log(_quiet(env))
+    version, protocol, _ = log.metadata_at()
+    if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
+        version = upgrade_protocol(log, READER_VERSION, READER_VERSION)
+    elif is_foreign(protocol):
+        from indextables.log.protocol import check_writable
+
+        check_writable(protocol, env.store.url)
+    return _write(env, version, compact)
+
+
+def maybe_checkpoint(env: LogEnv, version: int, *, newest: int = -1, after_merge: bool = False) -> int:
+    """After the commit of `version`: a checkpoint if one is due, then cleanup. The newest checkpoint known afterwards.
+
+    Due is `checkpoint.interval` commits after the newest checkpoint; `newest` is the one that the caller knows of, so
+    that most commits ask nobody. With `checkpoint.async` the work is handed to the background. What fails is logged and
+    raised nowhere: the commit stands.
+    """
+    if not env.options[opt.CHECKPOINT_ENABLED]:
+        return newest
+    interval = env.options[opt.CHECKPOINT_INTERVAL]
+    compact: Mode = "hit" if after_merge and env.options[opt.STATE_COMPACTION_AFTER_MERGE] else "auto"
+    if version - newest < interval and compact == "auto":
+        return newest
+    try:
+        found = _newest_above(env, max(newest, version - interval))
+    except IndexTablesError as error:
+        _LOGGER.warning("the checkpoints of %s could not be listed: %s", env.store.url, error)
+        return newest
+    if found is not None and (compact == "auto" or found >= version):
+        return found
+    key = (os.getpid(), env.store.url)
+    if not env.options[opt.CHECKPOINT_ASYNC]:
+        return version if _attempt(env, version, compact) else newest
+    with _RUNNING_LOCK:
+        if key in _RUNNING:
+            return newest
+        _RUNNING.add(key)
+
+    def run() -> None:
+        try:
+            _attempt(env, version, compact)
+        finally:
+            with _RUNNING_LOCK:
+                _RUNNING.discard(key)
+
+    env.ambient.submit("checkpoint", run)
+    return newest
+
+
+def _attempt(env: LogEnv, version: int, compact: Mode) -> bool:
+    """Write and clean up; True if the checkpoint is there. Whatever goes wrong is logged."""
+    try:
+        _upgraded_or_written(env, version, compact)
+    except IndexTablesError as error:
+        _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
+        return False
+    if env.options[opt.CLEANUP_ENABLED]:
+        try:
+            if _something_is_old(env):
+                clean_up(env)
+        except IndexTablesError as error:
+            _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
+    return True
+
+
+def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> None:
+    if env.options[opt.STATE_FORMAT] == "avro":
+        from indextables.log.snapshot import Log
+
+        protocol = Log(_quiet(env)).metadata_at(version)[1]
+        if protocol.minReaderVersion < READER_VERSION:
+            checkpoint(env, compact=compact)
+            return
+    _write(env, version, compact)
+
+
+def _write(env: LogEnv, version: int, compact: Mode) -> StateRef:
+    """From the last Avro state where there is one that can be built on, else from the whole table."""
+    previous = _previous(env, version)
+    if previous is not None and previous.version == version and compact == "auto":
+        return _pointed_to(env, previous)
+    if env.options[opt.STATE_FORMAT] == "avro" and previous is not None and previous.version < version:
+        try:
+            ref, written, after = advance_state(env, previous, version, compact)
+            _agrees_with_check_file(env, version, written.totals)
+            point_to(env, ref, written.totals, written.num_entries, after.protocol.minReaderVersion)
+        except CheckpointWriteFailed:
+            raise
+        except (CheckpointError, ObjectNotFound, LimitExceeded, PathEscape) as error:
+            _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
+        else:
+            return ref
+    state = _whole(env, version)
+    return write_checkpoint(env, state, previous=None, compact=compact)
+
+
+def _pointed_to(env: LogEnv, ref: StateRef) -> StateRef:
+    """The state is there already: at least the pointer shall say so."""
+    state = read_list(env, ref)
+    point_to(env, ref, state.totals, state.num_entries, READER_VERSION)
+    return ref
+
+
+def _whole(env: LogEnv, version: int) -> TableState:
+    from indextables.log.snapshot import Log
+
+    state = Log(env).snapshot(version).state
+    _agrees_with_check_file(env, version, totals_of(state.files))
+    return state
+
+
+def _previous(env: LogEnv, version: int) -> StateRef | None:
+    """An Avro state to build on: the one that the pointer names if it is there, else the newest by listing."""
+    pointer = read_pointer(env)
+    if (
+        pointer is not None
+        and pointer.version <= version
+        and pointer.stateDir == state_dir(pointer.version)[len(LOG_DIR) : -1]
+    ):
+        key = state_dir(pointer.version) + "_manifest.avro"
+        if env.store.exists(key):
+            return StateRef(version=pointer.version, format="avro-state", keys=(key,))
+    found = newest_at(find_states(_checkpoints(env)), version)
+    return found if found is not None and found.format == "avro-state" else None
+
+
+def _newest_above(env: LogEnv, version: int) -> int | None:
+    """The newest checkpoint above `version`, by listing from there on."""
+    floor = max(version, 0)
+    numbered = (meta for meta in env.store.list_from(LOG_DIR, version_key(floor)))
+    found = find_states(_until_manifests(numbered))
+    found += find_states(env.store.list_from(LOG_DIR, state_dir(floor) + "~"))
+    return max((ref.version for ref in found if ref.version > version), default=None)
+
+
+def _checkpoints(env: LogEnv) -> Iterator[ObjectMeta]:
+    yield from _until_manifests(env.store.list_from(LOG_DIR))
+    yield from env.store.list_from(LOG_DIR, LOG_DIR + "state-v")
+
+
+def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:
+    for meta in listing:
+        if meta.key[len(LOG_DIR) : len(LOG_DIR) + 1].isalpha():
+            return
+        yield meta
+
+
+def _something_is_old(env: LogEnv) -> bool:
+    """False if the oldest version file is within retention: then no cut can be made, and nothing need be listed."""
+    rules = Rules.of(env.options, env.ambient.now_ms())
+    for meta in env.store.list_from(LOG_DIR):
+        file = parse_key(meta.key)
+        if file is not None and file.kind == "version":
+            return rules.now_ms - meta.modified_ms > rules.log_ms
+    return True
+
+
+def _agrees_with_check_file(env: LogEnv, version: int, counted: Totals) -> None:
+    """Warn where the check file says something else: what counts is replay, which `counted` comes from."""
+    try:
+        crc = parse_crc(env.store.get(crc_key(version)))
+    except ObjectNotFound:
+        return
+    stated = None if crc is None else crc.totals()
+    if stated is not None and (stated.num_files, stated.size_bytes, stated.set_hash) != (
+        counted.num_files,
+        counted.total_bytes,
+        counted.set_hash,
+    ):
+        _LOGGER.warning("the check file of version %d of %s says other totals than the log", version, env.store.url)
+
+
+def _quiet(env: LogEnv) -> LogEnv:
+    """The same table without automatic checkpoints: the upgrade's own commit must not start another one."""
+    given = {**dict(env.options), opt.CHECKPOINT_ENABLED.key.lower(): "false"}
+    return msgspec.structs.replace(env, options=Options(given, environ={}))
