@@ -1,0 +1,270 @@
+"""Does the log keep its promises? Every file is read and compared with what the others say.
+
+Nothing is changed. A finding says what is wrong, where, and what to do; `error` means that a version cannot be
+read or would be read wrongly, `warning` that something advisory is wrong and readers cope with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
+from indextables.log.codec import VersionContent, decode_version
+from indextables.log.crcfile import CrcFile, Totals, check_bytes, parse_crc, totals_of
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, LogFile, crc_key, parse_key, version_key
+from indextables.log.paths import key_of
+from indextables.log.protocol import is_foreign
+from indextables.log.replay import replay
+from indextables.log.segment import head_of
+from indextables.log.state import StateRef, TableState, find_states, read_state
+from indextables.log.state.pointer import read_pointer
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["Finding", "VerifyReport", "verify"]
+
+FindingKind = Literal[
+    "gap", "version", "order", "table", "crc", "totals", "checkpoint", "pointer", "data-file-missing", "data-file-size"
+]
+
+# Totals are recounted at every version while that is cheap, else at checkpoints and at the end.
+_CHEAP_FILES = 20_000
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong."""
+
+    kind: FindingKind
+    severity: Literal["error", "warning"]
+    message: str
+    version: int | None = None
+    key: str | None = None
+
+
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What was looked at and what was found."""
+
+    url: str
+    version: int | None
+    versions_checked: int
+    checkpoints_checked: int
+    data_files_checked: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was found that makes a read fail or lie."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+
+def verify(env: LogEnv, *, data_files: bool = False) -> VerifyReport:
+    """Check every version file, check file and checkpoint, and with `data_files` that every live file is there.
+
+    Raises TableNotFound and StoreError; everything else is a finding.
+    """
+    return _Verifier(env).run(data_files=data_files)
+
+
+class _Verifier:
+    def __init__(self, env: LogEnv) -> None:
+        self.env = env
+        self.findings: list[Finding] = []
+        self.versions_checked = 0
+        self.checkpoints_checked = 0
+
+    def run(self, *, data_files: bool) -> VerifyReport:
+        metas = list(self.env.store.list_from(LOG_DIR))
+        files = [file for meta in metas if (file := parse_key(meta.key)) is not None]
+        versions = sorted(file.version for file in files if file.kind == "version")
+        states = find_states(metas)
+        head: int | None
+        try:
+            head = head_of(versions, states, self.env.store.url)
+        except LogError as error:
+            self._found("gap", "error", str(error), version=_number(error))
+            head = None
+        state = self._walk(versions, states, files)
+        self._check_pointer(states)
+        checked = self._check_data_files(state) if data_files and state is not None else 0
+        return VerifyReport(
+            self.env.store.url, head, self.versions_checked, self.checkpoints_checked, checked, tuple(self.findings)
+        )
+
+    def _walk(self, versions: list[int], states: list[StateRef], files: list[LogFile]) -> TableState | None:
+        """Replay upwards from the oldest base, comparing every check file and checkpoint on the way."""
+        crcs = {file.version for file in files if file.kind == "crc"}
+        by_version: dict[int, list[StateRef]] = {}
+        for ref in states:
+            by_version.setdefault(ref.version, []).append(ref)
+        there = set(versions)
+        state: TableState | None = None
+        before: VersionContent | None = None
+        for number in sorted({*versions, *by_version}):
+            content = self._read(number, crcs) if number in there else None
+            if content is not None:
+                self._check_order(before, content, state)
+                before = content
+                state = self._advance(state, content)
+            elif number in there:
+                state = None
+            for ref in by_version.get(number, ()):
+                state = self._check_state(ref, state)
+            if state is not None and state.version == number and state.files.num_rows <= _CHEAP_FILES:
+                self._check_totals(number, state, crcs)
+        if state is not None and state.files.num_rows > _CHEAP_FILES:
+            self._check_totals(state.version, state, crcs)
+        return state
+
+    def _read(self, version: int, crcs: set[int]) -> VersionContent | None:
+        self.versions_checked += 1
+        key = version_key(version)
+        try:
+            data = self.env.store.get(key)
+            content = decode_version(data, version, root_url=self.env.store.url)
+            check_bytes(self._crc(version) if version in crcs else None, content, data)
+        except (LogError, LimitExceeded) as error:
+            self._found("version", "error", str(error), version=version, key=key)
+            return None
+        except ObjectNotFound:
+            # Cleanup took it since the listing.
+            return None
+        return content
+
+    def _advance(self, state: TableState | None, content: VersionContent) -> TableState | None:
+        if state is None and content.version != 0:
+            return None
+        if state is not None and content.version <= state.version:
+            return state
+        try:
+            return replay(state, [content])
+        except LogError as error:
+            if state is not None:
+                self._found("gap", "error", str(error), version=_number(error))
+            return None
+
+    def _check_order(self, before: VersionContent | None, content: VersionContent, state: TableState | None) -> None:
+        earlier = None if before is None or before.commit_info is None else before.commit_info.inCommitTimestamp
+        now = None if content.commit_info is None else content.commit_info.inCommitTimestamp
+        if earlier is not None and now is not None and now <= earlier:
+            message = (
+                f"version {content.version} has the commit time {now}, which is not later than that of the version "
+                f"before it ({earlier}): reads by time may pick a wrong version"
+            )
+            self._found("order", "warning", message, version=content.version, key=version_key(content.version))
+        told = None if content.commit_info is None else content.commit_info.tableId
+        if state is not None and told is not None and told != state.metadata.id:
+            message = (
+                f"version {content.version} belongs to table {told}, the log to {state.metadata.id}: files of two "
+                "tables are mixed; restore the log from a copy"
+            )
+            self._found("table", "error", message, version=content.version, key=version_key(content.version))
+
+    def _check_state(self, ref: StateRef, replayed: TableState | None) -> TableState | None:
+        """Compare a checkpoint with what replay gave; where replay has no base yet, the checkpoint becomes it."""
+        self.checkpoints_checked += 1
+        try:
+            state = read_state(self.env, ref)
+        except (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound) as error:
+            message = f"the checkpoint of version {ref.version} cannot be read: {error}; the next one replaces it"
+            self._found("checkpoint", "warning", message, version=ref.version, key=ref.keys[0])
+            return replayed
+        if replayed is None or replayed.version != ref.version:
+            return state
+        stored, counted = totals_of(state), totals_of(replayed)
+        if stored != counted:
+            message = (
+                f"the checkpoint of version {ref.version} does not hold the files that replay gives "
+                f"({_words(stored)} against {_words(counted)}): write a new checkpoint"
+            )
+            self._found("checkpoint", "error", message, version=ref.version, key=ref.keys[0])
+        return replayed
+
+    def _check_totals(self, version: int, state: TableState, crcs: set[int]) -> None:
+        crc = self._crc(version) if version in crcs else None
+        said = None if crc is None else crc.totals()
+        if crc is None or said is None or not _is_of(crc, state):
+            return
+        counted = totals_of(state)
+        if said.num_records is None:
+            counted = msgspec.structs.replace(counted, num_records=None)
+        if said != counted:
+            message = (
+                f"the check file of version {version} says {_words(said)}, replay gives {_words(counted)}: the check "
+                "file or a version file is wrong; compare with a copy of the log"
+            )
+            self._found("totals", "error", message, version=version, key=crc_key(version))
+
+    def _crc(self, version: int) -> CrcFile | None:
+        try:
+            data = self.env.store.get(crc_key(version))
+        except ObjectNotFound:
+            return None
+        crc = parse_crc(data)
+        if crc is None:
+            message = f"the check file of version {version} is not readable and is ignored"
+            finding = Finding("crc", "warning", message, version, crc_key(version))
+            if finding not in self.findings:
+                self.findings.append(finding)
+        return crc
+
+    def _check_pointer(self, states: list[StateRef]) -> None:
+        pointer = read_pointer(self.env)
+        if pointer is not None and pointer.version not in {ref.version for ref in states}:
+            message = f"_last_checkpoint names version {pointer.version}, which has no checkpoint; readers list instead"
+            self._found("pointer", "warning", message, version=pointer.version)
+
+    def _check_data_files(self, state: TableState) -> int:
+        """Compare the live files with a listing of the table, natively: one row of the listing per file."""
+        encoded = not is_foreign(state.protocol)
+        sizes = {meta.key: meta.size for meta in _data_objects(self.env)}
+        paths, expected = state.files.column("path"), state.files.column("size")
+        for path, size in _pairs(paths, expected):
+            key = key_of(path, self.env.store.url, encoded=encoded)
+            if key not in sizes:
+                message = f"the data file {key} is named by the log and is not there: its rows are lost, restore it"
+                self._found("data-file-missing", "error", message, key=key)
+            elif sizes[key] != size:
+                message = f"the data file {key} has {sizes[key]} bytes, the log says {size}: restore it"
+                self._found("data-file-size", "error", message, key=key)
+        return int(state.files.num_rows)
+
+    def _found(
+        self,
+        kind: FindingKind,
+        severity: Literal["error", "warning"],
+        message: str,
+        *,
+        version: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.findings.append(Finding(kind, severity, message, version, key))
+
+
+def _is_of(crc: CrcFile, state: TableState) -> bool:
+    """True if the check file carries the token of the version that replay saw."""
+    window = state.tokens
+    known = window.token_at(state.version) if window is not None and window.covers(state.version) else None
+    return crc.token is not None and crc.token == known
+
+
+def _data_objects(env: LogEnv) -> Iterator[ObjectMeta]:
+    return (meta for meta in env.store.list_from("") if not meta.key.startswith(LOG_DIR))
+
+
+def _pairs(paths: pa.ChunkedArray, sizes: pa.ChunkedArray) -> Iterator[tuple[str, int]]:
+    for names, numbers in zip(paths.chunks, sizes.chunks, strict=True):
+        yield from zip(names.to_pylist(), numbers.to_pylist(), strict=True)
+
+
+def _number(error: IndexTablesError) -> int | None:
+    version = error.details.get("version")
+    return version if isinstance(version, int) else None
+
+
+def _words(totals: Totals) -> str:
+    rows = "" if totals.num_records is None else f", {totals.num_records} rows"
+    return f"{totals.num_files} files, {totals.size_bytes} bytes{rows}, set hash {totals.set_hash}"
