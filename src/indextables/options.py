@@ -337,3 +337,8 @@ SPLIT_MEMORY_BUDGET = _count(
 # Search
 CACHE_DIRECTORY = _text("cache.directory", "", "folder of the index cache; empty is one below the user's cache folder")
 CACHE_MAX_SIZE = _count("cache.maxSize", 10_737_418_240, "bytes that the index cache may take", least=1_048_576)
+
+# SQL without Spark
+SQL_MEMORY_LIMIT = _count(
+    "sql.memoryLimit", 4_294_967_296, "bytes of memory after which a SELECT spills to disk", least=16_777_216
+)

@@ -8,7 +8,7 @@ and no file can be named.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -46,10 +46,10 @@ def run(
     context = _context(memory_limit)
     providers = []
     for name, target in rewritten.targets.items():
-        if name in needs:
-            provider = Provider(sources[target.table], target.searches, needs[name])
-            register(context, name, provider)
-            providers.append(provider)
+        # A table that the plan does not read (its condition is never true) still has to exist.
+        provider = Provider(sources[target.table], target.searches, needs.get(name, Need(frozenset())))
+        register(context, name, provider)
+        providers.append(provider)
     try:
         result = _plan(context, rewritten.text, values).to_arrow_table()
     except IndexTablesError:
@@ -58,7 +58,8 @@ def run(
         # DataFusion raises bare Exceptions, also for what our own reading raised inside it.
         failure = next((p.failure for p in providers if p.failure is not None), None)
         raise failure or _explained(text, cause) from cause
-    return _as_asked(result, spelled)
+    hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
+    return _as_asked(result, spelled, hidden)
 
 
 def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> dict[str, Need]:
@@ -116,10 +117,12 @@ def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
     return _QUOTED.sub(lowered, text)
 
 
-def _as_asked(result: pa.Table, spelled: Mapping[str, str]) -> pa.Table:
+def _as_asked(result: pa.Table, spelled: Mapping[str, str], hidden: Sequence[str]) -> pa.Table:
     """Names in the tables' own spelling, and text as plain strings."""
     columns = [_plain(column) for column in result.columns]
     names = [spelled.get(name, name) for name in result.column_names]
+    for name in hidden:
+        names = [shown.replace(name, "textsearch") for shown in names]
     return pa.Table.from_arrays(columns, names=names)
 
 

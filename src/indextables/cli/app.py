@@ -1,0 +1,83 @@
+"""The command, its subcommands and the boundary where errors become lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from indextables.cli import outcome
+from indextables.cli.inspecting import checkpoint, describe, history, log, schema, verify
+from indextables.cli.machine import doctor
+from indextables.cli.reading import count, search, sql
+from indextables.cli.writing import create, ingest
+from indextables.errors import IndexTablesError
+
+__all__ = ["app", "run"]
+
+_CODES = "\n".join(f"  {code:<4} {meaning}" for code, meaning in outcome.EXIT_CODES.items())
+_HELP = f"""
+Tables that are scanned like Parquet and searched like a search engine.
+
+The table comes first: a folder, or a URL such as s3://bucket/table.
+
+\b
+Examples:
+  indextables ingest logs today.jsonl --text message
+  indextables search logs 'message:timeout AND level:ERROR'
+  indextables sql logs "SELECT level, count(*) FROM t GROUP BY level"
+  indextables describe logs
+
+\b
+Exit codes:
+{_CODES}
+"""  # noqa: S608 - an example, not a statement
+
+app = typer.Typer(
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (create, ingest, search, sql, count, schema, history, describe, verify, checkpoint, log, doctor):
+    app.command()(command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"indextables {version('indextables')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code. Every error of ours, and of the system, is one line on stderr."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="indextables")
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough (`| head`).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return outcome.OK
+    except KeyboardInterrupt:
+        sys.stderr.write("indextables: interrupted\n")
+        return outcome.INTERRUPTED
+    except (IndexTablesError, OSError) as error:
+        sys.stderr.write(f"indextables: {outcome.line_of(error)}\n")
+        return outcome.code_of(error)
+    return outcome.OK

@@ -1,0 +1,75 @@
+"""A schema as people type it: `ts timestamp, host string, tags array<string>`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import SchemaInvalid
+
+__all__ = ["schema_from_ddl"]
+
+_TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPLTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPNTZ": pa.timestamp("us"),
+}
+
+
+def schema_from_ddl(text: str) -> pa.Schema:
+    """The schema that `name type, ...` states, with Spark's type names. Raises SchemaInvalid."""
+    from sqlglot import exp
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        trees = Spark().parse(f"CREATE TABLE t ({text}\n)")
+    except (ParseError, TokenError, RecursionError) as cause:
+        raise _fault(text) from cause
+    body = trees[0].this if len(trees) == 1 and isinstance(trees[0], exp.Create) else None
+    columns = body.expressions if isinstance(body, exp.Schema) else []
+    if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
+        raise _fault(text)
+    return pa.schema([_field(text, column) for column in columns])
+
+
+def _field(text: str, column: Any) -> pa.Field:
+    if column.kind is None:
+        raise _fault(text)
+    required = any(type(part.kind).__name__ == "NotNullColumnConstraint" for part in column.constraints)
+    return pa.field(column.name, _type(text, column.kind), nullable=not required)
+
+
+def _type(text: str, kind: Any) -> pa.DataType:
+    name = getattr(kind.this, "name", str(kind.this)).upper()
+    if name in _TYPES:
+        return _TYPES[name]
+    inner = kind.expressions
+    if name == "DECIMAL":
+        precision, scale = [*(int(part.name) for part in inner), 0][:2] if inner else (10, 0)
+        if 1 <= precision <= 38 and 0 <= scale <= precision:
+            return pa.decimal128(precision, scale)
+    elif name in ("ARRAY", "LIST") and len(inner) == 1:
+        return pa.list_(_type(text, inner[0]))
+    elif name == "MAP" and len(inner) == 2:
+        return pa.map_(_type(text, inner[0]), _type(text, inner[1]))
+    elif name == "STRUCT" and inner:
+        return pa.struct([_field(text, part) for part in inner])
+    raise SchemaInvalid(f"type {kind.sql('spark')!r} in the schema {text!r} is not offered", schema=text)
+
+
+def _fault(text: str) -> SchemaInvalid:
+    return SchemaInvalid(f"{text!r} is no schema; write it as: ts timestamp, host string, message string", schema=text)

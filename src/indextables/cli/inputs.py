@@ -1,0 +1,354 @@
+"""JSON lines, CSV and Parquet files as Arrow batches of the table's schema, a block at a time.
+
+A file is never read whole. Texts become dates, instants and decimals where the table has such a column; a value that
+does not fit stops the file with its name, and a column that the table does not have does too: nothing is dropped or
+blanked in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.query.convert import cast_or_null
+
+__all__ = ["FORMATS", "Format", "Input", "file_identity", "infer_schema", "open_input"]
+
+Format = Literal["jsonl", "csv", "parquet"]
+FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
+STDIN = "-"
+
+_SUFFIXES: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".log": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".split": "parquet",
+}
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_SAMPLE_BYTES = 16 * 2**20
+_BLOCK_BYTES = 4 * 2**20
+_PARQUET_ROWS = 65_536
+
+
+class Input:
+    """One file being read: `batches()` once, `position()` bytes done of `size` while it runs."""
+
+    def __init__(
+        self, name: str, size: int | None, batches: Iterator[pa.RecordBatch], position: Callable[[], int]
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.position = position
+        self._batches = batches
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows. Raises InvalidArgument with the file's name for what cannot be read as its format says."""
+        try:
+            yield from self._batches
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeDecodeError) as cause:
+            raise _unreadable(self.name, cause) from cause
+        except OSError as cause:
+            raise _unreadable(self.name, cause) from cause
+
+
+def format_of(name: str, given: str | None) -> Format:
+    """The format of a file by `given` or by its name. Raises InvalidArgument if neither tells."""
+    if given is not None:
+        for known in FORMATS:
+            if given == known:
+                return known
+        raise InvalidArgument(f"format {given!r} is not one of {', '.join(FORMATS)}", format=given)
+    path = Path(name)
+    suffix = Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+    found = _SUFFIXES.get(suffix.lower())
+    if found is None:
+        message = f"{name}: its name does not tell the format; give --format {' | '.join(FORMATS)}"
+        raise InvalidArgument(message, path=name)
+    return found
+
+
+def file_identity(name: str) -> str:
+    """A name for the bytes of a file, the same wherever it lies. Raises InvalidArgument if it cannot be read."""
+    if name == STDIN:
+        raise InvalidArgument("--once needs a file: what comes by standard input has no identity")
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as cause:
+        raise _unreadable(name, cause) from cause
+
+
+def infer_schema(name: str, kind: Format) -> pa.Schema:
+    """The schema that the first megabytes of a file suggest. Raises InvalidArgument."""
+    try:
+        if kind == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(_parquet_source(name)) as file:
+                return _tame(file.schema_arrow)
+        head = _head(name)
+        return _suggested(_read_sample(name, head, kind, ()), lambda columns: _read_sample(name, head, kind, columns))
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as cause:
+        raise _unreadable(name, cause) from cause
+
+
+def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
+    """Open a file to be read as batches of exactly `schema`. Raises InvalidArgument."""
+    try:
+        if kind == "parquet":
+            return _open_parquet(name, schema)
+        stream, position, size = _open_stream(name)
+        reader = _open_text(stream, name, kind, schema)
+    except StopIteration:
+        return Input(name, 0, iter(()), lambda: 0)
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as cause:
+        raise _unreadable(name, cause) from cause
+    return Input(name, size, (conform(batch, schema, name) for batch in reader), position)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
+    """`batch` with the columns of `schema`: found in any case, cast where that is exact, null where absent.
+
+    Raises SchemaMismatch for a column too many and for a value that is not of its column's type.
+    """
+    found = {column.lower(): index for index, column in enumerate(batch.schema.names)}
+    extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
+    if extra:
+        message = f"{name}: the table has no column {', '.join(sorted(extra))}"
+        raise SchemaMismatch(f"{message}; it has {', '.join(schema.names)}", path=name, columns=extra)
+    arrays = []
+    for field in schema:
+        index = found.get(field.name.lower())
+        column = pa.nulls(batch.num_rows, field.type) if index is None else batch.column(index)
+        arrays.append(_as_type(column, field, name))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_type(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        return pc.cast(column, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    if not pa.types.is_nested(column.type) and not pa.types.is_nested(field.type):
+        converted = cast_or_null(column, field.type)
+        if converted.null_count == column.null_count:
+            return converted
+        lost = pc.and_(pc.is_valid(column), pc.is_null(converted))
+        value = column.filter(lost)[0].as_py()
+        message = f"{name}: column {field.name} is {field.type}, {str(value)[:80]!r} is not"
+        raise SchemaMismatch(message, path=name, column=field.name)
+    message = f"{name}: column {field.name} is {field.type} in the table, {column.type} in the file"
+    raise SchemaMismatch(message, path=name, column=field.name)
+
+
+def _open_text(stream: Any, name: str, kind: Format, schema: pa.Schema) -> Any:
+    raw = {field.name: _raw_type(field.type) for field in schema}
+    if kind == "csv":
+        import pyarrow.csv as pacsv
+
+        head = _csv_columns(schema, raw)
+        return pacsv.open_csv(
+            stream,
+            read_options=pacsv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=_csv_dialect(name),
+            convert_options=pacsv.ConvertOptions(column_types=head, strings_can_be_null=True),
+        )
+    import pyarrow.json as pajson
+
+    return pajson.open_json(
+        stream,
+        read_options=pajson.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pajson.ParseOptions(
+            explicit_schema=pa.schema(list(raw.items())), unexpected_field_behavior="error"
+        ),
+    )
+
+
+def _csv_dialect(name: str) -> Any:
+    import pyarrow.csv as pacsv
+
+    return pacsv.ParseOptions(delimiter="\t" if ".tsv" in Path(name).suffixes else ",", newlines_in_values=True)
+
+
+def _csv_columns(schema: pa.Schema, raw: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Types by column name; the header may spell names in another case."""
+    spellings = {name: raw[name] for name in schema.names}
+    return spellings | {name.lower(): kind for name, kind in raw.items()} | {n.upper(): k for n, k in raw.items()}
+
+
+def _raw_type(data_type: pa.DataType) -> pa.DataType:
+    """What the text readers are asked for: times and decimals as text, which they read less exactly than we do."""
+    if pa.types.is_temporal(data_type) or pa.types.is_decimal(data_type) or pa.types.is_binary(data_type):
+        return pa.string()
+    return data_type
+
+
+def _open_parquet(name: str, schema: pa.Schema) -> Input:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(_parquet_source(name))
+    total = file.metadata.num_rows
+    size = None if name == STDIN else Path(name).stat().st_size
+    done = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal done
+        with file:
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
+                yield conform(batch, schema, name)
+                done += batch.num_rows
+
+    return Input(name, size, batches(), lambda: 0 if not total or size is None else size * done // total)
+
+
+def _parquet_source(name: str) -> Any:
+    return pa.BufferReader(sys.stdin.buffer.read()) if name == STDIN else name
+
+
+def _open_stream(name: str) -> tuple[Any, Callable[[], int], int | None]:
+    """The bytes of a file, decompressed by its suffix, and how far into it they have come."""
+    if name == STDIN:
+        return pa.PythonFile(_stdin(), mode="r"), lambda: 0, None
+    path = Path(name)
+    file = pa.OSFile(str(path))
+    compression = _COMPRESSED.get(path.suffix.lower())
+    stream = file if compression is None else pa.CompressedInputStream(file, compression)
+    size = path.stat().st_size
+    if size == 0:
+        raise StopIteration
+    return stream, lambda: 0 if file.closed else int(file.tell()), size
+
+
+_stdin_head: list[bytes] = []
+
+
+def _stdin() -> Any:
+    """Standard input from its start, even if its head has been looked at."""
+    return _Rejoined(b"".join(_stdin_head), sys.stdin.buffer)
+
+
+class _Rejoined(io.RawIOBase):
+    """Bytes that were read ahead, then the rest of the stream."""
+
+    def __init__(self, head: bytes, rest: Any) -> None:
+        self._head = io.BytesIO(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._head.read(size)
+        return data or bytes(self._rest.read(size))
+
+
+def _head(name: str) -> bytes:
+    """The first whole lines of a file."""
+    if name == STDIN:
+        if not _stdin_head:
+            _stdin_head.append(sys.stdin.buffer.read(_SAMPLE_BYTES))
+        head = _stdin_head[0]
+    else:
+        compression = _COMPRESSED.get(Path(name).suffix.lower())
+        with pa.input_stream(name, compression=compression) as stream:
+            head = stream.read(_SAMPLE_BYTES)
+    if len(head) < _SAMPLE_BYTES:
+        return bytes(head)
+    return bytes(head[: head.rfind(b"\n") + 1] or head)
+
+
+def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -> pa.Table:
+    """The sample as a table; the columns of `as_text` unparsed."""
+    texts = {column: pa.string() for column in as_text}
+    block = max(len(head), 1)
+    if kind == "csv":
+        import pyarrow.csv as pacsv
+
+        options = pacsv.ConvertOptions(column_types=texts, strings_can_be_null=True)
+        read = pacsv.ReadOptions(block_size=block)
+        dialect = _csv_dialect(name)
+        return pacsv.read_csv(pa.BufferReader(head), read_options=read, parse_options=dialect, convert_options=options)
+    import pyarrow.json as pajson
+
+    parse = pajson.ParseOptions(explicit_schema=pa.schema(list(texts.items())) if texts else None)
+    return pajson.read_json(
+        pa.BufferReader(head), read_options=pajson.ReadOptions(block_size=block), parse_options=parse
+    )
+
+
+def _suggested(sample: pa.Table, reread: Callable[[Sequence[str]], pa.Table]) -> pa.Schema:
+    """The sample's schema with times made out of texts where every text is one."""
+    times = [field.name for field in sample.schema if pa.types.is_temporal(field.type)]
+    texts = reread(times) if times else sample
+    fields = []
+    for field in sample.schema:
+        data_type = field.type
+        if pa.types.is_string(data_type) or field.name in times:
+            data_type = _time_type(texts.column(field.name).combine_chunks())
+        fields.append(pa.field(field.name, data_type))
+    return _tame(pa.schema(fields))
+
+
+def _time_type(texts: pa.Array) -> pa.DataType:
+    """The kind of time that all the texts state, or text."""
+    if texts.null_count == len(texts):
+        return pa.string()
+    if pc.all(pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).as_py():
+        return pa.date32()
+    for candidate in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        try:
+            pc.cast(texts, candidate)
+        except pa.ArrowInvalid:
+            continue
+        return candidate
+    return pa.string()
+
+
+def _tame(schema: pa.Schema) -> pa.Schema:
+    """The types a table can have: nothing but nulls becomes text, times have microseconds."""
+    return pa.schema([pa.field(field.name, _tamed(field.type)) for field in schema])
+
+
+def _tamed(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("us", None if data_type.tz is None else "UTC")
+    if pa.types.is_date(data_type):
+        return pa.date32()
+    if pa.types.is_dictionary(data_type):
+        return _tamed(data_type.value_type)
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(f.name, _tamed(f.type)) for f in data_type.fields])
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return pa.list_(_tamed(data_type.value_type))
+    return data_type
+
+
+def _unreadable(name: str, cause: Exception) -> InvalidArgument:
+    if isinstance(cause, OSError) and cause.strerror:
+        reason = cause.strerror
+    elif isinstance(cause, FileNotFoundError):
+        reason = "no such file"
+    else:
+        reason = " ".join(str(cause).split())
+        if "unexpected field" in reason:
+            reason = (
+                "a line has a field that the table (or the start of the file) does not have; create the table first"
+            )
+    return InvalidArgument(f"{name}: {reason}", path=name)

@@ -1,0 +1,76 @@
+"""Arguments and options that several commands share, and the table they lead to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from indextables.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from indextables.table.handle import Table
+
+__all__ = [
+    "AsJson",
+    "Columns",
+    "Settings",
+    "TablePath",
+    "Where",
+    "at_version",
+    "names",
+    "open_table",
+    "pairs",
+    "text_columns",
+]
+
+TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.", show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="Set an option; may be given often.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line instead of a table.")]
+Where = Annotated[str | None, typer.Option("--where", "-w", metavar="SQL", help="Only rows for which this holds.")]
+Columns = Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="Show these columns only.")]
+AtVersion = Annotated[int | None, typer.Option("--version", "-v", metavar="N", help="Read this version.")]
+AtTime = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Read what was current at this time.")]
+
+
+def open_table(path: str, settings: list[str] | None) -> Table:
+    """The table at `path`. Raises TableNotFound, InvalidArgument, and what reading its log raises."""
+    import indextables
+
+    return indextables.open(path, options=pairs(settings, "--option"))
+
+
+def at_version(table: Table, version: int | None, timestamp: str | None) -> Table:
+    """The table as it was. Raises InvalidArgument, VersionNotFound, VersionExpired."""
+    if version is not None and timestamp is not None:
+        raise InvalidArgument("give --version or --timestamp, not both")
+    if version is not None:
+        return table.at(version=version)
+    return table if timestamp is None else table.at(timestamp=timestamp)
+
+
+def text_columns(table: Table) -> list[str]:
+    """The columns that are searched by words, in the table's order."""
+    from indextables import options as opt
+
+    kinds = opt.Options(table=table.metadata.configuration, environ={}).below(opt.INDEXING_TYPEMAP)
+    return [name for name in table.schema.names if kinds.get(name.lower(), "").lower() == "text"]
+
+
+def pairs(given: list[str] | None, flag: str) -> dict[str, str]:
+    """`KEY=VALUE` texts as a mapping. Raises InvalidArgument."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InvalidArgument(f"{flag} takes KEY=VALUE, not {text!r}")
+        found[key] = value
+    return found
+
+
+def names(given: str | None) -> list[str] | None:
+    """A comma-separated list of names."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]

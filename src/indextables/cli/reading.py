@@ -1,0 +1,132 @@
+"""Commands that answer questions about rows: search, sql, count."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from indextables.cli.parameters import (
+    AsJson,
+    AtTime,
+    AtVersion,
+    Columns,
+    Settings,
+    TablePath,
+    Where,
+    at_version,
+    names,
+    open_table,
+    pairs,
+    text_columns,
+)
+
+if TYPE_CHECKING:
+    from indextables.table.handle import Table
+
+__all__ = ["count", "search", "sql"]
+
+_Query = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.", show_default=False)]
+
+
+def search(
+    table: TablePath,
+    query: _Query,
+    columns: Columns = None,
+    where: Where = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows, the best first.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the best.")] = 0,
+    order_by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Order by this column instead of score.")
+    ] = None,
+    highlight: Annotated[bool, typer.Option(help="Show what matched.")] = True,
+    version: AtVersion = None,
+    timestamp: AtTime = None,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find rows by words, phrases, ranges and more; the best first.
+
+    \b
+    Examples:
+      indextables search logs timeout
+      indextables search logs 'message:"connection reset" AND status:500' --limit 50
+      indextables search logs 'host:web* -level:DEBUG' --where "latency > 100" --json
+    """
+    from indextables.cli import render
+
+    opened = at_version(open_table(table, option), version, timestamp)
+    shown = names(columns)
+    texts = _marked_columns(opened, shown) if highlight and not as_json else []
+    found = opened.search(
+        query,
+        columns=shown,
+        where=where,
+        limit=limit,
+        offset=offset,
+        order_by=order_by,
+        highlight=texts or None,
+    )
+    render.rows(found, as_json=as_json, marked={name: f"_highlight_{name}" for name in texts})
+
+
+def sql(
+    table: TablePath,
+    statement: Annotated[
+        str, typer.Argument(metavar="SELECT", help="The statement; the table is t.", show_default=False)
+    ],
+    with_table: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME=TABLE", help="Another table under this name.", show_default=False),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=TEXT", help="The value of $NAME.", show_default=False),
+    ] = None,
+    version: AtVersion = None,
+    timestamp: AtTime = None,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a SELECT over the table, which is called t in it. TEXTSEARCH(column | *, 'query') searches.
+
+    \b
+    Examples:
+      indextables sql logs "SELECT level, count(*) FROM t GROUP BY level"
+      indextables sql logs "SELECT host, message FROM t WHERE TEXTSEARCH(message, 'timeout') AND status >= 500"
+      indextables sql logs "SELECT * FROM t JOIN hosts USING (host)" --with hosts=./hosts
+    """
+    from indextables.cli import render
+
+    opened = at_version(open_table(table, option), version, timestamp)
+    others = {name: open_table(path, option) for name, path in pairs(with_table, "--with").items()}
+    result = opened.sql(statement, tables=others or None, params=pairs(param, "--param") or None)
+    render.rows(result, as_json=as_json)
+
+
+def count(
+    table: TablePath,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="Count what matches.", show_default=False)
+    ] = None,
+    where: Where = None,
+    version: AtVersion = None,
+    timestamp: AtTime = None,
+    option: Settings = None,
+) -> None:
+    """Count rows: all of them (no file is opened), or those that match.
+
+    \b
+    Examples:
+      indextables count logs
+      indextables count logs 'message:timeout' --where "status >= 500"
+    """
+    opened = at_version(open_table(table, option), version, timestamp)
+    sys.stdout.write(f"{opened.count(query, where=where)}\n")
+
+
+def _marked_columns(table: Table, shown: list[str] | None) -> list[str]:
+    """The columns that can show what matched."""
+    searched = text_columns(table)
+    return searched if shown is None else [name for name in searched if name.lower() in {s.lower() for s in shown}]

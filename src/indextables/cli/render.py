@@ -1,0 +1,91 @@
+"""Arrow results on a terminal or as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["facts", "json_lines", "rows", "size"]
+
+_CELL_CHARS = 300
+
+
+def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
+    """One object per line: times in ISO form, bytes in base64, NaN and infinity as null."""
+    import msgspec
+
+    encoder = msgspec.json.Encoder(decimal_format="string")
+    for item in items:
+        sys.stdout.buffer.write(encoder.encode(item) + b"\n")
+    sys.stdout.flush()
+
+
+def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = None) -> None:
+    """A result; columns of `marked` show their highlighted form, which the column it names holds."""
+    if as_json:
+        for batch in table.to_batches():
+            json_lines(batch.to_pylist())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    marked = marked or {}
+    shown = [name for name in table.column_names if name not in marked.values()]
+    grid = Table(header_style="bold", show_edge=False, pad_edge=False, box=_box())
+    for name in shown:
+        numeric = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
+            table.schema.field(name).type
+        )
+        grid.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in table.to_pylist():
+        grid.add_row(*(Text.assemble(*_spans(row.get(marked.get(name, ""), None), row[name])) for name in shown))
+    Console(width=None if sys.stdout.isatty() else 200).print(grid)
+
+
+def facts(pairs: Mapping[str, Any], *, as_json: bool) -> None:
+    """Names and values, one per line."""
+    if as_json:
+        json_lines([pairs])
+        return
+    width = max((len(name) for name in pairs), default=0)
+    for name, value in pairs.items():
+        sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:
+    """Styled pieces of one cell; the index marks what matched with <em> and </em>."""
+    if not isinstance(highlighted, str):
+        return [(_cell(value), "" if value is not None else "dim")]
+    pieces: list[tuple[str, str]] = []
+    for number, part in enumerate(highlighted.split("<em>")):
+        inside, _, outside = part.partition("</em>") if number else ("", "", part)
+        pieces += [(inside, "bold yellow"), (outside, "")]
+    return pieces
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value.isoformat(sep=" ") if hasattr(value, "hour") else str(value)
+    return text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…"
+
+
+def _box() -> Any:
+    from rich import box
+
+    return box.SIMPLE_HEAD if sys.stdout.isatty() else box.ASCII2
