@@ -31,6 +31,7 @@ from indextables.table.inspect import actions_of, detail_of, html_of
 from indextables.table.plan import prune_files
 from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
+from indextables.table.search import Searchers, count, order_of, search
 
 __all__ = ["Table", "create", "open_table"]
 
@@ -99,6 +100,7 @@ class Table:
     def __init__(self, log: Log, snapshot: Snapshot) -> None:
         self._log = log
         self._snapshot = snapshot
+        self._searchers = Searchers(log.env)
 
     # What is it?
 
@@ -220,6 +222,49 @@ class Table:
     ) -> pa.Table:
         """As `scan`, all in memory."""
         return self.scan(columns, where, limit).read_all()
+
+    def search(
+        self,
+        query: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = 10,
+        offset: int = 0,
+        order_by: str | tuple[str, str] | None = None,
+    ) -> pa.Table:
+        """The rows that match a query, best first, with a column `_score`.
+
+        Args:
+            query: Words, phrases and fields: `timeout`, `message:"connection reset"`, `level:ERROR AND NOT retry`.
+                Words without a field are looked for in all text columns, and any of them will do.
+            columns: The columns to return; all by default.
+            where: A SQL predicate that the rows must satisfy as well.
+            limit: At most so many rows; None for all.
+            offset: Leave out the first so many.
+            order_by: A column, `"time desc"`, to order by instead of the score; then there is no `_score`.
+
+        Raises:
+            QueryInvalid: The query or the predicate cannot be understood; `position` says where.
+            InvalidArgument: A column is not there.
+            NotSupported: The table is another system's.
+        """
+        _check_count("limit", limit)
+        _check_count("offset", offset)
+        return search(
+            self._log.env,
+            self._searchers,
+            self._snapshot,
+            query,
+            columns=columns,
+            where=self._predicate(where),
+            limit=limit,
+            offset=offset,
+            order_by=order_of(order_by),
+        )
+
+    def count(self, query: str | None = None, where: str | None = None) -> int:
+        """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
+        return count(self._log.env, self._searchers, self._snapshot, query, self._predicate(where))
 
     def _predicate(self, where: str | None) -> Node | None:
         if where is None:

@@ -1,0 +1,144 @@
+"""Search over a snapshot: all its splits as one index, so that scores do not depend on how rows are spread.
+
+Files are not pruned by `where` here: the statistics that scores are made of are those of the whole table. A predicate
+becomes part of the query instead and is answered exactly.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from indextables.ambient import Ambient
+from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
+from indextables.log.env import LogEnv
+from indextables.log.snapshot import Snapshot
+from indextables.options import Options
+from indextables.query.expr import Node, columns_of
+from indextables.split.cache import IndexCache
+from indextables.split.search import OrderBy, SplitSearcher, open_cache
+from indextables.split.virtual import OpenIndexes
+from indextables.table.inspect import live_rows
+from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
+from indextables.table.scan import plain_schema, scan_table
+from indextables.table.write import target_of
+
+__all__ = ["Searchers", "count", "order_of", "search"]
+
+SCORE = "_score"
+
+
+class Searchers:
+    """Keeps the searcher of the version last searched, and shares caches between versions. Safe for threads."""
+
+    def __init__(self, env: LogEnv) -> None:
+        self._env = env
+        self._lock = threading.Lock()
+        self._opened = OpenIndexes()
+        self._current: tuple[Snapshot, SplitSearcher] | None = None
+
+    def of(self, snapshot: Snapshot) -> SplitSearcher:
+        """The searcher over all live splits. Raises NotSupported, PathEscape, DvCorrupt, StoreError."""
+        with self._lock:
+            if self._current is not None and self._current[0] is snapshot:
+                return self._current[1]
+            check_rows_readable(snapshot, self._env.store.url)
+            options = self._env.options.over(snapshot.metadata.configuration)
+            target = target_of(snapshot.metadata, options)
+            try:
+                searcher = SplitSearcher(
+                    self._env.store,
+                    refs_of(self._env, prune_files(snapshot, None)),
+                    schema=plain_schema(snapshot.schema, snapshot.schema.names),
+                    index=target.plan,
+                    options=options,
+                    cache=_shared_cache(self._env.options, self._env.ambient),
+                    ambient=self._env.ambient,
+                    opened=self._opened,
+                )
+            except ObjectNotFound as cause:
+                raise gone(self._env, snapshot, cause) from cause
+            self._current = (snapshot, searcher)
+            return searcher
+
+
+def search(
+    env: LogEnv,
+    searchers: Searchers,
+    snapshot: Snapshot,
+    query: str,
+    *,
+    columns: Sequence[str] | None,
+    where: Node | None,
+    limit: int | None,
+    offset: int,
+    order_by: OrderBy | None,
+) -> pa.Table:
+    """The matching rows, best first, with their `_score`; in the order of a column instead if that is asked for.
+
+    Raises QueryInvalid with the position, LimitExceeded, InvalidArgument, SplitCorrupt, VersionExpired, StoreError.
+    """
+    names = column_names(snapshot.schema, columns)
+    if SCORE in names and order_by is None:
+        raise InvalidArgument(f"the table has a column {SCORE!r} of its own: name the columns to read, without it")
+    searcher = searchers.of(snapshot)
+    try:
+        found = searcher.search(query, where=where, limit=limit, offset=offset, order_by=order_by)
+        return searcher.rows(found.hits, names, score=order_by is None)
+    except ObjectNotFound as cause:
+        raise gone(env, snapshot, cause) from cause
+
+
+def count(env: LogEnv, searchers: Searchers, snapshot: Snapshot, query: str | None, where: Node | None) -> int:
+    """How many rows match; from the log alone where nothing is asked."""
+    if query is not None:
+        try:
+            return searchers.of(snapshot).count(query, where=where)
+        except ObjectNotFound as cause:
+            raise gone(env, snapshot, cause) from cause
+    if where is None:
+        known = live_rows(snapshot.files)
+        if known is not None:
+            return known
+    columns = columns_of(where)[:1] if where is not None else snapshot.schema.names[:1]
+    return sum(batch.num_rows for batch in scan_table(env, snapshot, columns, where, None))
+
+
+def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
+    """`"time"`, `"time desc"` or `("time", "desc")`. Raises InvalidArgument."""
+    if order_by is None:
+        return None
+    column, direction = order_by if isinstance(order_by, tuple) else _words(order_by)
+    if direction.lower() == "asc":
+        return OrderBy(column, "asc")
+    if direction.lower() == "desc":
+        return OrderBy(column, "desc")
+    raise InvalidArgument(f"order_by {order_by!r}: give a column, or a column and asc or desc", order_by=str(order_by))
+
+
+def gone(env: LogEnv, snapshot: Snapshot, cause: ObjectNotFound) -> VersionExpired:
+    """A file of the pinned version is not there any more."""
+    message = (
+        f"a file of version {snapshot.version} is gone from {env.store.url}: purge was faster; refresh() and repeat"
+    )
+    return VersionExpired(message, version=snapshot.version, key=cause.details.get("key"), url=env.store.url)
+
+
+_CACHES: dict[tuple[str, ...], IndexCache] = {}
+_CACHES_LOCK = threading.Lock()
+
+
+def _shared_cache(options: Options, ambient: Ambient) -> IndexCache:
+    """One cache object per folder and process, because it remembers which files it has checked."""
+    key = tuple(f"{name}={value}" for name, value in sorted(options.below("cache.").items()))
+    with _CACHES_LOCK:
+        if key not in _CACHES:
+            _CACHES[key] = open_cache(options, ambient)
+        return _CACHES[key]
+
+
+def _words(text: str) -> tuple[str, str]:
+    column, _, direction = text.strip().rpartition(" ")
+    return (column.strip(), direction) if column and direction.lower() in ("asc", "desc") else (text.strip(), "asc")
