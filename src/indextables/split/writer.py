@@ -98,7 +98,7 @@ class SplitWriter:
 
     1. A split is put only after it was verified: rows = documents, one segment, footer and directory read back.
     2. After an exception, or when the `with` block ends before `finish`, neither scratch files nor objects are left.
-    3. Keys are `<prefix>part-<token>.split`: unique per attempt, never overwritten.
+    3. Keys are `<prefix>split-<token>.split`: unique per attempt, never overwritten.
 
     Raises SchemaMismatch for rows of another schema, SplitError where Tantivy fails, StoreError.
     """
@@ -200,7 +200,7 @@ class SplitWriter:
         finished = building.finish()
         if finished is None:
             return False
-        key = f"{self._prefix}part-{self._ambient.token()}.split"
+        key = f"{self._prefix}split-{self._ambient.token()}.split"
         self._keys.append(key)
         self._store.put_file(key, building.rows_path)
         self._written.append(self._describe(key, finished, building.statistics()))
