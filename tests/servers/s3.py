@@ -47,8 +47,8 @@ Answer = int | Literal["reset", "close", "truncate"]
 class Fault:
     """What shall happen to the next `times` requests that match.
 
-    `before` answers without doing anything; `after` does what was asked and then answers so. `hook` runs first, in
-    the server's thread: it may wait for the test.
+    `before` answers without doing anything; `after` does what was asked and then answers so. `hook` runs before that
+    and `hook_after` between effect and answer, in the server's thread: they may wait for the test.
     """
 
     method: str = ""
@@ -56,8 +56,10 @@ class Fault:
     query: str = ""
     before: Answer | None = None
     after: Answer | None = None
-    hook: Callable[[], None] | None = None
+    hook: Callable[[], object] | None = None
+    hook_after: Callable[[], object] | None = None
     times: int = 1
+    code: str = "InjectedFault"
 
     def matches(self, request: Request) -> bool:
         return (
@@ -106,6 +108,8 @@ class S3Server:
         self.clock_offset_s = 0.0
         self.shuffles_listings = False
         self.access_keys: set[str] | None = None
+        self.echoes_requests = False
+        self.undeletable = ""
         self.requests: list[Request] = []
         self.lock = threading.RLock()
         self._objects: dict[tuple[str, str], Stored] = {}
@@ -157,8 +161,9 @@ class S3Server:
             self._faults.clear()
             self.requests.clear()
             self._chaos = None
-            self.ignores_conditions = self.shuffles_listings = False
+            self.ignores_conditions = self.shuffles_listings = self.echoes_requests = False
             self.is_atomic, self.clock_offset_s, self.access_keys = True, 0.0, None
+            self.undeletable = ""
 
     def chaos(self, rate: float, seed: int) -> None:
         """From now on, each request gets a random fault with this probability."""
@@ -167,9 +172,9 @@ class S3Server:
     def count(self, method: str = "", key: str = "") -> int:
         return sum(method in ("", seen.method) and bool(re.search(key, seen.key)) for seen in list(self.requests))
 
-    def keys(self) -> list[str]:
+    def keys(self, below: str = "") -> list[str]:
         with self.lock:
-            return sorted(key for _, key in self._objects)
+            return sorted(key for _, key in self._objects if key.startswith(below))
 
     def put_directly(self, key: str, data: bytes) -> None:
         """An object that somebody else made."""
@@ -199,7 +204,7 @@ class S3Server:
         if self.access_keys is not None:
             found = re.search(r"Credential=([^/]+)/", request.headers.get("authorization", ""))
             if found is None or found[1] not in self.access_keys:
-                return _error(403, "InvalidAccessKeyId")
+                return self._refusal(request)
         query = {name: values[0] for name, values in parse_qs(request.query, keep_blank_values=True).items()}
         if not request.key:
             return self._bucket_request(request, query)
@@ -216,6 +221,11 @@ class S3Server:
         if stored is None:
             return _error(404, "NoSuchKey")
         return _read(stored, request.headers.get("range"))
+
+    def _refusal(self, request: Request) -> Reply:
+        """Some gateways answer with all that they were sent."""
+        sent = f"{request.method} {request.key}?{request.query} {request.headers}" if self.echoes_requests else ""
+        return _error(403, escape(f"InvalidAccessKeyId {sent}"))
 
     def _put(self, request: Request, place: tuple[str, str]) -> Reply:
         conditional = "if-none-match" in request.headers and not self.ignores_conditions
@@ -271,11 +281,16 @@ class S3Server:
     def _bucket_request(self, request: Request, query: dict[str, str]) -> Reply:
         if request.method == "POST" and "delete" in query:
             keys = [node.text or "" for node in ET.fromstring(request.body).iter() if node.tag.endswith("Key")]  # noqa: S314 - our client wrote it
+            answers = []
             with self.lock:
                 for key in keys:
-                    self._objects.pop((request.bucket, key), None)
-            deleted = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
-            return _xml(f"<DeleteResult>{deleted}</DeleteResult>")
+                    kind, reason = "Deleted", ""
+                    if self.undeletable and re.search(self.undeletable, key):
+                        kind, reason = "Error", "<Code>AccessDenied</Code><Message>Access Denied</Message>"
+                    else:
+                        self._objects.pop((request.bucket, key), None)
+                    answers.append(f"<{kind}><Key>{escape(key)}</Key>{reason}</{kind}>")
+            return _xml(f"<DeleteResult>{''.join(answers)}</DeleteResult>")
         if request.method == "GET" and query.get("list-type") == "2":
             return self._list(request.bucket, query)
         return _error(501, "NotImplemented")
@@ -342,20 +357,22 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.hook is not None:
             fault.hook()
         if fault is not None and fault.before is not None:
-            self._send_fault(request, fault.before, Reply(200))
+            self._send_fault(request, fault.before, Reply(200), fault.code)
             return
         reply = server.answer(request)
+        if fault is not None and fault.hook_after is not None:
+            fault.hook_after()
         if fault is not None and fault.after is not None:
-            self._send_fault(request, fault.after, reply)
+            self._send_fault(request, fault.after, reply, fault.code)
         else:
             self._send(request, reply)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle
 
-    def _send_fault(self, request: Request, answer: Answer, reply: Reply) -> None:
+    def _send_fault(self, request: Request, answer: Answer, reply: Reply, code: str) -> None:
         request.status = answer
         if isinstance(answer, int):
-            self._send(request, _error(answer, "InjectedFault"))
+            self._send(request, _error(answer, code))
             return
         self.close_connection = True
         if answer == "truncate":

@@ -54,12 +54,16 @@ MEANINGS: Mapping[type[Exception], type[IndexTablesError]] = {
 """One row per native exception; the most derived class that fits decides."""
 
 # A gateway that does not know the bucket or the access key may say "not found". Where it gives its reason, believe
-# that instead: an object must not look absent because the door is locked.
-_NOT_ABSENT = {
+# that instead: an object must not look absent because the door is locked. Listings give all their errors as text.
+_REASONS: Mapping[str, type[StoreError]] = {
     "NoSuchBucket": StoreError,
     "ContainerNotFound": StoreError,
     "XAdminUserNotFound": StorePermissionDenied,
     "InvalidAccessKeyId": StorePermissionDenied,
+    # The upload was finished by a request whose answer was lost: upload it again.
+    "NoSuchUpload": StoreUnavailable,
+    "status code: 401": StorePermissionDenied,
+    "status code: 403": StorePermissionDenied,
 }
 _CONNECT_SECONDS = 5.0
 
@@ -94,10 +98,11 @@ def translate(
     text = config.redactor.scrub(str(caught))
     reason = text.partition("\n")[0]
     kind = next(MEANINGS[base] for base in type(caught).__mro__ if base in MEANINGS)
-    if kind is ObjectNotFound:
-        for code, meaning in _NOT_ABSENT.items():
+    if kind is ObjectNotFound or (kind is StoreUnavailable and not writing):
+        for code, meaning in _REASONS.items():
             if code in text:
-                return meaning(f"{what}: {code}: check the bucket's name and the credentials", key=key)
+                return meaning(f"{what}: the store says {code}: check the bucket's name and the credentials", key=key)
+    if kind is ObjectNotFound:
         if writing:
             return StoreError(f"{what}: there is no such bucket or container, or it is hidden from us", key=key)
         return ObjectNotFound(f"{what} does not exist", key=key)

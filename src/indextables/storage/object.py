@@ -227,9 +227,9 @@ class ObjectStore:
 
             try:
                 found = client.get_ranges(full, starts=starts, ends=ends, coalesce=coalesce)
-            except NATIVE_ERRORS:
+            except NATIVE_ERRORS as caught:
                 # A range past the end is an error like any other to the client.
-                if int(client.head(full)["size"]) < max(ends):
+                if not isinstance(caught, FileNotFoundError) and int(client.head(full)["size"]) < max(ends):
                     return []
                 raise
             return [bytes(data) for data in found]
