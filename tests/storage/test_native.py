@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+
+import obstore.exceptions
+import pytest
+
+from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, StoreError
+from indextables.storage import Store, open_store
+from indextables.storage.native import MEANINGS, NATIVE_ERRORS
+
+
+def native_exceptions() -> list[type[Exception]]:
+    found = [getattr(obstore.exceptions, name) for name in dir(obstore.exceptions)]
+    return [kind for kind in found if inspect.isclass(kind) and issubclass(kind, Exception)]
+
+
+def test_every_native_exception_has_a_meaning():
+    assert len(native_exceptions()) >= 12
+    assert [kind for kind in native_exceptions() if kind not in MEANINGS] == []
+    assert all(issubclass(kind, NATIVE_ERRORS) for kind in MEANINGS)
+    assert all(issubclass(meaning, IndexTablesError) for meaning in MEANINGS.values())
+
+
+def test_opening_a_store_loads_no_native_client_and_no_arrow():
+    script = (
+        "import sys, indextables.storage as s\n"
+        "s.open_store('/tmp/nowhere/t'); s.open_store('memory://m'); s.open_store('s3://bucket/t')\n"
+        "print([m for m in ('obstore', 'pyarrow', 'pandas', 'datafusion') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_stores_have_the_methods_of_the_protocol(tmp_path):
+    for url in (tmp_path / "t", "memory://protocol", "s3://bucket/t", "az://container/t", "gs://bucket/t"):
+        store = open_store(url)
+        assert isinstance(store, Store)
+        assert store.is_local is (url == tmp_path / "t")
+
+
+def test_hdfs_is_not_supported_yet():
+    with pytest.raises(NotSupported):
+        open_store("hdfs://namenode/t")
+
+
+def test_memory_does_not_travel_to_another_process():
+    store = open_store("memory://travels")
+    store.put("key", b"")
+    data = pickle.dumps(store)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            pickle.loads(data)  # noqa: S301 - our own bytes
+            os._exit(1)
+        except NotSupported:
+            os._exit(0)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_fork_unsafe_is_a_store_error():
+    assert issubclass(ForkUnsafe, StoreError)
