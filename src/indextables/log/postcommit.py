@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from indextables.errors import IndexTablesError, ObjectNotFound
@@ -15,16 +16,17 @@ from indextables.log.env import LogEnv
 from indextables.log.head import Head
 from indextables.log.names import crc_key
 from indextables.log.snapshot import Log
-from indextables.options import Option, Options
+from indextables.log.state import maybe_checkpoint
+from indextables.options import Option
 
-__all__ = ["after_commit", "checkpoint_if_due", "setting"]
+__all__ = ["after_commit", "setting"]
 
 T = TypeVar("T")
 
 _LOGGER = logging.getLogger("indextables")
 
 
-def after_commit(log: Log, landed: Landed, removed: pa.Table | None) -> None:
+def after_commit(log: Log, landed: Landed, removed: pa.Table | None, *, changes_data: bool = True) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
     content = landed.encoded.content
     base = landed.base
@@ -50,19 +52,25 @@ def after_commit(log: Log, landed: Landed, removed: pa.Table | None) -> None:
         log.env.store.put_if_absent(crc_key(content.version), crcfile.encode_crc(crc))
     except IndexTablesError as error:
         _LOGGER.warning("the check file of version %d was not written: %s", content.version, error)
-    checkpoint_if_due(log, new)
+    _checkpoint_if_due(log, new, after_merge=bool(content.removes.num_rows) and not changes_data)
 
 
-def checkpoint_if_due(log: Log, at: Head) -> None:
-    """Write the state of `at` if `checkpoint.interval` commits have passed since the newest checkpoint known of."""
-    del log, at
+def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
+    env = log.env
+    if at.metadata.configuration:
+        env = msgspec.structs.replace(env, options=env.options.over(at.metadata.configuration))
+    newest = maybe_checkpoint(env, at.version, newest=at.checkpoint, after_merge=after_merge)
+    if newest > at.version:
+        # The checkpoint came with an upgrade of the protocol, in a version of its own: what is known here is not newest.
+        head.forget(log)
+    elif newest > at.checkpoint:
+        head.remember(log, msgspec.structs.replace(at, checkpoint=newest))
 
 
 def setting(env: LogEnv, metadata: Metadata, option: Option[T]) -> T:
     """An option as the call, the session or the environment gives it, else as the table's configuration does."""
-    if not metadata.configuration or env.options.given(option):
-        return env.options[option]
-    return Options(table=metadata.configuration, environ={})[option]
+    options = env.options.over(metadata.configuration) if metadata.configuration else env.options
+    return options[option]
 
 
 def _read_totals(env: LogEnv, base: Head) -> crcfile.Totals | None:

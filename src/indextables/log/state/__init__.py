@@ -12,23 +12,32 @@ from indextables.log.state.base import StateFormat, StateRef, TableState, TokenW
 
 if TYPE_CHECKING:
     from indextables.log.state.cleanup import CleanupReport, clean_up
+    from indextables.log.state.describe import StateDescription, describe_state
     from indextables.log.state.find import find_states
     from indextables.log.state.reading import read_state, read_tokens
+    from indextables.log.state.repair import RepairReport, SplitFacts, rebuild_log, recreate_pointer, repair_log
     from indextables.log.state.schedule import checkpoint, maybe_checkpoint
     from indextables.log.state.writing import write_checkpoint
 
 __all__ = [
     "CleanupReport",
+    "RepairReport",
+    "SplitFacts",
+    "StateDescription",
     "StateFormat",
     "StateRef",
     "TableState",
     "TokenWindow",
     "checkpoint",
     "clean_up",
+    "describe_state",
     "find_states",
     "maybe_checkpoint",
     "read_state",
     "read_tokens",
+    "rebuild_log",
+    "recreate_pointer",
+    "repair_log",
     "write_checkpoint",
 ]
 
@@ -36,9 +45,16 @@ _HOMES = {
     "CleanupReport": "cleanup",
     "checkpoint": "schedule",
     "clean_up": "cleanup",
+    "describe_state": "describe",
     "find_states": "find",
     "maybe_checkpoint": "schedule",
     "read_state": "reading",
+    "rebuild_log": "repair",
+    "recreate_pointer": "repair",
+    "repair_log": "repair",
+    "StateDescription": "describe",
+    "RepairReport": "repair",
+    "SplitFacts": "repair",
     "read_tokens": "reading",
     "write_checkpoint": "writing",
 }

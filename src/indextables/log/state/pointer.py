@@ -19,7 +19,7 @@ from indextables.log.names import (
 )
 from indextables.log.state.base import StateRef
 
-__all__ = ["Pointer", "pointer_to", "read_pointer", "write_pointer"]
+__all__ = ["Pointer", "pointer_to", "read_pointer", "replace_pointer", "write_pointer"]
 
 _LARGEST = 1 << 20
 
@@ -65,6 +65,11 @@ def write_pointer(env: LogEnv, pointer: Pointer) -> bool:
         return False
     env.store.put(POINTER_KEY, msgspec.json.encode(pointer))
     return True
+
+
+def replace_pointer(env: LogEnv, pointer: Pointer) -> None:
+    """Point to a checkpoint whatever the hint said before: for repair, which has looked at all of them."""
+    env.store.put(POINTER_KEY, msgspec.json.encode(pointer))
 
 
 def pointer_to(ref: StateRef, facts: dict[str, object]) -> Pointer:

@@ -55,7 +55,7 @@ def checkpoint(env: LogEnv, *, compact: Mode = "auto") -> StateRef:
     log = Log(_quiet(env))
     version, protocol, _ = log.metadata_at()
     if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
-        version = upgrade_protocol(log, READER_VERSION, READER_VERSION)
+        version = upgrade_protocol(log, READER_VERSION, READER_VERSION).version
     elif is_foreign(protocol):
         from indextables.log.protocol import check_writable
 
@@ -85,7 +85,7 @@ def maybe_checkpoint(env: LogEnv, version: int, *, newest: int = -1, after_merge
         return found
     key = (os.getpid(), env.store.url)
     if not env.options[opt.CHECKPOINT_ASYNC]:
-        return version if _attempt(env, version, compact) else newest
+        return max(newest, _attempt(env, version, compact))
     with _RUNNING_LOCK:
         if key in _RUNNING:
             return newest
@@ -102,31 +102,30 @@ def maybe_checkpoint(env: LogEnv, version: int, *, newest: int = -1, after_merge
     return newest
 
 
-def _attempt(env: LogEnv, version: int, compact: Mode) -> bool:
-    """Write and clean up; True if the checkpoint is there. Whatever goes wrong is logged."""
+def _attempt(env: LogEnv, version: int, compact: Mode) -> int:
+    """Write and clean up; the version of the checkpoint, or -1. Whatever goes wrong is logged."""
     try:
-        _upgraded_or_written(env, version, compact)
+        written = _upgraded_or_written(env, version, compact).version
     except IndexTablesError as error:
         _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
-        return False
+        return -1
     if env.options[opt.CLEANUP_ENABLED]:
         try:
             if _something_is_old(env):
                 clean_up(env)
         except IndexTablesError as error:
             _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
-    return True
+    return written
 
 
-def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> None:
+def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> StateRef:
     if env.options[opt.STATE_FORMAT] == "avro":
         from indextables.log.snapshot import Log
 
         protocol = Log(_quiet(env)).metadata_at(version)[1]
         if protocol.minReaderVersion < READER_VERSION:
-            checkpoint(env, compact=compact)
-            return
-    _write(env, version, compact)
+            return checkpoint(env, compact=compact)
+    return _write(env, version, compact)
 
 
 def _write(env: LogEnv, version: int, compact: Mode) -> StateRef:

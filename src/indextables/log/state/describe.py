@@ -1,0 +1,103 @@
+"""What a table's checkpoint looks like, as data."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
+from indextables.log.actions import MergeSkip
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR
+from indextables.log.state.avroform import complete_list, read_list
+from indextables.log.state.base import StateRef, TokenWindow
+from indextables.log.state.compaction import needs_compaction
+from indextables.log.state.find import find_states
+from indextables.log.state.pointer import read_pointer
+from indextables.log.state.reading import read_state
+
+__all__ = ["StateDescription", "describe_state"]
+
+
+class StateDescription(msgspec.Struct, frozen=True):
+    """The newest usable checkpoint. `tombstone_ratio` is tombstones per entry referenced.
+
+    `unusable` are newer checkpoints that cannot be read, each with the reason. `format` is `none` and `version` -1
+    where a table has no usable checkpoint.
+    """
+
+    format: str = "none"
+    version: int = -1
+    num_files: int = 0
+    total_bytes: int = 0
+    num_manifests: int = 0
+    num_entries: int = 0
+    num_tombstones: int = 0
+    tombstone_ratio: float = 0.0
+    needs_compaction: bool = False
+    skips: tuple[MergeSkip, ...] = ()
+    created_ms: int | None = None
+    size_bytes: int = 0
+    protocol_version: int = 0
+    tokens_from: int | None = None
+    pointer_version: int | None = None
+    checkpoints: int = 0
+    unusable: dict[str, str] = {}
+
+
+def describe_state(env: LogEnv) -> StateDescription:
+    """The newest checkpoint that can be used; manifests are not opened. Raises StoreError."""
+    states = find_states(env.store.list_from(LOG_DIR))
+    pointer = read_pointer(env)
+    unusable: dict[str, str] = {}
+    about = StateDescription(
+        checkpoints=len(states), pointer_version=None if pointer is None else pointer.version, unusable=unusable
+    )
+    for ref in states:
+        try:
+            return msgspec.structs.replace(_describe(env, ref), **_shared(about))
+        except (CheckpointError, LimitExceeded, ObjectNotFound) as error:
+            unusable[ref.keys[0]] = str(error)
+    return about
+
+
+def _shared(about: StateDescription) -> dict[str, object]:
+    return {name: getattr(about, name) for name in ("checkpoints", "pointer_version", "unusable")}
+
+
+def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
+    if ref.format != "avro-state":
+        state = read_state(env, ref)
+        total = sum(state.files.column("size").to_pylist())
+        return StateDescription(
+            format=ref.format,
+            version=ref.version,
+            num_files=len(state.files),
+            total_bytes=total,
+            num_entries=len(state.files),
+            skips=tuple(state.skips.values()),
+            created_ms=ref.modified_ms,
+            size_bytes=ref.size,
+            protocol_version=state.protocol.minReaderVersion,
+            tokens_from=_first(state.tokens),
+        )
+    found = complete_list(env, read_list(env, ref))
+    return StateDescription(
+        format=ref.format,
+        version=ref.version,
+        num_files=found.totals.num_files,
+        total_bytes=found.totals.total_bytes,
+        num_manifests=len(found.manifests),
+        num_entries=found.num_entries,
+        num_tombstones=len(found.tombstones),
+        tombstone_ratio=len(found.tombstones) / max(1, found.num_entries),
+        needs_compaction=needs_compaction(found, env.options),
+        skips=tuple(found.skips.values()),
+        created_ms=found.created_at,
+        size_bytes=ref.size + sum(info.size or 0 for info in found.manifests),
+        protocol_version=0 if found.protocol is None else found.protocol.minReaderVersion,
+        tokens_from=_first(found.tokens),
+    )
+
+
+def _first(tokens: TokenWindow | None) -> int | None:
+    return None if tokens is None else tokens.first

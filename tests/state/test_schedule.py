@@ -1,0 +1,251 @@
+"""When checkpoints are written, and that a commit never pays for one that fails."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from indextables.errors import StoreUnavailable
+from indextables.log import write
+from indextables.log.actions import CommitInfo, Protocol
+from indextables.log.codec import encode_version
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, POINTER_KEY, state_key, version_key
+from indextables.log.protocol import new_table_protocol
+from indextables.log.replay import replay
+from indextables.log.snapshot import Log
+from indextables.log.state import checkpoint, find_states, maybe_checkpoint, read_state, write_checkpoint
+from indextables.log.state.avroform import read_list
+from indextables.log.state.pointer import Pointer, read_pointer
+from tests.state.logs import RandomLog, add_row, adds_table, environment, metadata, same, with_options
+from tests.state.spy import Spy
+
+
+def versions(env: LogEnv) -> list[int]:
+    return sorted(ref.version for ref in find_states(env.store.list_from(LOG_DIR)))
+
+
+def test_a_checkpoint_every_interval_commits_since_the_newest_found():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    newest = -1
+    for _ in range(20):
+        log.append(1)
+        newest = maybe_checkpoint(env, log.version, newest=newest)
+    assert versions(env) == [3, 7, 11, 15, 19]
+    same(read_state(env, find_states(env.store.list_from(LOG_DIR))[0]), replay(None, log.history[:20]))
+
+
+def test_a_writer_that_died_before_its_checkpoint_delays_it_by_one_commit():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    for _ in range(5):
+        log.append(1)
+    assert maybe_checkpoint(env, log.version) == 5
+    assert versions(env) == [5]
+
+
+def test_a_checkpoint_of_another_writer_counts():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    for _ in range(6):
+        log.append(1)
+    checkpoint(env)
+    assert versions(env) == [6]
+    log.append(1)
+    assert maybe_checkpoint(env, log.version, newest=-1) == 6
+    assert versions(env) == [6]
+
+
+def test_a_commit_between_checkpoints_asks_the_store_nothing():
+    env = environment({"checkpoint.interval": 10})
+    log = RandomLog(env, 1)
+    log.append(1)
+    spy = Spy(env)
+    assert maybe_checkpoint(spy.env, log.version, newest=0) == 0
+    assert not spy.listed
+    assert not spy.read
+
+
+def test_no_checkpoint_when_switched_off_and_on_demand_all_the_same():
+    env = environment({"checkpoint.enabled": "false", "checkpoint.interval": 1})
+    log = RandomLog(env, 1)
+    log.append(1)
+    assert maybe_checkpoint(env, log.version) == -1
+    assert versions(env) == []
+    checkpoint(env)
+    assert versions(env) == [1]
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet", "avro"])
+def test_commits_through_the_log_checkpoint_themselves_in_the_format_asked_for(kind):
+    env = environment({"checkpoint.interval": 3, "state.format": kind})
+    log = Log(env)
+    chance = random.Random(3)
+    _create(env)
+    for number in range(10):
+        write.append(log, adds_table([add_row(number, chance)]))
+    found = find_states(env.store.list_from(LOG_DIR))
+    assert found
+    assert {ref.format for ref in found} == {"avro-state" if kind == "avro" else kind}
+    assert len(Log(env).snapshot().files) == 10
+
+
+def _create(env: LogEnv, protocol: Protocol | None = None) -> None:
+    meta = metadata()
+    info = CommitInfo(inCommitTimestamp=env.ambient.now_ms(), tableId=meta.id, token=env.ambient.token())
+    data = encode_version([info, protocol or new_table_protocol(), meta], compress=True)
+    env.store.put_if_absent(version_key(0), data)
+
+
+class Broken:
+    """A store on which nothing of the state can be written."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def put(self, key: str, data: bytes, **more: Any) -> None:
+        if "manifest" in key or "checkpoint" in key:
+            raise StoreUnavailable(f"no answer for {key}", key=key)
+        self._inner.put(key, data, **more)
+
+    def put_if_absent(self, key: str, data: bytes, **more: Any) -> Any:
+        if "manifest" in key or "checkpoint" in key:
+            raise StoreUnavailable(f"no answer for {key}", key=key)
+        return self._inner.put_if_absent(key, data, **more)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet", "avro"])
+def test_a_failed_checkpoint_is_reported_and_the_commit_stands(kind, caplog):
+    env = environment({"checkpoint.interval": 1, "state.format": kind})
+    _create(env)
+    broken = msgspec.structs.replace(env, store=Broken(env.store))
+    chance = random.Random(3)
+    with caplog.at_level(logging.WARNING, "indextables"):
+        committed = write.append(Log(broken), adds_table([add_row(1, chance)]))
+    assert committed.version == 1
+    assert "checkpoint of version 1" in caplog.text
+    assert versions(env) == []
+    assert len(Log(env).snapshot().files) == 1
+
+
+def test_in_the_background_the_checkpoint_arrives_after_the_commit():
+    env = environment({"checkpoint.interval": 2, "checkpoint.async": "true"})
+    log = RandomLog(env, 1)
+    log.append(2)
+    log.append(2)
+    assert maybe_checkpoint(env, log.version) == -1
+    env.ambient.shutdown()
+    assert versions(env) == [2]
+
+
+@pytest.mark.parametrize("protocol", [Protocol(1, 1), Protocol(2, 2), Protocol(3, 3, ["checkpoints"], ["checkpoints"])])
+def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(protocol):
+    env = environment({"checkpoint.interval": 2})
+    _create(env, protocol)
+    log = Log(env)
+    chance = random.Random(3)
+    write.append(log, adds_table([add_row(1, chance)]))
+    write.append(log, adds_table([add_row(2, chance)]))
+    snapshot = Log(env).snapshot()
+    assert snapshot.protocol.minReaderVersion == 4
+    assert {"avroState", "parquetSplit"} <= set(snapshot.protocol.readerFeatures or [])
+    assert len(snapshot.files) == 2
+    assert Log(env).read_version(2).protocol == snapshot.protocol
+    assert versions(env) == [2]
+
+
+def test_an_older_table_keeps_its_version_while_it_is_only_read():
+    env = environment()
+    _create(env, Protocol(2, 2))
+    assert Log(env).snapshot().protocol == Protocol(2, 2)
+    assert not [key for key in (m.key for m in env.store.list_from(LOG_DIR)) if key != version_key(0)]
+
+
+def test_the_pointer_has_the_fields_of_the_protocol():
+    env = environment()
+    log = RandomLog(env, 2)
+    log.append(5)
+    ref = checkpoint(env)
+    found = msgspec.json.decode(env.store.get(POINTER_KEY))
+    state = read_list(env, ref)
+    assert found == {
+        "version": 1,
+        "size": 5,
+        "sizeInBytes": ref.size,
+        "numFiles": 5,
+        "createdTime": env.ambient.now_ms(),
+        "format": "avro-state",
+        "stateDir": "state-v00000000000000000001",
+        "protocolVersion": 4,
+        "checksum": state.totals.set_hash,
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"version":10}',
+        b'{"version":10,"timestamp":5}',
+        b'{"version":10,"size":5,"parts":1}',
+        (b'{"version":10,"size":5,"sizeInBytes":1,"numFiles":2,"createdTime":3,"parts":null,"checkpointId":null,'
+        b'"format":"avro-state","stateDir":"state-v00000000000000000010","unknown":{}}'),
+    ],
+)
+def test_every_form_of_the_pointer_is_read(content):
+    env = environment()
+    env.store.put(POINTER_KEY, content)
+    pointer = read_pointer(env)
+    assert pointer is not None
+    assert pointer.version == 10
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"null", b"[]", b'{"version":-1}', b'{"version":"x"}', b"\xff" * 10, b"[" * 100_000, b"{}"]
+)
+def test_a_broken_pointer_says_nothing_and_changes_no_result(content):
+    env = environment({"checkpoint.interval": 2})
+    log = RandomLog(env, 3)
+    for _ in range(3):
+        log.append(2)
+    checkpoint(env)
+    log.append(2)
+    env.store.put(POINTER_KEY, content)
+    assert read_pointer(env) is None
+    same(Log(env).snapshot().state, log.state())
+    checkpoint(env)
+    assert read_pointer(env).version == 4
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 9, 2**62])
+def test_a_pointer_to_anything_else_changes_no_result(version):
+    env = environment()
+    log = RandomLog(env, 3)
+    for _ in range(3):
+        log.append(2)
+        checkpoint(env)
+    log.append(2)
+    env.store.put(POINTER_KEY, msgspec.json.encode(Pointer(version=version, format="avro-state")))
+    same(Log(env).snapshot().state, log.state())
+    checkpoint(env)
+    same(Log(env).snapshot().state, log.state())
+    assert read_pointer(env).version == 4
+
+
+def test_the_pointer_never_moves_back():
+    env = environment()
+    log = RandomLog(env, 3)
+    log.append(1)
+    log.append(1)
+    checkpoint(env)
+    older = with_options(env, **{"state.format": "json"})
+    write_checkpoint(older, replay(None, log.history[:2]))
+    assert read_pointer(env).version == 2
+    assert env.store.exists(state_key(2))
