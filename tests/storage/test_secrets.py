@@ -132,10 +132,17 @@ def test_errors_that_travel_between_processes_carry_no_canary(s3: S3Server, monk
         assert b"cAnArY" not in pickle.dumps(error)
 
 
-def test_settings_that_the_client_refuses_are_not_shown(monkeypatch: pytest.MonkeyPatch):
-    options = Options({"storage.gcs.serviceAccountKey": f'{{"private_key": "{canary(9)}"'})
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        (GCS_URL, {"storage.gcs.serviceAccountKey": f'{{"private_key": "{canary(9)}"'}),
+        (S3_URL, {**S3_KEYS, "storage.proxyUrl": f"not a url://user:{canary(11)[:8]}@"}),
+        (AZURE_URL, {"storage.azure.accountKey": f"not base64 {canary(5)}"}),
+    ],
+)
+def test_settings_that_the_client_refuses_are_not_shown(url: str, settings: dict[str, str]):
     with pytest.raises(IndexTablesError) as caught:
-        open_store(GCS_URL, options).get("key", policy=ONCE)
+        open_store(url, Options(settings)).get("key", policy=ONCE)
     caught.value.__traceback__ = caught.value.__traceback__.tb_next
     assert "cAnArY" not in all_that_is_shown(caught.value)
 

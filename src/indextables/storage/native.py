@@ -73,19 +73,9 @@ def make_client(location: Location, config: StoreConfig, *, timeout_s: float, re
 
     Raises InvalidArgument for settings that the native client refuses.
     """
-    common: dict[str, Any] = {
-        "client_options": {
-            "timeout": timedelta(seconds=timeout_s),
-            "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, timeout_s)),
-            "allow_http": urlsplit(config.endpoint).scheme == "http",
-        },
-        "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=timeout_s)},
-    }
-    if config.proxy_url:
-        common["client_options"]["proxy_url"] = config.proxy_url.reveal()
     make = {"s3": _make_s3, "az": _make_azure, "gs": _make_gcs}[location.scheme]
     try:
-        return make(location, config, common)
+        return make(location, config, _Sending(config, timeout_s, retries))
     except NATIVE_ERRORS as caught:
         reason = config.redactor.scrub(_first_line(caught))
     raise InvalidArgument(f"{location.url} cannot be opened with these settings: {reason}", url=location.url)
@@ -111,6 +101,27 @@ def translate(
     return kind(f"{what}: {reason}", key=key)
 
 
+class _Sending:
+    """How requests are sent. Secrets are revealed in the call of the native constructor only: never in a variable."""
+
+    def __init__(self, config: StoreConfig, timeout_s: float, retries: int) -> None:
+        self._config = config
+        self._timeout_s = timeout_s
+        self._retries = retries
+
+    def arguments(self) -> dict[str, Any]:
+        proxy = {"proxy_url": self._config.proxy_url.reveal()} if self._config.proxy_url else {}
+        return {
+            "client_options": {
+                "timeout": timedelta(seconds=self._timeout_s),
+                "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, self._timeout_s)),
+                "allow_http": urlsplit(self._config.endpoint).scheme == "http",
+                **proxy,
+            },
+            "retry_config": {"max_retries": self._retries, "retry_timeout": timedelta(seconds=self._timeout_s)},
+        }
+
+
 class _Provider:
     """Hands the native client one fixed credential, so that none from the environment is mixed in."""
 
@@ -125,7 +136,7 @@ class _Provider:
         return f"{type(self).__name__}({', '.join(self._secrets)})"
 
 
-def _make_s3(location: Location, config: StoreConfig, common: dict[str, Any]) -> S3Store:
+def _make_s3(location: Location, config: StoreConfig, sending: _Sending) -> S3Store:
     settings: Any = {"skip_signature": config.anonymous}
     if config.region:
         settings["region"] = config.region
@@ -134,13 +145,14 @@ def _make_s3(location: Location, config: StoreConfig, common: dict[str, Any]) ->
     if config.endpoint:
         # AWS_ENDPOINT_URL_S3 would outrank the plain endpoint.
         settings["endpoint"] = settings["aws_endpoint_url_s3"] = _s3_endpoint(location.bucket, config)
+    provider = None
     if isinstance(config.login, S3Login):
-        common["credential_provider"] = _Provider(
+        provider = _Provider(
             access_key_id=config.login.access_key,
             secret_access_key=config.login.secret_key,
             token=config.login.session_token,
         )
-    return S3Store(location.bucket, config=settings, **common)
+    return S3Store(location.bucket, config=settings, credential_provider=provider, **sending.arguments())
 
 
 def _s3_endpoint(bucket: str, config: StoreConfig) -> str:
@@ -151,7 +163,7 @@ def _s3_endpoint(bucket: str, config: StoreConfig) -> str:
     return f"{parts.scheme}://{host}"
 
 
-def _make_azure(location: Location, config: StoreConfig, common: dict[str, Any]) -> AzureStore:
+def _make_azure(location: Location, config: StoreConfig, sending: _Sending) -> AzureStore:
     settings: Any = {"skip_signature": config.anonymous}
     if config.account:
         settings["account_name"] = config.account
@@ -162,35 +174,41 @@ def _make_azure(location: Location, config: StoreConfig, common: dict[str, Any])
         settings["use_fabric_endpoint"] = True
     elif suffix and suffix != "core.windows.net":
         settings["endpoint"] = f"https://{config.account}.blob.{suffix}"
-    login = config.login
+    login, provider = config.login, None
     if isinstance(login, AzureLogin):
         if login.account_key:
-            common["credential_provider"] = _Provider(access_key=login.account_key)
+            provider = _Provider(access_key=login.account_key)
         elif login.sas_token:
-            common["credential_provider"] = _Provider(sas_token=Secret(login.sas_token.reveal().lstrip("?")))
+            provider = _Provider(sas_token=Secret(login.sas_token.reveal().lstrip("?")))
         elif login.bearer_token:
-            common["credential_provider"] = _Provider(token=login.bearer_token)
+            provider = _Provider(token=login.bearer_token)
         else:
             settings |= {"credential_type": "client_secret", "tenant_id": login.tenant_id, "client_id": login.client_id}
             return AzureStore(
-                location.bucket, config=settings | {"client_secret": login.client_secret.reveal()}, **common
+                location.bucket,
+                config=settings | {"client_secret": login.client_secret.reveal()},
+                **sending.arguments(),
             )
-    return AzureStore(location.bucket, config=settings, **common)
+    return AzureStore(location.bucket, config=settings, credential_provider=provider, **sending.arguments())
 
 
-def _make_gcs(location: Location, config: StoreConfig, common: dict[str, Any]) -> GCSStore:
+def _make_gcs(location: Location, config: StoreConfig, sending: _Sending) -> GCSStore:
     settings: Any = {"skip_signature": config.anonymous}
     if config.endpoint:
         settings["base_url"] = config.endpoint.rstrip("/")
-    login = config.login
+    login, provider = config.login, None
     if isinstance(login, GcsLogin):
         if login.bearer_token:
-            common["credential_provider"] = _Provider(token=login.bearer_token)
+            provider = _Provider(token=login.bearer_token)
         elif login.key:
-            return GCSStore(location.bucket, config=settings | {"service_account_key": login.key.reveal()}, **common)
+            return GCSStore(
+                location.bucket,
+                config=settings | {"service_account_key": login.key.reveal()},
+                **sending.arguments(),
+            )
         else:
             settings["service_account"] = login.key_file
-    return GCSStore(location.bucket, config=settings, **common)
+    return GCSStore(location.bucket, config=settings, credential_provider=provider, **sending.arguments())
 
 
 def _first_line(error: Exception) -> str:
