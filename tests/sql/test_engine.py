@@ -154,6 +154,11 @@ def test_a_subquery_used_twice_reads_what_either_use_needs():
     assert ids(text, t=t) == [3]
 
 
+def test_an_order_by_a_column_that_the_filter_pins_survives_the_planner():
+    text = "SELECT l.id FROM t l LEFT JOIN t r ON l.id = r.id AND r.id >= 1 WHERE r.id < 2 ORDER BY l.id"
+    assert ids(text) == [1]
+
+
 def test_conditions_that_move_with_the_clock_are_left_to_the_engine():
     t = MemorySource(pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us", "UTC"))}))
     assert ids("SELECT id FROM t WHERE at < now()", t=t) == [1]

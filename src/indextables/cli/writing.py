@@ -128,7 +128,7 @@ def ingest(
 
 def _ingest_one(table: Table, source: Input, identity: str | None, *, quiet: bool) -> None:
     txn = None if identity is None else (_ONCE + identity, 1)
-    if txn is not None and table.holds_txn(*txn):
+    if txn is not None and table.txn_version(txn[0]) is not None:
         _say(f"{source.name}: taken before, nothing added", quiet=quiet)
         return
     began = time.monotonic()

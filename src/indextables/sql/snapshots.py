@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -19,38 +19,41 @@ from indextables.sql.rewrite import Search
 from indextables.table.inspect import live_rows
 from indextables.table.plan import check_rows_readable, prune_files
 from indextables.table.scan import plain_schema, scan_split, scan_table
+from indextables.table.search import Searchers
 
 __all__ = ["SnapshotSource", "select"]
 
+OWN_NAME = "t"
 _BATCH_ROWS = 65_536
 
 
 def select(
     text: str,
-    sources: Mapping[str, SnapshotSource],
+    own: SnapshotSource,
+    others: Mapping[str, SnapshotSource],
     *,
     params: Mapping[str, object] | None = None,
     options: opt.Options,
 ) -> pa.Table:
-    """The answer to a SELECT over pinned snapshots, each under a name.
+    """The answer to a SELECT over pinned snapshots: `own` is called t, each of the others by its name.
 
     Raises InvalidArgument for a name given twice, and what `indextables.sql.engine.run` raises.
     """
-    named: dict[str, SnapshotSource] = {}
-    for name, source in sources.items():
+    named = {OWN_NAME: own}
+    for name, source in others.items():
         if name.lower() in named:
-            raise InvalidArgument(f"two tables are called {name!r}", name=name)
+            raise InvalidArgument(f"two tables are called {name!r} (the table itself is {OWN_NAME})", name=name)
         named[name.lower()] = source
     return run(text, named, params=params, memory_limit=options[opt.SQL_MEMORY_LIMIT])
 
 
 class SnapshotSource:
-    """One snapshot. `searcher` gives a searcher over all its splits; it is asked only if the statement searches."""
+    """One snapshot. `searchers` are asked for one only if the statement searches."""
 
-    def __init__(self, env: LogEnv, snapshot: Snapshot, searcher: Callable[[], SplitSearcher]) -> None:
+    def __init__(self, env: LogEnv, snapshot: Snapshot, searchers: Searchers) -> None:
         self._env = env
         self._snapshot = snapshot
-        self._searcher = searcher
+        self._searchers = searchers
 
     @property
     def schema(self) -> pa.Schema:
@@ -74,7 +77,7 @@ class SnapshotSource:
         self, columns: tuple[str, ...], where: Node | None, required: tuple[Search, ...], marked: tuple[Search, ...]
     ) -> Iterator[pa.RecordBatch]:
         """Only the rows that match, fetched by number."""
-        searcher = self._searcher()
+        searcher = self._searchers.of(self._snapshot)
         found = _row_sets(searcher, required[0], where)
         for other in required[1:]:
             more = _row_sets(searcher, other, None)
@@ -97,7 +100,7 @@ class SnapshotSource:
         self, columns: tuple[str, ...], where: Node | None, marked: tuple[Search, ...]
     ) -> Iterator[pa.RecordBatch]:
         """Every row of the files that may hold what is wanted, with what each search says about it."""
-        searcher = self._searcher()
+        searcher = self._searchers.of(self._snapshot)
         marks = [_row_sets(searcher, search, None) for search in marked]
         paths = set(prune_files(self._snapshot, where)["path"].to_pylist()) if where is not None else None
         keys = None if paths is None else {_key(self._env, path) for path in paths}

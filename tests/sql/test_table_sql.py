@@ -1,0 +1,182 @@
+"""`Table.sql` on real tables agrees with a look at every row."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import indextables
+from indextables.errors import InvalidArgument, NotSupported, QueryInvalid
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("Day", pa.date32()),
+        ("level", pa.string()),
+        ("message", pa.string()),
+        ("note", pa.string()),
+        ("x", pa.float64()),
+    ]
+)
+WORDS = ["timeout", "disk", "login", "slow"]
+
+
+def made_rows(count):
+    rows = []
+    for i in range(count):
+        words = [word for place, word in enumerate(WORDS) if i % (place + 2) == 0]
+        rows.append(
+            {
+                "id": i,
+                "Day": pa.scalar(19_000 + i // 20, pa.date32()).as_py(),
+                "level": ["INFO", "WARN", "ERROR", None][i % 4],
+                "message": None if i % 11 == 0 else " ".join([*words, f"req{i}"]),
+                "note": "timeout" if i % 13 == 0 else "fine",
+                "x": None if i % 7 == 0 else i / 4,
+            }
+        )
+    return rows
+
+
+ROWS = made_rows(120)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sql")
+    options = {"cache.directory": str(folder / "cache")}
+    made = indextables.create(
+        folder / "t",
+        SCHEMA,
+        partition_by=["Day"],
+        indexing={"message": "text", "note": "text"},
+        options=options,
+    )
+    for start in (0, 40, 80):
+        made.append(pa.Table.from_pylist(ROWS[start : start + 40], schema=SCHEMA))
+    return made
+
+
+def has(row, word, *columns):
+    return any(word in (row[column] or "").split() for column in columns)
+
+
+def ids(table, text, **more):
+    return table.sql(text, **more).column(0).to_pylist()
+
+
+def test_a_search_is_exact_in_where_beside_other_conditions(table):
+    found = ids(table, "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout') AND level = 'INFO' ORDER BY id")
+    assert found == [r["id"] for r in ROWS if has(r, "timeout", "message") and r["level"] == "INFO"]
+    assert found
+
+
+def test_a_search_is_exact_under_or_and_not(table):
+    found = ids(table, "SELECT id FROM t WHERE NOT TEXTSEARCH(message, 'timeout') OR x > 20 ORDER BY id")
+    assert found == [r["id"] for r in ROWS if not has(r, "timeout", "message") or (r["x"] or 0) > 20]
+
+
+def test_a_star_searches_all_text_columns(table):
+    found = ids(table, "SELECT id FROM t WHERE TEXTSEARCH(*, 'timeout') ORDER BY id")
+    assert found == [r["id"] for r in ROWS if has(r, "timeout", "message", "note")]
+
+
+def test_a_search_in_the_select_list_marks_rows(table):
+    found = table.sql("SELECT id, TEXTSEARCH(note, 'timeout') FROM t ORDER BY id")
+    assert found.column_names == ["id", "textsearch"]
+    assert found.column(1).to_pylist() == [has(r, "timeout", "note") for r in ROWS]
+
+
+def test_the_query_language_works_inside(table):
+    found = ids(table, "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout AND NOT disk level:INFO') ORDER BY id")
+    by_hand = table.search("message:timeout AND NOT message:disk level:INFO", columns=["id"], limit=None)
+    assert found == sorted(by_hand["id"].to_pylist())
+
+
+def test_a_bare_count_opens_no_file(table, monkeypatch):
+    monkeypatch.setattr(type(table._log.env.store), "get_range", None)
+    monkeypatch.setattr(type(table._log.env.store), "get_ranges", None)
+    assert ids(table, "SELECT count(*) FROM t") == [120]
+
+
+def test_groups_and_joins_over_other_versions(table):
+    older = table.at(version=1)
+    text = (
+        "SELECT t.level, count(*) AS n FROM t JOIN old USING (id) WHERE t.level IS NOT NULL GROUP BY t.level ORDER BY 1"
+    )
+    assert table.sql(text, tables={"OLD": older}).to_pylist() == [
+        {"level": level, "n": sum(r["level"] == level for r in ROWS[:40])} for level in ("ERROR", "INFO", "WARN")
+    ]
+
+
+def test_time_travel_pins_what_is_seen(table):
+    assert ids(table.at(version=2), "SELECT count(*) FROM t") == [80]
+
+
+def test_an_empty_table_answers(tmp_path):
+    empty = indextables.create(tmp_path / "e", SCHEMA, indexing={"message": "text"})
+    assert ids(empty, "SELECT count(*) FROM t") == [0]
+    assert ids(empty, "SELECT id FROM t WHERE TEXTSEARCH(message, 'a') OR id = 1") == []
+    assert ids(empty, "SELECT id FROM t WHERE TEXTSEARCH(message, 'a')") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, 'nope:x')", QueryInvalid, "nope"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, '\"open')", QueryInvalid, "quote"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(missing, 'x')", QueryInvalid, "missing"),
+        ("DELETE FROM t", NotSupported, "SELECT"),
+    ],
+)
+def test_a_wrong_statement_says_what_is_wrong(table, text, kind, words):
+    with pytest.raises(kind, match=words):
+        table.sql(text)
+
+
+def test_two_tables_of_one_name_are_refused(table):
+    with pytest.raises(InvalidArgument, match="two tables"):
+        table.sql("SELECT 1", tables={"T": table})
+
+
+def condition(draw):
+    word = st.sampled_from(WORDS)
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        found = draw(word)
+        return f"TEXTSEARCH(message, '{found}')", lambda r: has(r, found, "message")
+    if kind == 1:
+        found = draw(word)
+        return f"TEXTSEARCH(*, '{found}')", lambda r: has(r, found, "message", "note")
+    if kind == 2:
+        day = draw(st.integers(18_999, 19_007))
+        date = pa.scalar(day, pa.date32()).as_py()
+        return f"Day <= DATE '{date}'", lambda r: r["Day"] <= date
+    if kind == 3:
+        level = draw(st.sampled_from(["INFO", "WARN"]))
+        return f"level IN ('{level}', 'ERROR')", lambda r: r["level"] is not None and r["level"] in {level, "ERROR"}
+    low = draw(st.integers(0, 30))
+    return f"x >= {low}", lambda r: r["x"] is not None and r["x"] >= low
+
+
+@st.composite
+def conditions(draw):
+    text, holds = condition(draw)
+    for _ in range(draw(st.integers(0, 3))):
+        other, also = condition(draw)
+        joined = draw(st.sampled_from(["AND", "OR"]))
+        text = f"({text} {joined} {other})"
+        before = holds
+        holds = (
+            (lambda r, a=before, b=also: a(r) and b(r))
+            if joined == "AND"
+            else (lambda r, a=before, b=also: a(r) or b(r))
+        )
+    return text, holds
+
+
+@given(conditions())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_condition_gives_the_rows_it_holds_for(table, made):
+    text, holds = made
+    assert ids(table, f"SELECT id FROM t WHERE {text} ORDER BY id") == [r["id"] for r in ROWS if holds(r)]
