@@ -61,7 +61,7 @@ def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
         env = msgspec.structs.replace(env, options=env.options.over(at.metadata.configuration))
     newest = maybe_checkpoint(env, at.version, newest=at.checkpoint, after_merge=after_merge)
     if newest > at.version:
-        # The checkpoint came with an upgrade of the protocol, in a version of its own: what is known here is not newest.
+        # The checkpoint came with an upgrade of the protocol, in a version of its own: this head is not newest.
         head.forget(log)
     elif newest > at.checkpoint:
         head.remember(log, msgspec.structs.replace(at, checkpoint=newest))

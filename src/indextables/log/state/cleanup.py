@@ -67,7 +67,7 @@ def _apply(env: LogEnv, listing: list[ObjectMeta], cut: Cut, rules: Rules, *, dr
     failed: dict[str, str] = {} if dry else _delete(env, cut.states)
     versions = cut.versions if not failed else ()
     if not dry and not failed:
-        failed |= _delete(env, versions)
+        failed |= _delete_versions(env, versions)
     gone = set(cut.states) - set(failed)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
     if not dry and not failed:
@@ -88,6 +88,24 @@ def _apply(env: LogEnv, listing: list[ObjectMeta], cut: Cut, rules: Rules, *, dr
 def _delete(env: LogEnv, keys: Iterable[str]) -> dict[str, str]:
     ordered = list(keys)
     return env.store.delete_many(ordered) if ordered else {}
+
+
+def _delete_versions(env: LogEnv, keys: Iterable[str]) -> dict[str, str]:
+    """Delete in ascending order, so that whoever sees an old version file knows that no newer one has been deleted.
+
+    On local files a failure ends it: a writer takes the file below its own for a proof (`log/commit.py`). Object stores
+    delete the oldest one first and the rest in bulk: a reader that started at version 0 looks for it afterwards.
+    """
+    ordered = sorted(keys)
+    if env.store.is_local:
+        for at, key in enumerate(ordered):
+            failed = env.store.delete_many([key])
+            if failed:
+                return failed | dict.fromkeys(ordered[at + 1 :], "an older file could not be deleted")
+        return {}
+    oldest = next((key for key in ordered if key.endswith(".json")), None)
+    failed = _delete(env, [oldest] if oldest is not None else [])
+    return failed or _delete(env, [key for key in ordered if key != oldest])
 
 
 def _unreferenced(env: LogEnv, listing: list[ObjectMeta], rules: Rules) -> tuple[str, ...]:

@@ -1,0 +1,314 @@
+"""What cleanup deletes, what it never does, and that every version that stays reads as before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from indextables.errors import StoreError, VersionExpired
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
+from indextables.log.replay import replay
+from indextables.log.snapshot import Log
+from indextables.log.state import checkpoint, clean_up, find_states, write_checkpoint
+from indextables.options import Options
+from tests.state.logs import RandomLog, environment, same
+from tests.state.spy import Spy
+
+RETENTION = {"logRetention.duration": 30 * 86_400_000, "checkpoint.interval": 1000}
+
+
+def keys(env: LogEnv) -> list[str]:
+    return [meta.key for meta in env.store.list_from(LOG_DIR)]
+
+
+def slots(env: LogEnv) -> list[int]:
+    return [f.version for key in keys(env) if (f := parse_key(key)) and f.kind == "version"]
+
+
+def states(env: LogEnv) -> list[int]:
+    return sorted(ref.version for ref in find_states(env.store.list_from(LOG_DIR)))
+
+
+def aged_log(env: LogEnv, count: int, *, every: int = 10, days: float = 1.0, seed: int = 1) -> RandomLog:
+    """`count` commits, `days` apart, with a checkpoint after every tenth."""
+    log = RandomLog(env, seed)
+    for _ in range(count):
+        env.ambient.advance(days=days)
+        log.time_ms = env.ambient.now_ms()
+        log.step()
+        if log.version % every == 0:
+            checkpoint(env)
+    env.ambient.advance(hours=1)
+    return log
+
+
+def test_version_files_go_when_they_are_old_and_covered_and_states_below_the_cut_with_them():
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    report = clean_up(env)
+    assert report.cut == 70
+    assert slots(env) == list(range(71, 101))
+    assert states(env) == [70, 80, 90, 100]
+    for version in range(70, 101):
+        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+    with pytest.raises(VersionExpired):
+        Log(env).snapshot(69)
+
+
+def test_the_example_of_the_protocol_thirty_days_checkpoint_ninety_current_one_hundred():
+    env = environment(RETENTION)
+    aged_log(env, 100, every=5)
+    clean_up(env)
+    left = slots(env)
+    assert 50 not in left
+    assert {85, 95} <= set(left)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet", "avro"])
+def test_every_format_can_be_the_base(kind):
+    env = environment(RETENTION | {"state.format": kind})
+    log = aged_log(env, 60)
+    assert clean_up(env).cut == 30
+    for version in (30, 31, 59, 60):
+        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+
+
+def test_nothing_goes_while_all_is_young():
+    env = environment(RETENTION)
+    aged_log(env, 25)
+    before = keys(env)
+    report = clean_up(env)
+    assert report.cut is None
+    assert report.reason
+    assert keys(env) == before
+
+
+def test_a_table_that_rests_keeps_its_newest_states_and_its_current_version():
+    env = environment(RETENTION)
+    log = aged_log(env, 40)
+    env.ambient.advance(days=400)
+    report = clean_up(env)
+    assert report.cut == 20
+    assert slots(env) == list(range(21, 41))
+    assert states(env) == [20, 30, 40]
+    same(Log(env).snapshot().state, log.state())
+
+
+def test_old_states_are_kept_by_number_and_by_age():
+    env = environment(RETENTION | {"state.retention.versions": 4})
+    aged_log(env, 100)
+    assert clean_up(env).cut == 60
+    env = environment(RETENTION | {"state.retention.hours": 24 * 55})
+    aged_log(env, 100)
+    assert clean_up(env).cut == 50
+
+
+def test_a_minimum_number_of_versions_is_kept_where_it_is_set():
+    env = environment(RETENTION | {"checkpoint.retention": 65})
+    aged_log(env, 100)
+    assert clean_up(env).cut == 30
+
+
+def test_the_hours_of_purge_outrank_the_milliseconds_of_the_log():
+    env = environment(RETENTION | {"purge.txLogRetentionHours": 24 * 60})
+    aged_log(env, 100)
+    assert clean_up(env).cut == 40
+
+
+def test_age_needs_the_store_time_and_the_commit_time_to_be_old():
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    for version in range(40, 60):
+        env.store.put(version_key(version), env.store.get(version_key(version)))
+    assert clean_up(env, dry_run=True).cut == 30
+    young = environment(RETENTION)
+    log = RandomLog(young, 1)
+    log.time_ms = young.ambient.now_ms() + 400 * 86_400_000
+    for _ in range(20):
+        young.ambient.advance(days=1)
+        log.step()
+    checkpoint(young)
+    young.ambient.advance(days=300)
+    assert clean_up(young, dry_run=True).cut is None
+
+
+def test_a_checkpoint_without_tokens_is_no_base_for_deleting():
+    env = environment(RETENTION | {"state.format": "json"})
+    log = RandomLog(env, 1)
+    for _ in range(10):
+        log.step()
+    write_checkpoint(env, msgspec.structs.replace(log.state(), tokens=None))
+    env.ambient.advance(days=400)
+    log.step()
+    report = clean_up(env)
+    assert report.cut is None
+    assert slots(env) == list(range(12))
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing manifest", "short manifest"])
+def test_a_damaged_checkpoint_is_no_base_for_deleting(damage):
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    if damage == "garbage":
+        env.store.put(state_key(70), b"garbage")
+    else:
+        from indextables.log.state.avroform import manifest_keys, read_list
+
+        ref = next(r for r in find_states(env.store.list_from(LOG_DIR)) if r.version == 70)
+        for key in manifest_keys(ref, read_list(env, ref)):
+            data = env.store.get(key)
+            env.store.delete_many([key])
+            if damage == "short manifest":
+                env.store.put(key, data[:-1])
+    clean_up(env)
+    same(Log(env).snapshot().state, log.state())
+    same(Log(env).snapshot(100).state, log.state())
+    assert min(slots(env), default=999) <= 71
+
+
+def test_a_missing_version_above_the_cut_stops_cleanup():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    env.store.delete_many([version_key(95)])
+    before = keys(env)
+    report = clean_up(env)
+    assert report.cut is None
+    assert "missing" in report.reason
+    assert keys(env) == before
+
+
+def test_a_dry_run_names_exactly_what_the_run_deletes():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    before = keys(env)
+    planned = clean_up(env, dry_run=True)
+    assert keys(env) == before
+    assert planned.deleted == 0
+    done = clean_up(env)
+    assert (planned.states, planned.versions, planned.manifests) == (done.states, done.versions, done.manifests)
+    assert set(before) - set(keys(env)) == {*done.states, *done.versions, *done.manifests}
+
+
+def test_cleaning_up_twice_changes_nothing_more():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    clean_up(env)
+    after = keys(env)
+    assert clean_up(env).deleted == 0
+    assert keys(env) == after
+
+
+def test_states_go_before_version_files_and_version_files_in_ascending_order():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    spy = Spy(env)
+    clean_up(spy.env)
+    kinds = [parse_key(key).kind for key in spy.deleted]
+    assert kinds.index("version") > max(at for at, kind in enumerate(kinds) if kind == "state")
+    numbers = [parse_key(key).version for key in spy.deleted if parse_key(key).kind == "version"]
+    assert numbers == sorted(numbers)
+
+
+class Stubborn:
+    """A store that cannot delete some keys."""
+
+    def __init__(self, inner: Any, refuse: str) -> None:
+        self._inner = inner
+        self._refuse = refuse
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def delete_many(self, wanted: Any, **more: Any) -> dict[str, str]:
+        wanted = list(wanted)
+        failed = {key: "denied" for key in wanted if self._refuse in key}
+        self._inner.delete_many([key for key in wanted if key not in failed], **more)
+        return failed
+
+
+def test_while_an_old_state_cannot_be_deleted_no_version_file_is():
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    stubborn = msgspec.structs.replace(env, store=Stubborn(env.store, "state-v00000000000000000050"))
+    report = clean_up(stubborn)
+    assert report.failed == {state_key(50): "denied"}
+    assert report.versions == ()
+    assert slots(env) == list(range(101))
+    same(Log(env).snapshot().state, log.state())
+    failing = msgspec.structs.replace(
+        stubborn, options=Options(RETENTION | {"cleanup.failurePolicy": "fail"}, environ={})
+    )
+    with pytest.raises(StoreError):
+        clean_up(failing)
+
+
+def test_a_clock_that_disagrees_with_the_store_deletes_nothing():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    before = keys(env)
+
+    class Skewed(Stubborn):
+        def probe(self) -> Any:
+            return msgspec.structs.replace(self._inner.probe(), skew_ms=400_000)
+
+    report = clean_up(msgspec.structs.replace(env, store=Skewed(env.store, "nothing")))
+    assert report.cut is None
+    assert keys(env) == before
+
+
+def test_manifests_nobody_names_go_after_the_safety_window_and_no_sooner():
+    env = environment(RETENTION)
+    log = aged_log(env, 30)
+    env.store.put(manifest_key("orphan"), b"x")
+    assert manifest_key("orphan") not in clean_up(env).manifests
+    env.ambient.advance(hours=2)
+    report = clean_up(env)
+    assert report.manifests == (manifest_key("orphan"),)
+    same(Log(env).snapshot().state, log.state())
+
+
+def test_no_manifest_goes_while_a_state_cannot_be_read():
+    env = environment(RETENTION)
+    aged_log(env, 30)
+    env.store.put(manifest_key("orphan"), b"x")
+    env.store.put(state_key(5), b"garbage")
+    env.ambient.advance(hours=2)
+    assert clean_up(env).manifests == ()
+
+
+def test_files_without_a_place_in_the_protocol_survive():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    strangers = [LOG_DIR + "note.txt", LOG_DIR + "00000000000000000001.json.gz", MANIFEST_DIR + "x.parquet", "a.json"]
+    for key in strangers:
+        env.store.put(key, b"x")
+    env.ambient.advance(days=500)
+    clean_up(env)
+    assert all(env.store.exists(key) for key in strangers)
+
+
+def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collected_is_withdrawn():
+    env = environment(RETENTION | {"state.retention.hours": 0})
+    log = aged_log(env, 40)
+    from indextables.errors import CheckpointInvalid
+    from indextables.log.state.advance import advance_state
+
+    old = next(r for r in find_states(env.store.list_from(LOG_DIR)) if r.version == 10)
+
+    class Stalls(Stubborn):
+        """Cleanup runs to its end just before the list is put."""
+
+        def put_if_absent(self, key: str, data: bytes, **more: Any) -> Any:
+            if "state-v" in key:
+                for meta in list(self._inner.list_from(MANIFEST_DIR)):
+                    self._inner.delete_many([meta.key])
+            return self._inner.put_if_absent(key, data, **more)
+
+    stalled = msgspec.structs.replace(env, store=Stalls(env.store, "nothing"))
+    with pytest.raises(CheckpointInvalid):
+        advance_state(stalled, old, 15)
+    assert 15 not in states(env)
+    same(replay(None, log.history), Log(env).snapshot().state)
