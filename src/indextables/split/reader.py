@@ -140,10 +140,8 @@ class SplitReader:
         """
         wanted = np.asarray(rows, np.int64)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= self.num_rows):
-            message = (
-                f"{self.key} has {self.num_rows} rows: row {int(wanted.max())} or {int(wanted.min())} is none of them"
-            )
-            raise InvalidArgument(message, path=self.key)
+            worst = int(wanted.min() if wanted.min() < 0 else wanted.max())
+            raise InvalidArgument(f"{self.key} has {self.num_rows} rows: there is no row {worst}", path=self.key)
         pages = self.pages
         schema = pages.schema if pages is not None else self.footer.schema
         places = column_places(schema, columns)
@@ -223,9 +221,8 @@ def read_ranges(store: Store, key: str, ranges: Sequence[tuple[int, int]], part:
     try:
         return store.get_ranges(key, ranges)
     except StoreError as error:
-        if type(error) is not StoreError:
+        if type(error) is not StoreError or store.head(key).size >= max(end for _, end in ranges):
             raise
-        # The plain class says that the object is shorter than asked: that is the file's fault, not the store's.
         raise _corrupt(key, part, f"the file is shorter than its offsets say: {error}") from error
 
 

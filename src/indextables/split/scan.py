@@ -169,4 +169,4 @@ def _batches(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
     # A batch without columns still counts its rows.
     for start in range(0, table.num_rows, batch_rows):
         rows = min(batch_rows, table.num_rows - start)
-        yield pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

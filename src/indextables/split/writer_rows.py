@@ -77,6 +77,9 @@ class RowsWriter:
 
     def abandon(self) -> None:
         """Let go of the file. What was written stays on disk for the owner of its folder to delete."""
+        if self._writer is not None:
+            # Else the writer would try to end the file when it is collected, after the sink is closed.
+            self._writer.is_open = False
         if self._sink is not None and not self._sink.closed:
             self._sink.close()
 
