@@ -54,6 +54,7 @@ class Truth:
         self.doubtful: list[tuple[str, int]] = []
         self.tokens: dict[str, int] = {}
         self.refills = 0
+        self.cleaned = -1
         self.batches: dict[tuple[str, int], int] = {}
 
     def landing(self, key: str, data: bytes) -> None:
@@ -82,6 +83,12 @@ class Truth:
             number = int(match[1])
             covered = any(self._state_version(k) >= number for k in self.world.objects)
             self._expect(covered, f"version {number} is deleted, and no checkpoint covers it")
+            self.cleaned = max(self.cleaned, number)
+
+    def may_be_hidden(self, key: str) -> bool:
+        """True if a listing that lags behind may miss this key."""
+        at = self._state_version(key)
+        return at < 0 or at > self.cleaned
 
     def committed(self, version: int, token: str) -> None:
         """A process was told that its commit is `version`."""
@@ -92,7 +99,8 @@ class Truth:
 
     def repeated(self, app: str, batch: int) -> None:
         """A process was told that the table already holds its batch."""
-        self._expect((app, batch) in self.batches, f"L2: batch {batch} of {app} is acknowledged and was never written")
+        held = any(name == app and number >= batch for name, number in self.batches)
+        self._expect(held, f"L2: batch {batch} of {app} is acknowledged, and neither it nor a later one was written")
 
     def conflicted(self, token: str) -> None:
         """A process was told that its commit is not in the log."""

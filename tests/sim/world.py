@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -25,7 +26,12 @@ from tests.sim.truth import Truth
 PUT_FAULTS = ("lost", "5xx", "409", "409-landed", "late")
 READ_FAULTS = ("5xx",)
 LAG_MS = 200
-"""How long a stale listing may miss a new key and still show a deleted one."""
+"""How long a stale listing may miss a new key and still show a deleted one.
+
+Of two things it shows, though, it never shows the effect without the cause: a checkpoint is in it from the moment on
+at which a version file was deleted that the checkpoint covers.
+"""
+COMMIT = re.compile(r"put_if_absent _transaction_log/[0-9]{20}\.json")
 
 
 class Killed(BaseException):
@@ -76,6 +82,7 @@ class Actor:
         self.script = script
         self.wake_ms = 0
         self.doing = "start"
+        self.about_to = ""
         self.dead = False
         self.skew_ms = 0
         self.lives = 1
@@ -122,6 +129,7 @@ class World:
         self.trace = hashlib.blake2b(digest_size=16)
         self.lines: list[str] | None = None
         self.coverage: Counter[tuple[str, str, str]] = Counter()
+        self.sleepers: list[Actor] = []
         self.steps = 0
         self._etags = 0
         self._main = greenlet.getcurrent()
@@ -195,12 +203,17 @@ class World:
     def _go(self, actor: Actor) -> None:
         chance = self.random.random()
         chances = self.chances
-        if chance < chances.die and actor.doing != "start":
+        if chance < chances.die and actor.greenlet.gr_frame is not None:
             self.cover(actor, "death")
             actor.dead = True
             actor.greenlet.throw(Killed)
             if actor.lives > 1:
                 actor.revive()
+        elif actor in self.sleepers and COMMIT.fullmatch(actor.about_to):
+            # The nightmare of every log: a writer that wakes up long after its slot was committed and cleaned up.
+            self.sleepers.remove(actor)
+            self.cover(actor, "sleep")
+            actor.wake_ms = self.clock_ms + self.random.choice((800, 2500, 5000))
         elif chance < chances.die + chances.stall:
             self.cover(actor, "stall")
             actor.wake_ms = self.clock_ms + self.random.choice((20, 400, 4000))
@@ -303,7 +316,8 @@ class SimStore:
         if not self.world.local and self._chance(self.world.chances.stale):
             self.world.cover(self.actor, "stale-list")
             since = self.world.clock_ms - LAG_MS
-            items = {key: item for key, item in items.items() if item.created_ms <= since}
+            hides = self.world.truth.may_be_hidden
+            items = {key: item for key, item in items.items() if item.created_ms <= since or not hides(key)}
             for key, item in self.world.gone:
                 if (item.gone_ms or 0) > since and item.created_ms <= since:
                     items.setdefault(key, item)
@@ -349,6 +363,7 @@ class SimStore:
         return PutAnswer.REFUSED if fault.startswith("409") else PutAnswer.UNKNOWN
 
     def _step(self, what: str, key: str) -> None:
+        self.actor.about_to = f"{what} {key}"
         self.world.pause(self.actor)
         self.world.note(self.actor, what, key)
 

@@ -192,12 +192,11 @@ class _Attempt:
             identity = tokens.identity_of(self.env, slot)
             if tokens.identity_of(self.env, slot - 1) == base.identity:
                 return self._landed(slot, encoded, identity)
-        seen = tokens.survey(self.env, slot - 1)
+        seen = self._look(slot - 1)
         if seen.newest is not None and seen.newest.version >= slot:
             return self._resolve(slot, encoded)
-        if not self._is_same_table(seen, slot - 1):
-            # The table was dropped under us: our file lies in nobody's log, or in another table's.
-            self.env.store.delete_many([version_key(slot)])
+        if not self._is_same_table(seen):
+            self._withdraw(slot)
             raise self._replaced()
         return self._landed(slot, encoded, seen.etag(slot))
 
@@ -245,11 +244,10 @@ class _Attempt:
         if winners and self.env.store.is_local:
             identity = tokens.identity_of(self.env, winners[-1].version)
         if not self._base_is_unchanged(identity):
-            first = self.base.version + 1
-            seen = tokens.survey(self.env, first - 1)
-            if seen.newest is not None and seen.newest.version >= first:
+            seen = self._look(self.base.version)
+            if seen.newest is not None and seen.newest.version > self.base.version:
                 return self._verify(winners, identity)
-            if not self._is_same_table(seen, first - 1):
+            if not self._is_same_table(seen):
                 raise self._replaced()
             if winners:
                 identity = seen.etag(winners[-1].version)
@@ -336,14 +334,29 @@ class _Attempt:
             return False
         return tokens.identity_of(self.env, base.version) == base.identity
 
-    def _is_same_table(self, seen: tokens.Survey, version: int) -> bool:
-        """True if the version below is still there: as the file we know, or within a checkpoint."""
+    def _look(self, version: int) -> tokens.Survey:
+        """List from the base on; once more if its file is gone and nothing explains that yet."""
+        seen = tokens.survey(self.env, version)
+        if seen.newest is None and not seen.holds(version) and tokens.identity_of(self.env, version) is None:
+            return tokens.survey(self.env, version)
+        return seen
+
+    def _is_same_table(self, seen: tokens.Survey) -> bool:
+        """True if the base is still there: as the file we know, or within a checkpoint."""
+        base = self.base
         if seen.newest is not None:
             return True
-        if not seen.holds(version):
-            return False
-        known, etag = self.base.identity, seen.etag(version)
-        return known is None or etag is None or known == etag
+        # A listing may lag behind, a look at the file itself does not.
+        etag = seen.etag(base.version)
+        if etag is None:
+            etag = tokens.identity_of(self.env, base.version)
+        return etag is not None and (base.identity is None or base.identity == etag)
+
+    def _withdraw(self, slot: int) -> None:
+        """The table was dropped under us: our file lies in nobody's log, or in another table's."""
+        held = _read_slot(self.env, slot)
+        if held is not None and held.token == self.token:
+            self.env.store.delete_many([version_key(slot)])
 
     def _check_table(self, content: Winner) -> None:
         info = content.commit_info

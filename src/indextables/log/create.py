@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
-from indextables.log import tokens
+from indextables.log import crcfile, sethash, tokens
 from indextables.log.actions import CommitInfo, Metadata, Protocol
 from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
 from indextables.log.head import Head
@@ -93,7 +93,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
     if held.state == "ours" and covering is None:
-        base = Head(-1, protocol, metadata)
+        base = Head(-1, protocol, metadata, txns={}, totals=crcfile.Totals(0, 0, 0, sethash.EMPTY))
         encoded = Encoded(data, content_of(staged, info, 0))
         after_commit(log, Landed(Committed(0, token, now_ms), encoded, base, identity), None)
         return Created(0, is_new=True, metadata=metadata)

@@ -60,6 +60,12 @@ def discover(env: LogEnv, previous: Known | None = None) -> Known:
     Raises TableNotFound, LogGap, StoreError.
     """
     metas = list(_relevant(env, None))
+    if not metas and _head(env, 0) is not None:
+        # The listing lags behind so far that it misses the whole table.
+        metas = [env.store.head(version_key(0))]
+    elif not metas:
+        # Version 0 may have been cleaned up since: then a checkpoint is there by now.
+        metas = list(_relevant(env, None))
     versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
     states = tuple(find_states(metas))
     while True:

@@ -14,6 +14,7 @@ from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFou
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 from indextables.log.cache import CacheStats, LogCache, Region, cache_for
 from indextables.log.codec import VersionContent, decode_version
+from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at
 from indextables.log.loading import Where, fold, header_of, load_state, segments
@@ -248,8 +249,9 @@ class Log:
             return Snapshot(version, cached.protocol, cached.metadata, lambda _: cached)
         base = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
-        first = next(segments(self.env, known, version)).versions
-        contents = self._read_many(first if base is None else range(base.version + 1, version + 1))
+        segment = next(segments(self.env, known, version))
+        contents = self._read_many(segment.versions if base is None else range(base.version + 1, version + 1))
+        confirm(self.env, segment.base if base is None else None, contents)
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
         self._learn(msgspec.structs.replace(known, table_id=metadata.id))
@@ -261,7 +263,7 @@ class Log:
             if base is not None:
                 state = fold(self.env, base, contents)
             else:
-                state = load_state(self.env, known, version, lambda v: self._read_many(v, read), where=where)
+                state = load_state(self.env, known, version, lambda v: self._read_more(v, read), where=where)
             if not state.pruned:
                 self._keep("files", metadata.id, version, state)
                 self._keep_newest(state)
@@ -299,11 +301,13 @@ class Log:
 
     def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
         known = self._with_short_tail(known, version)
-        tail = next(segments(self.env, known, version)).versions
+        segment = next(segments(self.env, known, version))
+        tail = segment.versions
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         for end in range(len(tail), 0, -_AT_ONCE):
             contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
+            confirm(self.env, segment.base, contents)
             newer = _newest(contents)
             protocol, metadata = protocol or newer[0], metadata or newer[1]
             if protocol is not None and metadata is not None:
@@ -346,6 +350,12 @@ class Log:
         if not self.env.options[opt.TRANSACTION_USE_OPTIMIZED]:
             return [one(version) for version in versions]
         return list(self.env.ambient.map("versions", one, versions))
+
+    def _read_more(self, versions: Sequence[int], read: dict[int, VersionContent]) -> list[VersionContent]:
+        """As `_read_many`, where an older checkpoint than expected may ask for versions that are not confirmed yet."""
+        contents = self._read_many(versions, read)
+        confirm(self.env, None, [content for content in contents if content.version not in read])
+        return contents
 
     def _read(self, version: int, *, files: bool = True) -> VersionContent:
         key = version_key(version)

@@ -161,7 +161,8 @@ class Transaction:
             return repeated
         settled = commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
-            after_commit(self.log, settled, self._current(settled.base).removed_rows)
+            staged = self._current(settled.base)
+            after_commit(self.log, settled, staged.removed_rows, changes_data=changes_data(staged))
             return settled.outcome
         return settled
 

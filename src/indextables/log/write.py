@@ -81,16 +81,16 @@ def change_metadata(
     return Transaction(log, snapshot, operation=operation).set_metadata(metadata).commit_or_raise()
 
 
-def upgrade_protocol(log: Log, min_reader: int, min_writer: int) -> int:
-    """Raise the protocol to at least these versions, never lower it; the version that has it.
+def upgrade_protocol(log: Log, min_reader: int, min_writer: int) -> Committed:
+    """Raise the protocol to at least these versions, never lower it; `repeated` where it is that high already.
 
     Raises ProtocolUnsupported for versions that this library does not know.
     """
     snapshot = log.snapshot()
     raised: Protocol = upgraded(snapshot.protocol, min_reader, min_writer)
     if raised is snapshot.protocol:
-        return snapshot.version
-    return Transaction(log, snapshot, operation="UPGRADE PROTOCOL").set_protocol(raised).commit_or_raise().version
+        return Committed(snapshot.version, log.env.ambient.token(), repeated=True)
+    return Transaction(log, snapshot, operation="UPGRADE PROTOCOL").set_protocol(raised).commit_or_raise()
 
 
 def record_skip(
