@@ -1,1 +1,1 @@
-"""How does Spark read and write it? The only user of pyspark."""
+"""How does Spark read and write it? The data source `indextables`; the only user of pyspark."""

@@ -33,7 +33,7 @@ from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
 from indextables.table.search import Searchers, count, order_of, search
 
-__all__ = ["Table", "create", "open_table"]
+__all__ = ["Table", "create", "millis", "open_table"]
 
 
 def create(
@@ -165,7 +165,7 @@ class Table:
         """
         if (version is None) == (timestamp is None):
             raise InvalidArgument("give either a version or a timestamp")
-        when = None if timestamp is None else _millis(timestamp)
+        when = None if timestamp is None else millis(timestamp)
         return Table(self._log, self._log.snapshot(version, when))
 
     def refresh(self) -> Table:
@@ -266,6 +266,41 @@ class Table:
         """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
         return count(self._log.env, self._searchers, self._snapshot, query, self._predicate(where))
 
+    def sql(
+        self,
+        statement: str,
+        *,
+        tables: Mapping[str, Table] | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> pa.Table:
+        """The answer to a SELECT over this version, which is called `t` in it.
+
+        `TEXTSEARCH(column | *, 'query')` is true where a search matches, exactly, wherever it stands. Only queries are
+        run; for another version, ask `at(...)` first.
+
+        Args:
+            statement: One SELECT in DataFusion's dialect.
+            tables: Other tables, by the names they have in the statement.
+            params: Values of `$name` in the statement; they are bound, never pasted.
+
+        Raises:
+            QueryInvalid: The statement, or a search in it, cannot be understood or evaluated.
+            NotSupported: It is no query, or TEXTSEARCH stands where no table is.
+            InvalidArgument: Two tables have one name.
+        """
+        from indextables.sql.snapshots import SnapshotSource, select
+
+        def source(table: Table) -> SnapshotSource:
+            return SnapshotSource(table._log.env, table._snapshot, table._searchers)
+
+        others = {name: source(table) for name, table in (tables or {}).items()}
+        return select(statement, source(self), others, params=params, options=self._log.env.options)
+
+    def txn_version(self, application: str) -> int | None:
+        """The last batch of an application that this version holds; None if it holds none."""
+        txn = self._snapshot.txns.get(application)
+        return None if txn is None else txn.version
+
     def _predicate(self, where: str | None) -> Node | None:
         if where is None:
             return None
@@ -290,7 +325,7 @@ def _check_count(name: str, value: int | None) -> None:
         raise InvalidArgument(f"{name} is a number of rows, not {value!r}")
 
 
-def _millis(when: dt.datetime | str | int) -> int:
+def millis(when: dt.datetime | str | int) -> int:
     """Milliseconds since the epoch. Times without a zone are UTC."""
     if isinstance(when, int) and not isinstance(when, bool):
         return when

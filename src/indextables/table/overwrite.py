@@ -24,7 +24,7 @@ from indextables.table.append import metrics_of
 from indextables.table.rows import Rows, fit
 from indextables.table.write import discard, registered, target_of, write_adds
 
-__all__ = ["commit_overwrite", "overwrite"]
+__all__ = ["commit_overwrite", "only_inside", "overwrite"]
 
 
 def overwrite(log: Log, snapshot: Snapshot, rows: Rows, *, where: Node | None = None, text: str = "") -> Committed:
@@ -43,7 +43,7 @@ def overwrite(log: Log, snapshot: Snapshot, rows: Rows, *, where: Node | None = 
             message = f"overwrite replaces whole partitions: {', '.join(others)} are no partition columns"
             raise NotSupported(message, columns=others)
         rows = fit(rows, snapshot.schema, url=log.env.store.url)
-        rows = Rows(rows.schema, _all_inside(rows, where, text))
+        rows = only_inside(rows, where, text)
     target = target_of(metadata, log.env.options.over(metadata.configuration))
     adds = write_adds(log.env, target, rows)
     mapping = registered(metadata, target.plan)
@@ -89,6 +89,11 @@ def commit_overwrite(
     except (CommitError, InvalidArgument):
         discard(log.env, adds)
         raise
+
+
+def only_inside(rows: Rows, where: Node, text: str) -> Rows:
+    """The same rows, each checked: InvalidArgument for one that does not satisfy what is to be replaced."""
+    return Rows(rows.schema, _all_inside(rows, where, text))
 
 
 def _all_inside(rows: Rows, where: Node, text: str) -> Iterator[pa.RecordBatch]:

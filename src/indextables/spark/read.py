@@ -1,0 +1,128 @@
+"""The read side: planning over the log, and tasks that stream splits as Arrow batches in Spark's exact schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from indextables.errors import SchemaMismatch
+from indextables.split.ref import SplitRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from indextables.log.env import LogEnv
+    from indextables.log.snapshot import Snapshot
+    from indextables.query.expr import Node
+
+__all__ = ["SplitPartition", "TableReader"]
+
+_TASK_BYTES = 128 << 20
+"""Small splits share a task up to this size."""
+
+
+class SplitPartition(InputPartition):  # type: ignore[misc]
+    """The splits of one task."""
+
+    def __init__(self, refs: Sequence[SplitRef]) -> None:
+        super().__init__(None)
+        self.refs = list(refs)
+
+
+class TableReader(DataSourceReader):  # type: ignore[misc]
+    """Reads one version, whatever is committed meanwhile."""
+
+    def __init__(
+        self, *, url: str, options: Mapping[str, object], version: int | None, schema: StructType, where: str | None
+    ) -> None:
+        self._url = url
+        self._options = dict(options)
+        self._version = version
+        self._schema = schema
+        self._where = where
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One or more splits per task; an empty table has one task without splits."""
+        from indextables.table.plan import check_rows_readable, prune_files, refs_of
+
+        snapshot = self._snapshot()
+        check_rows_readable(snapshot, self._url)
+        self._version = snapshot.version
+        refs = refs_of(self._env(), prune_files(snapshot, self._predicate()))
+        return [SplitPartition(group) for group in _grouped(refs)] or [SplitPartition([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the task's splits. Raises SplitCorrupt, VersionExpired, StoreError."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from indextables.table.scan import scan_split
+
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        refs = partition.refs if isinstance(partition, SplitPartition) else []
+        if not refs:
+            return
+        snapshot = self._snapshot()
+        names = _names(snapshot.schema, wanted)
+        predicate = self._predicate()
+        for ref in refs:
+            for batch in scan_split(self._env(), snapshot.schema, ref, names, predicate, snapshot.version):
+                yield pa.RecordBatch.from_arrays(
+                    [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)],
+                    schema=wanted,
+                )
+
+    def _env(self) -> LogEnv:
+        from indextables.table.environment import open_env
+
+        return open_env(self._url, self._options)
+
+    def _snapshot(self) -> Snapshot:
+        from indextables.log.snapshot import Log
+
+        return Log(self._env()).snapshot(self._version)
+
+    def _predicate(self) -> Node | None:
+        if self._where is None:
+            return None
+        from indextables import options as opt
+        from indextables.query.parse import parse
+
+        return parse(self._where, self._snapshot().schema, time_zone=self._env().options[opt.TIME_ZONE])
+
+
+def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+    group: list[SplitRef] = []
+    size = 0
+    for ref in refs:
+        if group and size + (ref.size or 0) > _TASK_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(ref)
+        size += ref.size or 0
+    if group:
+        yield group
+
+
+def _names(schema: pa.Schema, wanted: pa.Schema) -> list[str]:
+    spelled = {name.lower(): name for name in schema.names}
+    missing = [name for name in wanted.names if name.lower() not in spelled]
+    if missing:
+        message = f"the schema given to Spark has columns that the table lacks: {', '.join(missing)}"
+        raise SchemaMismatch(message, differences=missing)
+    return [spelled[name.lower()] for name in wanted.names]
+
+
+def _as_field(column: pa.Array, field: pa.Field) -> pa.Array:
+    import pyarrow as pa
+
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        message = f"column {field.name} is {column.type} in the table, Spark asks for {field.type}: {cause}"
+        raise SchemaMismatch(message, differences=[field.name]) from cause
