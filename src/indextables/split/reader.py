@@ -146,7 +146,9 @@ class SplitReader:
         schema = pages.schema if pages is not None else self.footer.schema
         places = column_places(schema, columns)
         if not len(wanted) or not places:
-            return _without_rows(schema, places, len(wanted))
+            return (
+                pa.schema([schema.field(p) for p in places]).empty_table() if places else without_columns(len(wanted))
+            )
         if pages is None:
             return self._fetch_groups(wanted, places)
         plan = pages_fetch.plan_fetch(pages, wanted, places)
@@ -250,7 +252,7 @@ def decode_groups(
     expected = sum(footer.metadata.row_group(g).num_rows for g in groups)
     names = [footer.schema.names[c] for c in columns]
     if not columns:
-        return _without_rows(footer.schema, [], expected)
+        return without_columns(expected)
     try:
         with pq.ParquetFile(
             pa.PythonFile(_Ranges(ranges, read), "r"),
@@ -265,6 +267,11 @@ def decode_groups(
     if table.num_rows != expected or table.num_columns != len(names):
         raise _corrupt(path, "rows", f"row groups hold {table.num_rows} rows where {expected} belong")
     return table.select(names)
+
+
+def without_columns(num_rows: int) -> pa.Table:
+    """A table that has rows and no columns."""
+    return pa.table({"": pa.nulls(num_rows)}).select([])
 
 
 class _Ranges(io.RawIOBase):
@@ -387,13 +394,6 @@ def _dotted(chunk: pq.ColumnChunkMetaData, wanted: set[str]) -> bool:
     """True for a chunk of a column whose own name has dots in it."""
     path = chunk.path_in_schema
     return any("." in name and (path == name or path.startswith(f"{name}.")) for name in wanted)
-
-
-def _without_rows(schema: pa.Schema, places: Sequence[int], num_rows: int) -> pa.Table:
-    """A table that has columns and no rows, or rows and no columns."""
-    if places:
-        return pa.schema([schema.field(p) for p in places]).empty_table()
-    return pa.table({"": pa.nulls(num_rows)}).select([])
 
 
 def _corrupt(path: str, part: str, reason: str) -> SplitCorrupt:

@@ -17,7 +17,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split import dv
 from indextables.split.pages_fetch import index_array
-from indextables.split.reader import SplitReader, column_places, decode_groups, read_ranges
+from indextables.split.reader import SplitReader, column_places, decode_groups, read_ranges, without_columns
 
 __all__ = ["count_rows", "scan"]
 
@@ -98,6 +98,8 @@ def _select(
         return None
     numbers = local + group.start
     names = [schema.names[c] for c in output]
+    if not names:
+        return without_columns(len(local)), numbers
     if late:
         if len(local) * _FETCH_SHARE <= group.num_rows and reader.pages is not None:
             return reader.fetch(numbers, names), numbers
