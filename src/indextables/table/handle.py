@@ -21,6 +21,9 @@ from indextables.log.codec import raw_lines
 from indextables.log.history import history
 from indextables.log.names import version_key
 from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state import checkpoint
+from indextables.log.state.describe import StateDescription, describe_state
+from indextables.log.verify import VerifyReport, verify
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table import append as append_verb
@@ -156,6 +159,17 @@ class Table:
         self._log.read_version(wanted)
         return actions_of(raw_lines(self._log.env.store.get(version_key(wanted))))
 
+    def state(self) -> StateDescription:
+        """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""
+        return describe_state(self._log.env)
+
+    def verify(self, *, data_files: bool = True) -> VerifyReport:
+        """Check every file of the log, and that every live data file is there; changes nothing.
+
+        Raises TableNotFound, StoreError; everything else is a finding of the report.
+        """
+        return verify(self._log.env, data_files=data_files)
+
     # When?
 
     def at(self, version: int | None = None, timestamp: dt.datetime | str | int | None = None) -> Table:
@@ -203,6 +217,17 @@ class Table:
         rows = read_rows(data, snapshot.schema)
         committed = overwrite_verb.overwrite(self._log, snapshot, rows, where=predicate, text=where or "")
         return self._pin(committed.version)
+
+    def checkpoint(self) -> int:
+        """Write the state of the newest version, so that opening it reads less; returns that version.
+
+        Raises NotSupported for tables of another system, CheckpointError, LogError, StoreError.
+        """
+        return checkpoint(self._log.env).version
+
+    def compact(self) -> int:
+        """As `checkpoint`, laid out anew by partition; data files are not touched."""
+        return checkpoint(self._log.env, compact="full").version
 
     # Read
 
