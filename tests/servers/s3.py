@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import bisect
 import contextlib
 import email.utils
 import hashlib
@@ -39,8 +40,8 @@ from indextables.options import Options
 
 PAGE = 1000
 
-Answer = int | Literal["reset", "close", "truncate"]
-"""A status, a connection that is reset or closed without an answer, or a body that ends half way."""
+Answer = int | Literal["reset", "close", "truncate", "error in 200"]
+"""A status, a connection that is reset or closed without an answer, a body that ends half way, or a lie."""
 
 
 @dataclass
@@ -110,9 +111,11 @@ class S3Server:
         self.access_keys: set[str] | None = None
         self.echoes_requests = False
         self.undeletable = ""
+        self.loses_page_tokens = False
         self.requests: list[Request] = []
         self.lock = threading.RLock()
         self._objects: dict[tuple[str, str], Stored] = {}
+        self._order: list[tuple[str, str]] = []
         self._uploads: dict[str, dict[int, bytes]] = {}
         self._faults: list[Fault] = []
         self._chaos: tuple[float, random.Random] | None = None
@@ -163,7 +166,7 @@ class S3Server:
             self._chaos = None
             self.ignores_conditions = self.shuffles_listings = self.echoes_requests = False
             self.is_atomic, self.clock_offset_s, self.access_keys = True, 0.0, None
-            self.undeletable = ""
+            self.undeletable, self.loses_page_tokens = "", False
 
     def chaos(self, rate: float, seed: int) -> None:
         """From now on, each request gets a random fault with this probability."""
@@ -215,7 +218,7 @@ class S3Server:
             return self._put(request, place)
         with self.lock:
             if request.method == "DELETE":
-                self._objects.pop(place, None)
+                self._delete(place)
                 return Reply(204)
             stored = self._objects.get(place)
         if stored is None:
@@ -253,8 +256,14 @@ class S3Server:
 
     def _store(self, place: tuple[str, str], data: bytes) -> Stored:
         etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+        if place not in self._objects:
+            bisect.insort(self._order, place)
         stored = self._objects[place] = Stored(data, etag, time.time() + self.clock_offset_s)
         return stored
+
+    def _delete(self, place: tuple[str, str]) -> None:
+        if self._objects.pop(place, None) is not None:
+            del self._order[bisect.bisect_left(self._order, place)]
 
     def _multipart(self, request: Request, query: dict[str, str], place: tuple[str, str]) -> Reply:
         with self.lock:
@@ -288,7 +297,7 @@ class S3Server:
                     if self.undeletable and re.search(self.undeletable, key):
                         kind, reason = "Error", "<Code>AccessDenied</Code><Message>Access Denied</Message>"
                     else:
-                        self._objects.pop((request.bucket, key), None)
+                        self._delete((request.bucket, key))
                     answers.append(f"<{kind}><Key>{escape(key)}</Key>{reason}</{kind}>")
             return _xml(f"<DeleteResult>{''.join(answers)}</DeleteResult>")
         if request.method == "GET" and query.get("list-type") == "2":
@@ -301,24 +310,29 @@ class S3Server:
         if "continuation-token" in query:
             after = base64.urlsafe_b64decode(query["continuation-token"]).decode()
         size = min(int(query.get("max-keys", PAGE)), PAGE)
-        with self.lock:
-            found = [(key, stored) for (place, key), stored in self._objects.items() if place == bucket]
-        keys = sorted(
-            ((key, stored) for key, stored in found if key.startswith(prefix) and key > after),
-            key=lambda x: x[0].encode(),
-        )
-        page = keys[:size]
+        page: list[tuple[str, Stored]] = []
         token = ""
-        if len(keys) > size:
-            token = base64.urlsafe_b64encode(page[-1][0].encode()).decode()
+        with self.lock:
+            start = (
+                bisect.bisect_right(self._order, (bucket, after))
+                if after > prefix
+                else bisect.bisect_left(self._order, (bucket, prefix))
+            )
+            for place in itertools.islice(self._order, start, None):
+                if place[0] != bucket or not place[1].startswith(prefix):
+                    break
+                if len(page) == size:
+                    token = base64.urlsafe_b64encode(page[-1][0].encode()).decode()
+                    break
+                page.append((place[1], self._objects[place]))
         if self.shuffles_listings:
-            page = page[::-1]
+            page.reverse()
         contents = "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(stored.data)}</Size><ETag>{escape(stored.etag)}</ETag>"
             f"<LastModified>{_iso(stored.modified)}</LastModified></Contents>"
             for key, stored in page
         )
-        more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+        more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token and not self.loses_page_tokens else ""
         return _xml(
             f"<ListBucketResult><Name>{bucket}</Name><KeyCount>{len(page)}</KeyCount>"
             f"<IsTruncated>{str(bool(token)).lower()}</IsTruncated>{more}{contents}</ListBucketResult>"
@@ -373,6 +387,9 @@ class _Handler(BaseHTTPRequestHandler):
         request.status = answer
         if isinstance(answer, int):
             self._send(request, _error(answer, code))
+            return
+        if answer == "error in 200":
+            self._send(request, Reply(200, _error(500, code).body))
             return
         self.close_connection = True
         if answer == "truncate":

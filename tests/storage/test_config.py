@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.servers.s3 import S3Server
 
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, StorePermissionDenied
 from indextables.options import Options
 from indextables.storage import open_store
 from indextables.storage.config import AzureLogin, GcsLogin, S3Login, StoreConfig, given_options, read_config
@@ -220,6 +220,22 @@ def test_without_given_keys_the_environment_is_used_whole(
     assert "Credential=AKENVIRONMENT/" in headers["authorization"]
     assert "/eu-west-3/s3/" in headers["authorization"]
     assert headers["x-amz-security-token"] == "token-of-the-environment"
+
+
+def test_credentials_that_were_replaced_are_looked_up_once_more(
+    s3: S3Server, table_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKEXPIRED")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")
+    store = open_store(s3.table_url(table_name), Options({"storage.endpoint": s3.endpoint}))
+    store.put("key", b"data")
+    s3.access_keys = {"AKFRESH"}
+    with pytest.raises(StorePermissionDenied):
+        store.get("key")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKFRESH")
+    s3.requests.clear()
+    assert store.get("key") == b"data"
+    assert [request.status for request in s3.requests] == [403, 200]
 
 
 def test_anonymous_requests_carry_no_credentials(s3: S3Server, table_name: str, monkeypatch: pytest.MonkeyPatch):

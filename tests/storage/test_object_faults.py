@@ -237,6 +237,30 @@ def test_a_listing_that_breaks_goes_on_where_it_was(s3: S3Server, store: Store, 
     assert [meta.key for meta in listing] == keys[1:]
 
 
+@pytest.mark.parametrize("count", [999, 1000, 1001, 2000, 2500])
+def test_a_listing_whose_page_token_is_lost_goes_on_all_the_same(
+    s3: S3Server, store: Store, table_name: str, count: int
+):
+    keys = [f"log/{number:05d}" for number in range(count)]
+    for key in keys:
+        s3.put_directly(f"{table_name}/{key}", b"")
+    s3.loses_page_tokens = True
+    assert [meta.key for meta in store.list_from("log/")] == keys
+    assert [meta.key for meta in store.list_from("log/", keys[3])] == keys[4:]
+
+
+def test_an_error_inside_a_success_is_not_taken_for_one(s3: S3Server, store: Store):
+    for key in ("a", "b"):
+        store.put(key, b"")
+    s3.inject(Fault(method="POST", query="uploadId", before="error in 200", times=2))
+    data = bytes(20 << 20)
+    store.put("large", data)
+    assert store.get("large") == data
+    s3.inject(Fault(method="POST", query="delete", before="error in 200"))
+    left = store.delete_many(["a", "b"])
+    assert {key for key in ("a", "b") if store.exists(key)} == set(left)
+
+
 def test_a_listing_that_stays_broken_raises_instead_of_ending(s3: S3Server, store: Store, table_name: str):
     for number in range(2500):
         s3.put_directly(f"{table_name}/log/{number:05d}", b"")

@@ -251,19 +251,25 @@ class ObjectStore:
         root = f"{self._location.path}/"
         cursor = _Cursor(after)
 
-        def next_page(client: Any) -> list[Any] | None:
+        def next_page(client: Any) -> list[ObjectMeta] | None:
             if cursor.stream is None:
                 offset = root + cursor.after if cursor.after > prefix and is_key(cursor.after) else None
                 cursor.stream = client.list((root + prefix)[:-1], offset=offset, chunk_size=_PAGE)
+                cursor.received = 0
+            # Without a stream if this fails: the next attempt makes a new one.
             stream, cursor.stream = cursor.stream, None
-            page: list[Any] | None = next(stream, None)
+            found = next(stream, None)
+            if found is None:
+                return next_page(client) if cursor.may_have_been_cut() else None
+            page = [_meta(item["path"][len(root) :], item) for item in found if item["path"].startswith(root + prefix)]
             cursor.stream = stream
+            cursor.received += len(found)
+            cursor.last = max((meta.key for meta in page), default=cursor.last)
+            if self._lists_in_order:
+                cursor.after = cursor.last
             return page
 
-        while (found := self._foreign_names_refused(prefix, policy, next_page)) is not None:
-            page = [_meta(item["path"][len(root) :], item) for item in found if item["path"].startswith(root + prefix)]
-            if page and self._lists_in_order:
-                cursor.after = page[-1].key
+        while (page := self._foreign_names_refused(prefix, policy, next_page)) is not None:
             yield [meta for meta in page if meta.key > after]
 
     def _foreign_names_refused(self, prefix: str, policy: CallPolicy | None, next_page: Callable[[Any], T]) -> T:
@@ -288,8 +294,10 @@ class ObjectStore:
             policy = msgspec.structs.replace(policy, deadline_s=policy.deadline_s + size / _SLOWEST_BYTES_PER_S)
         # A request that hangs must leave time for another.
         share = 1 if policy.attempts == 1 else 2
+        may_refresh = self._config.login is None and not self._config.anonymous
 
         def once(seconds_left: float) -> T:
+            nonlocal may_refresh
             client = self._client(seconds_left / share, repeats)
             from indextables.storage.native import NATIVE_ERRORS
 
@@ -299,6 +307,12 @@ class ObjectStore:
                 if isinstance(caught, IndexTablesError):
                     raise
                 error = self._translate(caught, key, writing=writing)
+            if isinstance(error, StorePermissionDenied) and may_refresh:
+                # Credentials that the client found itself may have been replaced since: look once more.
+                may_refresh = False
+                with self._lock:
+                    self._clients.clear()
+                return once(seconds_left)
             # Raised out here, so that nothing of the native error hangs on to it.
             raise error
 
@@ -334,8 +348,19 @@ class _Cursor:
     """Where a listing stands: the native stream, and the key to go on from when it breaks."""
 
     def __init__(self, after: str) -> None:
-        self.after = after
+        self.after = self.last = after
         self.stream: Any = None
+        self.received = 0
+        self._looked_past = ""
+
+    def may_have_been_cut(self) -> bool:
+        """True, once per place, if a stream ended at the end of a full page: the mark of a lost page token.
+
+        Then the listing must go on from the last key, to see whether there is more.
+        """
+        suspicious = self.received > 0 and self.received % _PAGE == 0 and self.last > self._looked_past
+        self._looked_past = self.after = self.last
+        return suspicious
 
 
 def _reopen(location: Location, given: Mapping[str, str], policy: CallPolicy, ambient: Ambient) -> ObjectStore:
