@@ -142,8 +142,8 @@ def raw_lines(data: bytes) -> list[bytes]:
 
 _FIRST_LINE_BYTES = 1 << 20
 
-_NO_ADDS = FILES_SCHEMA.empty_table()
-_NO_REMOVES = REMOVES_SCHEMA.empty_table()
+_NO_ADDS = pa.Table.from_batches([], schema=FILES_SCHEMA)  # empty_table() would import pandas
+_NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)
 
 _ENCODER = msgspec.json.Encoder()
 _compress = compress
@@ -199,12 +199,20 @@ def _native_lines(name: str, struct: pa.StructArray) -> bytes:
     import arro3.io
 
     out = io.BytesIO()
-    if struct.offset:
-        # arrow-rs takes the offset of an imported struct twice.
-        struct = struct.take(int64_array(np.arange(len(struct))))
     batch = pa.RecordBatch.from_arrays([struct], names=[name])
+    if _is_sliced(struct):
+        # arrow-rs takes the offset of an imported array twice; what went through IPC has none.
+        batch = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
     arro3.io.write_ndjson(pa.RecordBatchReader.from_batches(batch.schema, [batch]), out)
     return out.getvalue()
+
+
+def _is_sliced(array: pa.Array) -> bool:
+    if array.offset:
+        return True
+    return pa.types.is_struct(array.type) and any(
+        _is_sliced(array.field(index)) for index in range(array.type.num_fields)
+    )
 
 
 def _python_lines(name: str, struct: pa.StructArray) -> bytes:

@@ -176,14 +176,25 @@ def _field_from_json(value: Any, parent: str, budget: _Budget, depth: int) -> pa
     if not isinstance(name, str) or not name:
         raise SchemaInvalid(f"a field of {parent!r} has no name", column=parent)
     path = f"{parent}.{name}" if parent else name
-    nullable, metadata = value.get("nullable", True), value.get("metadata") or {}
+    nullable, metadata = value.get("nullable", True), value.get("metadata")
+    metadata = {} if metadata is None else metadata
     if not isinstance(nullable, bool) or not isinstance(metadata, dict):
         raise SchemaInvalid(f"nullable or metadata of the column {path!r} is of a wrong type", column=path)
     kind, detail = _type_from_json(value.get("type"), path, budget, depth)
     stored = _metadata_from_json(metadata, path)
     if detail is not None:
         stored[_SPARK_TYPE] = detail
-    return pa.field(name, kind, nullable, metadata=stored or None)
+    return _arrow_field(name, kind, nullable, path).with_metadata(stored or None)
+
+
+def _arrow_field(name: str, kind: pa.DataType, nullable: object, path: str) -> pa.Field:
+    if pa.types.is_null(kind) and nullable is False:
+        raise SchemaInvalid(f"the column {path!r} has no type, so that it can only be null", column=path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise SchemaInvalid(f"the column name {path!r} is not valid Unicode", column=path) from None
+    return pa.field(name, kind, nullable is not False)
 
 
 def _type_from_json(value: Any, path: str, budget: _Budget, depth: int) -> tuple[pa.DataType, str | None]:
@@ -196,11 +207,13 @@ def _type_from_json(value: Any, path: str, budget: _Budget, depth: int) -> tuple
         return pa.struct(_fields_from_json(value, path, budget, depth + 1)), None
     if kind == "array":
         element = _inner(value, "elementType", f"{path}.element", budget, depth)
-        return pa.list_(pa.field("element", element, value.get("containsNull") is not False)), None
+        return pa.list_(_arrow_field("element", element, value.get("containsNull"), path)), None
     if kind == "map":
         key = _inner(value, "keyType", f"{path}.key", budget, depth)
         item = _inner(value, "valueType", f"{path}.value", budget, depth)
-        return pa.map_(key, pa.field("value", item, value.get("valueContainsNull") is not False)), None
+        if pa.types.is_null(key):
+            raise SchemaInvalid(f"the keys of the map {path!r} have no type", column=path)
+        return pa.map_(key, _arrow_field("value", item, value.get("valueContainsNull"), path)), None
     raise SchemaInvalid(f"the column {path!r} has an unknown type: {json.dumps(value)[:200]}", column=path)
 
 

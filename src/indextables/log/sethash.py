@@ -1,7 +1,7 @@
 """An order-independent hash of a set of files, which adds and removes update without looking at the others.
 
     text(s)   = UTF-8 bytes padded with zeros to a multiple of 8, read as little-endian 64-bit words w1 .. wn:
-                h = number of bytes; for each word: h = mix(h xor w)
+                h = mix(number of bytes); for each word: h = mix(h xor w)
     file      = mix(text(path) xor mix(size + 1) xor (text(vector) if the entry has one, else 0))
     vector    = storageType "|" offset "|" pathOrInlineDv, the offset empty if there is none
     set       = sum over all files, modulo 2^64, as 16 hexadecimal digits
@@ -76,7 +76,7 @@ def _equal_length_hashes(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int
     padded = np.zeros((len(starts), width), dtype=np.uint8)
     if length:
         padded[:, :length] = data[starts[:, None] + np.arange(length)]
-    hashed = np.full(len(starts), length, dtype=np.uint64)
+    hashed = _mix(np.full(len(starts), length, dtype=np.uint64))
     for word in padded.view(np.dtype("<u8")).T if width else ():
         hashed = _mix(hashed ^ word)
     return hashed
