@@ -192,7 +192,7 @@ class _Attempt:
             identity = tokens.identity_of(self.env, slot)
             if tokens.identity_of(self.env, slot - 1) == base.identity:
                 return self._landed(slot, encoded, identity)
-        seen = self._look(slot - 1)
+        seen = self._look()
         if seen.newest is not None and seen.newest.version >= slot:
             return self._resolve(slot, encoded)
         if not self._is_same_table(seen):
@@ -244,7 +244,7 @@ class _Attempt:
         if winners and self.env.store.is_local:
             identity = tokens.identity_of(self.env, winners[-1].version)
         if not self._base_is_unchanged(identity):
-            seen = self._look(self.base.version)
+            seen = self._look()
             if seen.newest is not None and seen.newest.version > self.base.version:
                 return self._verify(winners, identity)
             if not self._is_same_table(seen):
@@ -334,23 +334,24 @@ class _Attempt:
             return False
         return tokens.identity_of(self.env, base.version) == base.identity
 
-    def _look(self, version: int) -> tokens.Survey:
-        """List from the base on; once more if its file is gone and nothing explains that yet."""
+    def _look(self) -> tokens.Survey:
+        """List from the base on; again where its file is gone and nothing explains that yet."""
+        version = self.base.version
         seen = tokens.survey(self.env, version)
-        if seen.newest is None and not seen.holds(version) and tokens.identity_of(self.env, version) is None:
+        if seen.newest is not None or seen.holds(version):
+            return seen
+        # A listing may lag behind, a look at the file itself does not.
+        etag = tokens.identity_of(self.env, version)
+        if etag is None:
             return tokens.survey(self.env, version)
-        return seen
+        return msgspec.structs.replace(seen, etags={**seen.etags, version_key(version): etag})
 
     def _is_same_table(self, seen: tokens.Survey) -> bool:
         """True if the base is still there: as the file we know, or within a checkpoint."""
-        base = self.base
         if seen.newest is not None:
             return True
-        # A listing may lag behind, a look at the file itself does not.
-        etag = seen.etag(base.version)
-        if etag is None:
-            etag = tokens.identity_of(self.env, base.version)
-        return etag is not None and (base.identity is None or base.identity == etag)
+        known, etag = self.base.identity, seen.etag(self.base.version)
+        return seen.holds(self.base.version) and (known is None or etag is None or known == etag)
 
     def _withdraw(self, slot: int) -> None:
         """The table was dropped under us: our file lies in nobody's log, or in another table's."""

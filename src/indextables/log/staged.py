@@ -74,8 +74,8 @@ def content_of(staged: Staged, info: CommitInfo, version: int) -> VersionContent
         commit_info=info,
         protocol=staged.protocol,
         metadata=staged.metadata,
-        adds=staged.adds if isinstance(staged.adds, pa.Table) else slim_adds(staged.adds),
-        removes=staged.removes if isinstance(staged.removes, pa.Table) else _slim_removes(staged.removes),
+        adds=_completed(staged.adds) if isinstance(staged.adds, pa.Table) else slim_adds(staged.adds),
+        removes=_completed(staged.removes) if isinstance(staged.removes, pa.Table) else _slim_removes(staged.removes),
         txns=staged.txns,
         domains=staged.domains,
         skips=staged.skips,
@@ -123,6 +123,14 @@ def slim_adds(adds: Sequence[Add]) -> pa.Table:
             "deletionVector": _vectors([add.deletionVector for add in adds]),
         }
     )
+
+
+def _completed(files: pa.Table) -> pa.Table:
+    """The table with the columns that totals need, null where it lacks them."""
+    for name, kind in (("size", pa.int64()), ("numRecords", pa.int64()), ("deletionVector", DV_TYPE)):
+        if name not in files.column_names:
+            files = files.append_column(name, pa.nulls(files.num_rows, kind))
+    return files
 
 
 def _any_data_change(files: Files | Removes) -> bool:
