@@ -56,6 +56,17 @@ class Terms(msgspec.Struct, frozen=True):
     slop: int = 0
 
 
+class Near(msgspec.Struct, frozen=True):
+    """Three or more terms at most `slop` moves apart: how far each is from its place in the order differs by no more.
+
+    A filter: Tantivy counts such phrases differently depending on which term is rarer in a segment.
+    """
+
+    target: Target
+    terms: tuple[tuple[int, str], ...]
+    slop: int
+
+
 class TermPrefix(msgspec.Struct, frozen=True):
     """The terms `before` in order (may be none), and right behind them one that starts with `prefix`."""
 
@@ -165,7 +176,9 @@ class Unscored(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-Leaf = Terms | TermPrefix | TermFuzzy | TermRegex | TermRange | TermSet | Interval | ValueRange | HasValue | Where
+Leaf = (
+    Terms | Near | TermPrefix | TermFuzzy | TermRegex | TermRange | TermSet | Interval | ValueRange | HasValue | Where
+)
 Plan = Leaf | Mask | Everything | Nothing | Bool | Boosted | Unscored
 
 

@@ -19,6 +19,7 @@ from indextables.split.build_nodes import (
     Everything,
     HasValue,
     Interval,
+    Near,
     Nothing,
     Plan,
     Target,
@@ -212,6 +213,9 @@ class _TextLeaf:
             return Terms(self.target, terms)
         if not self.analyzer.keeps_positions:
             return Bool(must=tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms)))
+        if slop and len(terms) > 2:
+            words = tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms))
+            return Bool(must=(*words, Near(self.target, terms, slop)))
         return Terms(self.target, terms, slop)
 
     def terms(self, text: str, at: int) -> tuple[tuple[int, str], ...]:

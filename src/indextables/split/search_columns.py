@@ -7,6 +7,7 @@ each distinct value once.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -29,6 +30,7 @@ from indextables.split.build_nodes import (
     Interval,
     Leaf,
     Mask,
+    Near,
     Nothing,
     Plan,
     TermFuzzy,
@@ -174,6 +176,8 @@ def _of_text(leaf: Leaf) -> Callable[[str], bool]:
         steps: _Steps = [(at, partial(operator.eq, wanted)) for at, wanted in leaf.before]
         steps.append((leaf.position, lambda term: term.startswith(leaf.prefix)))
         return lambda text: _in_order(analyzer, text, steps)
+    if isinstance(leaf, Near):
+        return lambda text: _near(analyzer, text, leaf)
     if isinstance(leaf, Terms):
         if leaf.slop:
             raise AssertionError("phrases with slop are answered by an index")
@@ -190,6 +194,28 @@ def _in_order(analyzer: Analyzer, text: str, steps: _Steps) -> bool:
         all(any(test(term) for term in places.get(start + at, ())) for at, test in steps)
         for start in {position - steps[0][0] for position in places}
     )
+
+
+def _near(analyzer: Analyzer, text: str, leaf: Near) -> bool:
+    """A window over the displacements of all occurrences that holds each wanted word once."""
+    wanted: dict[str, list[int]] = {}
+    for number, (_, term) in enumerate(leaf.terms):
+        wanted.setdefault(term, []).append(number)
+    found = sorted(
+        (token.position - leaf.terms[number][0], number)
+        for token in analyzer.tokens(text)
+        for number in wanted.get(token.text, ())
+    )
+    inside: Counter[int] = Counter()
+    first = 0
+    for shift, number in found:
+        inside[number] += 1
+        while shift - found[first][0] > leaf.slop:
+            inside[found[first][1]] -= 1
+            first += 1
+        if sum(count > 0 for count in inside.values()) == len(leaf.terms):
+            return True
+    return False
 
 
 def _term_matches(leaf: Leaf, term: str) -> bool:

@@ -84,7 +84,7 @@ def _by_column(
     table = pa.table({"value": values, "place": _ints(np.arange(len(hits)))})
     direction = "ascending" if order.direction == "asc" else "descending"
     keys = [("value", direction), ("place", "ascending")]
-    picked = pc.sort_indices(table, sort_keys=keys, null_placement="at_end")[:limit]
+    picked = pc.sort_indices(table, sort_keys=keys)[:limit]
     return hits.take(picked.to_numpy().astype(np.int64))
 
 

@@ -213,10 +213,17 @@ class ShardMaker:
             ]
         else:
             refused = list(asked)
-        if not any(_needs_index(leaf) for leaf in refused):
+        if not any(self._needs_index(leaf) for leaf in refused):
             return False, frozenset(refused)
         rest = [leaf for leaf in asked if leaf in self.refused or not index_answers(leaf, self.table, self.table, {})]
         return True, frozenset(rest)
+
+    def _needs_index(self, leaf: Leaf) -> bool:
+        """True if columns alone cannot answer a leaf as an index of the table would: it scores, or orders words."""
+        if not isinstance(leaf, Terms) or not index_answers(leaf, self.table, self.table, {}):
+            return False
+        analyzer = leaf.target.analyzer
+        return not (analyzer is not None and analyzer.single_term and not analyzer.surely_indexed(leaf.terms[0][1]))
 
     def _absent(self, leaf: Leaf, state: SplitState) -> bool:
         """True if the rows have a column that the index lacks: it was not indexed when the split was written."""
@@ -269,8 +276,17 @@ class ShardMaker:
         if isinstance(plan, Everything):
             return [RowsShard(places, [_seen(s, masks[i] if masks else None) for i, s in enumerate(group.states)])]
         parts = needed(plan, scored=scored)
-        self._hydrate(group, plan, parts, metrics)
-        index = self._open(group, masks, everywhere, lambda open_: _whole(group, open_, parts))
+        live = self._hydrate(group, plan, parts, metrics)
+        if not live:
+            return []
+        if len(live) < len(group.states):
+            # The others have no hit and stay holes, which must not be searched: they count in the statistics only.
+            if scored and everywhere is None:
+                everywhere = self._group_stats(group)
+            group = msgspec.structs.replace(group, states=tuple(group.states[i] for i in live))
+            masks = None if masks is None else [masks[i] for i in live]
+            places = [places[i] for i in live]
+        index = self._open(group, masks, everywhere, lambda open_: _whole(open_, parts))
         return [IndexShard(index, places, plan, everywhere)]
 
     def _evaluate(self, group: Group, metrics: SearchMetrics) -> list[list[RowMask]]:
@@ -313,12 +329,12 @@ class ShardMaker:
                 found[int(place)] = hits.rows[hits.splits == place]
         return found
 
-    def _hydrate(self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics) -> None:
-        """Load what the plan needs of those splits that it can match at all."""
+    def _hydrate(self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics) -> list[int]:
+        """Load what the plan needs of those splits that it can match at all; returns the places of whole ones."""
         if group.rebuilt:
-            return
+            return list(range(len(group.states)))
         lacking = [s for s in group.states if s.cached is not None and not parts <= s.cached.whole]
-        wanted = [s for s in lacking if may_match(plan, self._alone(s).searcher)] if lacking else []
+        wanted = [s for s in lacking if self._may_match(plan, s)]
         metrics.splits_loaded += len(wanted)
 
         def one(state: SplitState) -> None:
@@ -329,6 +345,11 @@ class ShardMaker:
                 raise IndexUnavailable(str(error), path=state.ref.key, reason=state.reason) from error
 
         list(self._ambient.map("splits", one, wanted))
+        return [i for i, s in enumerate(group.states) if s.cached is not None and parts <= s.cached.whole]
+
+    def _may_match(self, plan: Plan, state: SplitState) -> bool:
+        known = frozenset(field.id for field in state.plan.fields)
+        return may_match(without_fields(plan, known), self._alone(state).searcher)
 
     def _alone(self, state: SplitState) -> VirtualIndex:
         """An index of one split, for its dictionary."""
@@ -380,21 +401,9 @@ def rebuilt_schema(table: IndexPlan, plan: Plan) -> tuple[IndexPlan, str]:
     return schema_for_rebuild(table, frozenset(f for f in wanted if f is not None))
 
 
-def _needs_index(leaf: Leaf) -> bool:
-    """True if columns alone cannot answer a leaf: it scores, or asks for the order of words."""
-    if not isinstance(leaf, Terms):
-        return False
-    analyzer = leaf.target.analyzer
-    return not (analyzer is not None and analyzer.single_term and not analyzer.surely_indexed(leaf.terms[0][1]))
-
-
-def _whole(group: Group, index: VirtualIndex, parts: frozenset[str]) -> bool:
-    """True if no member has a hole that its split could fill by now."""
-    pairs = zip(group.states, index.members, strict=True)
-    return all(
-        parts <= member.whole or not (state.cached is not None and parts <= state.cached.whole)
-        for state, member in pairs
-    )
+def _whole(index: VirtualIndex, parts: frozenset[str]) -> bool:
+    """True if no member has a hole where the query looks."""
+    return all(parts <= member.whole for member in index.members)
 
 
 def _schema_of(state: SplitState) -> str:

@@ -26,6 +26,8 @@ _DAY_MS = 86_400_000
 _JSON_LIMIT = 60_000
 """A JSON term is path and value together; above this a value may not fit."""
 
+_TIME_TEXT = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}"
+
 _TOKEN_BYTES = np.zeros(256, bool)
 _TOKEN_BYTES[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x80, 0x100)]] = True
 _BLANK_FREE = np.ones(256, bool)
@@ -72,7 +74,8 @@ class Feeder:
                 for _, leaf in leaf_arrays("", values):
                     if _is_text(leaf.type):
                         self._watch(field, leaf)
-                return _for_json(values)
+                # arro3 cannot read a struct that is a slice: joining it with nothing makes a whole one.
+                return _for_json(pa.concat_arrays([values, values[:0]]))
             case "date":
                 days = values.cast(pa.date32()) if pa.types.is_date64(values.type) else values
                 return days.cast(pa.int32())
@@ -161,6 +164,8 @@ def _without_nulls(values: pa.Array) -> pa.Array:
 def _for_json(values: pa.Array) -> pa.Array:
     """Nested values in a form that JSON can say: keys are strings, binary and the like are left out."""
     kind = values.type
+    if _is_text(kind):
+        return _as_words(values)
     if _json_ready(kind):
         return values
     if pa.types.is_struct(kind):
@@ -178,6 +183,17 @@ def _for_json(values: pa.Array) -> pa.Array:
     return pa.nulls(len(values))
 
 
+def _as_words(texts: pa.Array) -> pa.Array:
+    """The same words, kept from being taken for a time: Tantivy indexes a text of RFC 3339 as a date and nothing else.
+
+    A blank at the end makes it no time and adds no word.
+    """
+    dated = pc.match_substring_regex(texts, _TIME_TEXT)
+    if not pc.any(dated).as_py():
+        return texts
+    return pc.if_else(dated, pc.binary_join_element_wise(texts, "", " "), texts)
+
+
 def _key_texts(keys: pa.Array) -> pa.Array:
     try:
         return keys.cast(pa.string())
@@ -187,15 +203,8 @@ def _key_texts(keys: pa.Array) -> pa.Array:
 
 def _json_ready(kind: pa.DataType) -> bool:
     types = pa.types
-    if types.is_struct(kind):
-        return all(_json_ready(f.type) for f in kind)
-    if types.is_map(kind):
-        return _is_text(kind.key_type) and _json_ready(kind.item_type)
-    if is_nested_list(kind):
-        return _json_ready(kind.value_type)
     return bool(
-        _is_text(kind)
-        or types.is_boolean(kind)
+        types.is_boolean(kind)
         or types.is_integer(kind)
         or types.is_float32(kind)
         or types.is_float64(kind)

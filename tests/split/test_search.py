@@ -1,0 +1,119 @@
+"""Every query kind, alone and combined, finds exactly the rows that a plain reading of the rows finds."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.split.search_kinds import KINDS, any_query
+from tests.split.search_world import World, build_world, make_rows
+
+from indextables.errors import LimitExceeded
+from indextables.split.search import OrderBy
+
+RELAXED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@pytest.fixture(scope="module", params=["one split", "seven splits", "seven splits with deletions"])
+def world(request, tmp_path_factory) -> World:
+    rows = make_rows(240)
+    deleted = frozenset(range(0, 240, 5)) if "deletions" in request.param else frozenset()
+    pieces = 1 if request.param == "one split" else 7
+    return build_world(tmp_path_factory.mktemp("world"), rows, pieces, deleted=deleted)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@settings(max_examples=25, deadline=None, suppress_health_check=RELAXED)
+@given(data=st.data())
+def test_each_query_kind_finds_exactly_the_rows_it_describes(world, kind, data):
+    text, meaning = data.draw(KINDS[kind])
+    assert world.ids(text) == world.meant(meaning), text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
+@given(case=any_query())
+def test_combined_queries_find_exactly_the_rows_they_describe(world, case):
+    text, meaning = case
+    try:
+        found = world.ids(text)
+    except LimitExceeded:
+        return
+    assert found == world.meant(meaning), text
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=RELAXED)
+@given(case=any_query())
+def test_count_and_hits_and_matches_agree(world, case):
+    text, meaning = case
+    try:
+        total = world.searcher.count(text)
+    except LimitExceeded:
+        return
+    everything = world.searcher.search(text, limit=None)
+    assert total == len(everything.hits) == everything.total == len(world.meant(meaning))
+    assert world.searcher.search(text, limit=5, count=True).total == total
+
+
+def test_limit_zero_counts_and_returns_no_row(world):
+    result = world.searcher.search("message:foo", limit=0, count=True)
+    assert len(result.hits) == 0
+    assert result.total == world.searcher.count("message:foo") > 0
+
+
+def test_a_limit_beyond_all_rows_returns_all_rows(world):
+    result = world.searcher.search("*", limit=2**40)
+    assert len(result.hits) == len(world.rows) - len(world.deleted)
+
+
+def test_pages_of_hits_join_to_the_whole_list(world):
+    whole = world.searcher.search("foo bar", limit=None).hits
+    pages = [world.searcher.search("foo bar", limit=7, offset=at).hits for at in range(0, len(whole) + 7, 7)]
+    joined = [(int(s), int(r)) for page in pages for s, r in zip(page.splits, page.rows, strict=True)]
+    assert joined == [(int(s), int(r)) for s, r in zip(whole.splits, whole.rows, strict=True)]
+
+
+@pytest.mark.parametrize("column", ["status", "at", "day", "host", "ratio", "price", "ok", "id"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_hits_follow_a_column_with_missing_values_last(world, column, direction):
+    hits = world.searcher.search("message:foo", limit=None, order_by=OrderBy(column, direction)).hits
+    found = world.searcher.rows(hits, [column]).column(column).to_pylist()
+    values = [v for v in found if v is not None]
+    assert found == values + [None] * (len(found) - len(values))
+    usual = [v for v in values if not (isinstance(v, float) and math.isnan(v))]
+    assert usual == sorted(usual, reverse=direction == "desc")
+    assert len(found) == world.searcher.count("message:foo")
+    first = world.searcher.search("message:foo", limit=4, order_by=OrderBy(column, direction)).hits
+    assert (first.splits.tolist(), first.rows.tolist()) == (hits.splits[:4].tolist(), hits.rows[:4].tolist())
+
+
+def test_rows_come_with_their_columns_and_scores_in_the_order_of_the_hits(world):
+    hits = world.searcher.search("foo", limit=9).hits
+    table = world.searcher.rows(hits, ["id", "message"], score=True)
+    assert table.column("_score").to_pylist() == pytest.approx(hits.scores.tolist())
+    assert table.column("_score").to_pylist() == sorted(table.column("_score").to_pylist(), reverse=True)
+    by_id = {row["id"]: row["message"] for row in world.rows}
+    assert all(by_id[r["id"]] == r["message"] for r in table.to_pylist())
+
+
+def test_no_split_at_all_answers_with_nothing(world):
+    from tests.split.search_world import open_searcher
+
+    empty = open_searcher(
+        world.store, [], world.searcher.cache._root, schema=world.searcher.schema, index=world.searcher.index
+    )
+    assert empty.count("foo") == 0
+    assert len(empty.search("foo").hits) == 0
+    assert empty.rows(empty.search("foo").hits).num_rows == 0
+
+
+def test_texts_inside_nested_columns_that_look_like_times_are_found_by_their_words(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("attrs", pa.struct([("when", pa.string())]))])
+    texts = ["2024-01-01T00:00:00Z", "2024-01-01", "2023-05-05 10:00:00+02:00", None]
+    rows = [{"id": i, "attrs": {"when": text}} for i, text in enumerate(texts)]
+    world = build_world(tmp_path, rows, 2, schema=schema)
+    assert world.ids("attrs.when:2024") == {0, 1}
+    assert world.ids('attrs.when:"2024-01-01T00:00:00Z"') == {0}
+    assert world.ids("attrs.when:05") == {2}
