@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.servers.fixtures import _s3_process, azurite, fake_gcs, ministack, s3, table_name, versitygws
+from tests.servers.fixtures import azurite, fake_gcs, ministack, s3, s3_of_the_run, table_name, versitygws
 
-__all__ = ["_s3_process", "azurite", "fake_gcs", "ministack", "s3", "table_name", "versitygws"]
+__all__ = ["azurite", "fake_gcs", "ministack", "s3", "s3_of_the_run", "table_name", "versitygws"]

@@ -15,17 +15,17 @@ from tests.servers.s3 import S3Server
 
 
 @pytest.fixture(scope="session")
-def _s3_process() -> Iterator[S3Server]:
+def s3_of_the_run() -> Iterator[S3Server]:
     with S3Server() as server:
         yield server
 
 
 @pytest.fixture
-def s3(_s3_process: S3Server) -> Iterator[S3Server]:
+def s3(s3_of_the_run: S3Server) -> Iterator[S3Server]:
     """Our own S3 server, without the faults and requests of the test before."""
-    _s3_process.calm()
-    yield _s3_process
-    _s3_process.calm()
+    s3_of_the_run.calm()
+    yield s3_of_the_run
+    s3_of_the_run.calm()
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,10 @@ import sys
 
 import obstore.exceptions
 import pytest
+from tests.servers.clock import QuickAmbient
 
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, StoreError
+from indextables.options import Options
 from indextables.storage import Store, open_store
 from indextables.storage.native import MEANINGS, NATIVE_ERRORS
 
@@ -66,3 +68,18 @@ def test_memory_does_not_travel_to_another_process():
 
 def test_fork_unsafe_is_a_store_error():
     assert issubclass(ForkUnsafe, StoreError)
+
+
+def test_the_s3_server_runs_as_a_process_of_its_own(table_name: str):
+    command = [sys.executable, "-m", "tests.servers.s3", "--fault-rate", "0.3", "--seed", "5"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        settings = {"storage.endpoint": process.stdout.readline().strip(), "storage.retries": "20"}
+        settings |= {"storage.accessKey": "any", "storage.secretKey": "thing"}
+        store = open_store(f"s3://bucket/{table_name}", Options(settings), ambient=QuickAmbient())
+        for number in range(30):
+            store.put(f"key-{number:02d}", b"%d" % number)
+        assert [store.get(meta.key) for meta in store.list_from("")] == [b"%d" % number for number in range(30)]
+    finally:
+        process.communicate()
+    assert process.returncode == 0

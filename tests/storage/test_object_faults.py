@@ -111,7 +111,7 @@ def test_reads_are_repeated_until_they_are_whole(s3: S3Server, store: Store, ans
     assert [meta.key for meta in store.list_from("")] == ["key"]
 
 
-@pytest.mark.parametrize("answer", [*THROTTLES, *BREAKS])
+@pytest.mark.parametrize("answer", [409, *THROTTLES, *BREAKS])
 def test_heads_plain_puts_and_deletes_are_repeated(s3: S3Server, store: Store, table_name: str, answer: Answer):
     s3.inject(Fault(method="PUT", after=answer), Fault(method="PUT", before=answer))
     store.put("key", b"data")

@@ -39,8 +39,9 @@ MEANINGS: Mapping[type[Exception], type[IndexTablesError]] = {
     native.NotFoundError: ObjectNotFound,
     native.PermissionDeniedError: StorePermissionDenied,
     native.UnauthenticatedError: StorePermissionDenied,
-    native.AlreadyExistsError: StoreError,
-    native.PreconditionError: StoreError,
+    # Conditional puts look for these two themselves; to a plain request they are a conflict of the moment (409).
+    native.AlreadyExistsError: StoreUnavailable,
+    native.PreconditionError: StoreUnavailable,
     native.NotModifiedError: StoreError,
     native.NotSupportedError: NotSupported,
     native.InvalidPathError: InvalidArgument,
