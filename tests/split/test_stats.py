@@ -114,3 +114,9 @@ def test_float_bounds_hold_for_every_row(values):
         assert all(float(found.min_values["c"]) <= v for v in numbers)
     if "c" in found.max_values:
         assert all(float(found.max_values["c"]) >= v for v in numbers)
+
+
+def test_structs_have_a_null_count_of_ours_but_none_in_the_json_that_delta_reads():
+    found = _stats(pa.table({"s": [{"a": 1}, None], "l": [[1], None]}))
+    assert found.null_counts == {"s": 1, "l": 1}
+    assert json.loads(found.json)["nullCount"] == {"l": 1}

@@ -50,6 +50,8 @@ class StatsBuilder:
         self._limit = options[opt.STATS_TRUNCATION_MAX_LENGTH] if options[opt.STATS_TRUNCATION_ENABLED] else None
         self._uncut = frozenset(uncut)
         self._nulls = dict.fromkeys(self._columns, 0)
+        # Delta's readers want an object of counts for a struct, and refuse the whole log over a number.
+        self._structs = {name for name in self._columns if pa.types.is_struct(schema.field(name).type)}
         self._bounds: dict[str, tuple[pa.Scalar, pa.Scalar]] = {}
         self._unbounded: set[str] = set()
         self._rows = 0
@@ -79,7 +81,7 @@ class StatsBuilder:
             "numRecords": self._rows,
             "minValues": {name: typed for name, (_, typed) in low.items()},
             "maxValues": {name: typed for name, (_, typed) in high.items()},
-            "nullCount": self._nulls,
+            "nullCount": {name: count for name, count in self._nulls.items() if name not in self._structs},
         }
         return Statistics(
             num_rows=self._rows,

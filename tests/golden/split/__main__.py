@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import sys
+
+from tests.golden.split import OPTIONS, SCHEMA, keep, rows
+
+from indextables.options import Options
+from indextables.split import dv
+from indextables.split.writer import write_splits
+from indextables.storage import open_store
+
+if __name__ == "__main__":
+    store = open_store("memory://golden")
+    (split,) = write_splits(store, [rows()], SCHEMA, Options(OPTIONS, environ={}))
+    keep(f"{sys.argv[1]}.split.b64", store.get(split.key))
+    (vector,) = dv.write_file(store, [("golden.split", 4, dv.encode([1, 3]))], "0123456789abcdef" * 2)
+    keep(f"{sys.argv[1]}.dv.b64", store.get(dv.file_key(vector.pathOrInlineDv, "golden.split")))
