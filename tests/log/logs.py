@@ -31,7 +31,7 @@ _NAMES = itertools.count()
 
 
 def token(version: int) -> str:
-    return f"{version:032x}"
+    return f"{version + 1:032x}"
 
 
 def info(version: int, table_id: str | None = "table-1", **more: object) -> CommitInfo:

@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger("indextables")
 
 _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 
-ReadVersions = Callable[[Sequence[int]], list[VersionContent]]
+ReadVersions = Callable[[LogSegment], list[VersionContent]]
 
 
 def load_state(
@@ -48,15 +48,15 @@ def load_state(
     Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
     """
     segment, base = _first_readable(env, known, version, lambda ref: read_state(env, ref, where=where))
-    return fold(env, base, read_versions(segment.versions))
+    return fold(env, base, read_versions(segment))
 
 
-def header_of(env: LogEnv, known: Known, version: int) -> tuple[Protocol, Metadata] | None:
-    """Protocol and metadata of the newest checkpoint at or below `version`, without its entries; None without one.
+def header_of(env: LogEnv, known: Known, version: int) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
+    """The newest checkpoint at or below `version` that can be read, and its protocol and metadata without its entries.
 
-    Raises as `load_state`.
+    Without one the segment starts at version 0, and there is nothing to tell. Raises as `load_state`.
     """
-    return _first_readable(env, known, version, lambda ref: _read_header(env, ref))[1]
+    return _first_readable(env, known, version, lambda ref: _read_header(env, ref))
 
 
 def fold(env: LogEnv, base: TableState | None, contents: Sequence[VersionContent]) -> TableState:

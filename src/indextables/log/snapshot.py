@@ -21,6 +21,7 @@ from indextables.log.loading import Where, fold, header_of, load_state, segments
 from indextables.log.names import parse_key, version_key
 from indextables.log.protocol import V1, check_readable
 from indextables.log.schema import schema_from_json
+from indextables.log.segment import LogSegment
 from indextables.log.state import StateRef, TableState, TokenWindow
 
 __all__ = ["Log", "Snapshot"]
@@ -247,11 +248,16 @@ class Log:
         if cached is not None:
             check_readable(cached.protocol, self.url)
             return Snapshot(version, cached.protocol, cached.metadata, lambda _: cached)
-        base = self._cached_base(known, version)
+        base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
-        segment = next(segments(self.env, known, version))
-        contents = self._read_many(segment.versions if base is None else range(base.version + 1, version + 1))
-        confirm(self.env, segment.base if base is None else None, contents)
+        if base is None:
+            segment = next(segments(self.env, known, version))
+            contents = self._read_many(segment.versions)
+            confirm(self.env, segment.base, contents)
+        else:
+            contents = self._read_many(range(base.version + 1, version + 1))
+            if not self._still_there(base.version, anchor):
+                confirm(self.env, None, contents)
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
         self._learn(msgspec.structs.replace(known, table_id=metadata.id))
@@ -263,10 +269,12 @@ class Log:
             if base is not None:
                 state = fold(self.env, base, contents)
             else:
-                state = load_state(self.env, known, version, lambda v: self._read_more(v, read), where=where)
+                state = load_state(
+                    self.env, known, version, lambda segment: self._read_more(segment, read), where=where
+                )
             if not state.pruned:
                 self._keep("files", metadata.id, version, state)
-                self._keep_newest(state)
+                self._keep_newest(state, known.head_identity if known.head == version else None)
             return state
 
         return Snapshot(version, protocol, metadata, load)
@@ -280,8 +288,24 @@ class Log:
             if any(_table_of(content) not in {None, base.metadata.id} for content in contents):
                 raise _Replaced(f"another table lives at {self.url} now", url=self.url)
             return protocol or base.protocol, metadata or base.metadata
+        return self._completed(known, version, protocol, metadata, contents)
+
+    def _completed(
+        self,
+        known: Known,
+        version: int,
+        protocol: Protocol | None,
+        metadata: Metadata | None,
+        contents: Sequence[VersionContent],
+    ) -> tuple[Protocol, Metadata]:
+        """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
         if protocol is None or metadata is None:
-            found = header_of(self.env, known, version)
+            segment, found = header_of(self.env, known, version)
+            seen = {content.version for content in contents}
+            older = self._read_many([v for v in segment.versions if v not in seen], files=False)
+            confirm(self.env, segment.base, older)
+            told = _newest(older)
+            protocol, metadata = protocol or told[0], metadata or told[1]
             if found is not None:
                 protocol, metadata = protocol or found[0], metadata or found[1]
         if metadata is None:
@@ -305,6 +329,7 @@ class Log:
         tail = segment.versions
         protocol: Protocol | None = None
         metadata: Metadata | None = None
+        seen: list[VersionContent] = []
         for end in range(len(tail), 0, -_AT_ONCE):
             contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
             confirm(self.env, segment.base, contents)
@@ -312,13 +337,8 @@ class Log:
             protocol, metadata = protocol or newer[0], metadata or newer[1]
             if protocol is not None and metadata is not None:
                 return protocol, metadata
-        found = header_of(self.env, known, version)
-        if found is not None:
-            protocol, metadata = protocol or found[0], metadata or found[1]
-        if metadata is None:
-            message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
-            raise MetadataMissing(message, version=version, url=self.url)
-        return protocol or V1, metadata
+            seen += contents
+        return self._completed(known, version, protocol, metadata, seen)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
         """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
@@ -328,13 +348,20 @@ class Log:
         fresh = discover(self.env, known)
         return fresh if fresh.head >= version else known
 
-    def _cached_base(self, known: Known, version: int) -> TableState | None:
-        """A state in memory that is nearer than the newest checkpoint known, if its next versions are still there."""
-        state = self._recall("files", known.table_id, "newest")
+    def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
+        """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
+        state, anchor = self._recall("files", known.table_id, "newest") or (None, None)
         if state is None or state.version > version or state.version + 1 < known.first:
-            return None
+            return None, None
         nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
-        return state if state.version >= nearest else None
+        return (state, anchor) if state.version >= nearest else (None, None)
+
+    def _still_there(self, version: int, anchor: str | None) -> bool:
+        """True if a local version file is the one that was seen: cleanup unlinks in order, so none above it is gone."""
+        if anchor is None or not self.env.store.is_local:
+            return False
+        found = known_at(self.env, version)
+        return found is not None and found.head_identity == anchor
 
     def _read_many(
         self, versions: Sequence[int], read: dict[int, VersionContent] | None = None, *, files: bool = True
@@ -351,10 +378,10 @@ class Log:
             return [one(version) for version in versions]
         return list(self.env.ambient.map("versions", one, versions))
 
-    def _read_more(self, versions: Sequence[int], read: dict[int, VersionContent]) -> list[VersionContent]:
+    def _read_more(self, segment: LogSegment, read: dict[int, VersionContent]) -> list[VersionContent]:
         """As `_read_many`, where an older checkpoint than expected may ask for versions that are not confirmed yet."""
-        contents = self._read_many(versions, read)
-        confirm(self.env, None, [content for content in contents if content.version not in read])
+        contents = self._read_many(segment.versions, read)
+        confirm(self.env, segment.base, [content for content in contents if content.version not in read])
         return contents
 
     def _read(self, version: int, *, files: bool = True) -> VersionContent:
@@ -384,10 +411,10 @@ class Log:
         if self._cache is not None:
             self._cache.put(region, (self.url, table_id, version), value, self._expiry(), size)
 
-    def _keep_newest(self, state: TableState) -> None:
+    def _keep_newest(self, state: TableState, anchor: str | None) -> None:
         known = self._recall("files", state.metadata.id, "newest")
-        if known is None or known.version <= state.version:
-            self._keep("files", state.metadata.id, "newest", state)
+        if known is None or known[0].version <= state.version:
+            self._keep("files", state.metadata.id, "newest", (state, anchor))
 
     def _expiry(self) -> float:
         return self.env.ambient.monotonic() + self.env.options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]
