@@ -169,7 +169,7 @@ def _of_text(leaf: Leaf) -> Callable[[str], bool]:
 
     def one(term: str) -> bool:
         if term not in known:
-            known[term] = _term_matches(leaf, term)
+            known[term] = term_matches(leaf, term)
         return known[term]
 
     if isinstance(leaf, TermPrefix) and leaf.before:
@@ -218,7 +218,8 @@ def _near(analyzer: Analyzer, text: str, leaf: Near) -> bool:
     return False
 
 
-def _term_matches(leaf: Leaf, term: str) -> bool:
+def term_matches(leaf: Leaf, term: str) -> bool:
+    """Whether one term is what a leaf of terms asks for."""
     match leaf:
         case TermPrefix(prefix=prefix):
             return term.startswith(prefix)

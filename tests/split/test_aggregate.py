@@ -1,0 +1,124 @@
+"""Aggregations equal what plain Python adds up over the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import statistics
+from collections import Counter
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.split.search_kinds import any_query
+from tests.split.search_world import World, build_world, make_rows
+
+from indextables.errors import InvalidArgument, LimitExceeded
+from indextables.split.aggregate import aggregate
+from indextables.split.aggregate_sketch import STANDARD_ERROR, distinct_estimate
+
+SPEC = {
+    "hosts": {"terms": {"field": "host", "size": 100}},
+    "tags": {"terms": {"field": "tags", "size": 2}},
+    "codes": {"histogram": {"field": "status", "interval": 100}},
+    "days": {"date_histogram": {"field": "at", "calendar_interval": "day"}},
+    "hours": {"date_histogram": {"field": "at", "fixed_interval": "6h"}},
+    "classes": {"range": {"field": "status", "ranges": [{"to": 200}, {"from": 200, "to": 500}, {"from": 500}]}},
+    "status": {"stats": {"field": "status"}},
+    "price": {"stats": {"field": "price"}},
+    "distinct": {"cardinality": {"field": "day"}},
+    "percentiles": {"percentiles": {"field": "id", "percents": [0, 50, 99]}},
+}
+
+
+@pytest.fixture(scope="module", params=[1, 5])
+def world(request, tmp_path_factory) -> World:
+    deleted = frozenset(range(0, 200, 7))
+    return build_world(tmp_path_factory.mktemp("aggregate"), make_rows(200), request.param, deleted=deleted)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=any_query())
+def test_every_aggregation_equals_a_plain_sum_over_the_matching_rows(world, case):
+    text, meaning = case
+    try:
+        found = aggregate(world.searcher, text, SPEC)
+    except LimitExceeded:
+        return
+    rows = [row for row in world.rows if row["id"] in world.meant(meaning)]
+
+    def values(name):
+        return [row[name] for row in rows if row[name] is not None]
+
+    assert {b["key"]: b["doc_count"] for b in found["hosts"]["buckets"]} == Counter(values("host"))
+    tags = Counter(tag for tags in values("tags") for tag in set(tags))
+    best = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:2]
+    assert [(b["key"], b["doc_count"]) for b in found["tags"]["buckets"]] == best
+    assert found["tags"]["sum_other_doc_count"] == sum(tags.values()) - sum(count for _, count in best)
+    codes = Counter(value // 100 * 100 for value in values("status"))
+    assert {b["key"]: b["doc_count"] for b in found["codes"]["buckets"]} == codes
+    days = Counter(at.replace(hour=0, minute=0, second=0, microsecond=0) for at in values("at"))
+    assert {b["key"]: b["doc_count"] for b in found["days"]["buckets"]} == days
+    hours = Counter(at.replace(hour=at.hour // 6 * 6, minute=0, second=0, microsecond=0) for at in values("at"))
+    assert {b["key"]: b["doc_count"] for b in found["hours"]["buckets"]} == hours
+    numbers = values("status")
+    classes = [sum(v < 200 for v in numbers), sum(200 <= v < 500 for v in numbers), sum(v >= 500 for v in numbers)]
+    assert [b["doc_count"] for b in found["classes"]["buckets"]] == classes
+    stats = found["status"]
+    assert (stats["count"], stats["sum"]) == (len(numbers), sum(numbers) if numbers else None)
+    assert (stats["min"], stats["max"]) == ((min(numbers), max(numbers)) if numbers else (None, None))
+    assert found["price"]["sum"] == (sum(values("price"), Decimal(0)) if values("price") else None)
+    assert found["distinct"] == {"value": len(set(values("day"))), "exact": True}
+    ids = sorted(row["id"] for row in rows)
+    assert found["percentiles"]["values"]["50.0"] == (statistics.median(ids) if ids else None)
+
+
+def test_a_sum_does_not_overflow(tmp_path):
+    schema = pa.schema([("id", pa.int64())])
+    world = build_world(tmp_path, [{"id": 2**63 - 1}] * 3, schema=schema)
+    assert aggregate(world.searcher, "*", {"s": {"stats": {"field": "id"}}})["s"]["sum"] == 3 * (2**63 - 1)
+
+
+def test_a_bucket_of_time_begins_at_midnight_of_its_zone(world):
+    spec = {"date_histogram": {"field": "at", "calendar_interval": "day", "time_zone": "Europe/Berlin"}}
+    buckets = aggregate(world.searcher, "*", {"d": spec})["d"]["buckets"]
+    assert all(b["key"].astimezone(b["key"].tzinfo).time() == dt.time(0) for b in buckets)
+    assert sum(b["doc_count"] for b in buckets) == world.searcher.count("at:*")
+
+
+@pytest.mark.parametrize("count", [0, 10, 1_000, 60_000])
+def test_a_cardinality_sketch_stays_within_its_error(count):
+    values = pa.array([f"value {n}" for n in range(count)] * 2, pa.string())
+    assert abs(distinct_estimate(values) - count) <= 5 * STANDARD_ERROR * count
+
+
+def test_a_percentile_sketch_says_that_it_is_one(world):
+    found = aggregate(world.searcher, "*", {"p": {"percentiles": {"field": "id", "percents": [50], "sketch": True}}})
+    assert found["p"]["exact"] is False
+    assert math.isclose(found["p"]["values"]["50.0"], 100, rel_tol=0.1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nonsense": {"field": "host"}},
+        {"terms": {"field": "nowhere"}},
+        {"terms": {"field": "host", "size": 0}},
+        {"terms": {"field": "host", "depth": 3}},
+        {"terms": {"field": "attrs"}},
+        {"histogram": {"field": "host", "interval": 5}},
+        {"histogram": {"field": "status", "interval": 0}},
+        {"date_histogram": {"field": "status", "calendar_interval": "day"}},
+        {"date_histogram": {"field": "at"}},
+        {"date_histogram": {"field": "at", "calendar_interval": "eon"}},
+        {"date_histogram": {"field": "at", "fixed_interval": "1y"}},
+        {"range": {"field": "status", "ranges": [{"from": "a"}]}},
+        {"percentiles": {"field": "status", "percents": [101]}},
+        {"stats": {"field": "host"}},
+        {},
+    ],
+)
+def test_a_wrong_aggregation_is_refused_with_a_reason(world, spec):
+    with pytest.raises(InvalidArgument):
+        aggregate(world.searcher, "*", {"x": spec})
