@@ -55,12 +55,12 @@ class Folders:
         finally:
             os.close(root)
 
-    def walk(self, prefix: Sequence[str], after: bytes | None) -> Iterator[ObjectMeta]:
-        """The regular files below `prefix`, in order of their keys' bytes, greater than `after`.
+    def walk(self, prefix: Sequence[str], after: str | None) -> Iterator[ObjectMeta]:
+        """The regular files below `prefix`, in order of their keys (by code point, as UTF-8 sorts), past `after`.
 
         Folders that end before `after` are not opened. Each open folder costs one descriptor while it is walked.
         """
-        start = b"".join(os.fsencode(part) + b"/" for part in prefix)
+        start = "".join(part + "/" for part in prefix)
         try:
             stack = [_Listing(self.enter(prefix), start, after, top=not prefix)]
         except (FileNotFoundError, NotADirectoryError):
@@ -71,14 +71,14 @@ class Folders:
                 name = listing.next_name()
                 if name is None:
                     stack.pop().close()
-                elif name.endswith(b"/"):
+                elif name[-1] == "/":
                     child = _open_listed(listing.descriptor, name[:-1])
                     if child is not None:
                         stack.append(_Listing(child, listing.prefix + name, after))
                 else:
                     found = _stat_listed(listing.descriptor, name)
                     if found is not None:
-                        yield meta_of((listing.prefix + name).decode(), found)
+                        yield meta_of(listing.prefix + name, found)
         finally:
             for listing in stack:
                 listing.close()
@@ -159,9 +159,9 @@ def meta_of(key: str, found: os.stat_result) -> ObjectMeta:
 
 
 class _Listing:
-    """One folder that is being walked: its descriptor, the key bytes that lead to it, and its names in order."""
+    """One folder that is being walked: its descriptor, the part of the key that leads to it, its names in order."""
 
-    def __init__(self, descriptor: int, prefix: bytes, after: bytes | None, *, top: bool = False) -> None:
+    def __init__(self, descriptor: int, prefix: str, after: str | None, *, top: bool = False) -> None:
         self.descriptor = descriptor
         self.prefix = prefix
         try:
@@ -170,34 +170,34 @@ class _Listing:
             os.close(descriptor)
             raise
 
-    def next_name(self) -> bytes | None:
+    def next_name(self) -> str | None:
         return next(self._names, None)
 
     def close(self) -> None:
         os.close(self.descriptor)
 
 
-def _names(descriptor: int, prefix: bytes, after: bytes | None, *, top: bool) -> Iterator[bytes]:
+def _names(descriptor: int, prefix: str, after: str | None, *, top: bool) -> Iterator[str]:
     """Names of files, and names of folders with a slash so that they sort as their keys do, that may be past `after`.
 
     Links, and names that are no keys (not UTF-8, control characters), are not objects.
     """
     with os.scandir(descriptor) as entries:
         for entry in entries:
-            name = os.fsencode(entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                if top and entry.name == TEMP_FOLDER:
-                    continue
-                name += b"/"
-                past = after is None or prefix + name > after or after.startswith(prefix + name)
-            else:
-                past = (after is None or prefix + name > after) and entry.is_file(follow_symlinks=False)
-            # Bytes that are not UTF-8 show as surrogates.
-            if past and is_key(entry.name):
-                yield name
+            name = entry.name
+            # Bytes that are not UTF-8 show as surrogates, which no key holds.
+            if not is_key(name) or (top and name == TEMP_FOLDER):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                if after is None or prefix + name > after:
+                    yield name
+            elif entry.is_dir(follow_symlinks=False):
+                name += "/"
+                if after is None or prefix + name > after or after.startswith(prefix + name):
+                    yield name
 
 
-def _open_listed(folder: int, name: bytes) -> int | None:
+def _open_listed(folder: int, name: str) -> int | None:
     """A folder that a listing found, or None if it has gone or was replaced since."""
     try:
         return os.open(name, _BELOW_ROOT, dir_fd=folder)
@@ -207,7 +207,7 @@ def _open_listed(folder: int, name: bytes) -> int | None:
         raise
 
 
-def _stat_listed(folder: int, name: bytes) -> os.stat_result | None:
+def _stat_listed(folder: int, name: str) -> os.stat_result | None:
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -280,7 +280,7 @@ class LocalStore:
     def _list(self, prefix: str, after: str | None) -> Iterator[ObjectMeta]:
         parts = prefix.split("/")[:-1]
         with self._typed(prefix):
-            yield from self._folders.walk(parts, None if after is None else after.encode(errors="surrogatepass"))
+            yield from self._folders.walk(parts, after)
 
     def _retried(self, key: str, policy: CallPolicy | None, attempt: Callable[[], T]) -> T:
         def typed(_seconds_left: float) -> T:
