@@ -11,6 +11,7 @@ import hashlib
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,8 +83,8 @@ def format_of(name: str, given: str | None) -> Format:
 
 def file_identity(name: str) -> str:
     """A name for the bytes of a file, the same wherever it lies. Raises InvalidArgument if it cannot be read."""
-    if name == STDIN:
-        raise InvalidArgument("--once needs a file: what comes by standard input has no identity")
+    if _is_stream(name) and not Path(name).is_file():
+        raise InvalidArgument(f"--once needs a file: what comes by {name} can be read only once")
     try:
         with Path(name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -203,7 +204,7 @@ def _open_parquet(name: str, schema: pa.Schema) -> Input:
 
     file = pq.ParquetFile(_parquet_source(name))
     total = file.metadata.num_rows
-    size = None if name == STDIN else Path(name).stat().st_size
+    size = None if _is_stream(name) else Path(name).stat().st_size
     done = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -217,29 +218,35 @@ def _open_parquet(name: str, schema: pa.Schema) -> Input:
 
 
 def _parquet_source(name: str) -> Any:
-    return pa.BufferReader(sys.stdin.buffer.read()) if name == STDIN else name
+    return pa.BufferReader(_stream(name).read()) if _is_stream(name) else name
 
 
 def _open_stream(name: str) -> tuple[Any, Callable[[], int], int | None]:
     """The bytes of a file, decompressed by its suffix, and how far into it they have come."""
-    if name == STDIN:
-        return pa.PythonFile(_stdin(), mode="r"), lambda: 0, None
+    if _is_stream(name):
+        if not _head(name):
+            raise StopIteration
+        return pa.PythonFile(_Rejoined(_heads.pop(name), _stream(name)), mode="r"), lambda: 0, None
     path = Path(name)
     file = pa.OSFile(str(path))
     compression = _COMPRESSED.get(path.suffix.lower())
     stream = file if compression is None else pa.CompressedInputStream(file, compression)
-    size = path.stat().st_size
-    if size == 0:
-        raise StopIteration
-    return stream, lambda: 0 if file.closed else int(file.tell()), size
+    return stream, lambda: 0 if file.closed else int(file.tell()), path.stat().st_size
 
 
-_stdin_head: list[bytes] = []
+_heads: dict[str, bytes] = {}
+"""What was read ahead of streams, which cannot be read twice."""
 
 
-def _stdin() -> Any:
-    """Standard input from its start, even if its head has been looked at."""
-    return _Rejoined(b"".join(_stdin_head), sys.stdin.buffer)
+def _is_stream(name: str) -> bool:
+    """Standard input, a pipe, a device, a file of the kernel: it has no size and may come only once."""
+    path = Path(name)
+    return name == STDIN or (path.exists() and not path.is_dir() and not (path.is_file() and path.stat().st_size))
+
+
+@lru_cache(maxsize=64)
+def _stream(name: str) -> Any:
+    return sys.stdin.buffer if name == STDIN else Path(name).open("rb", buffering=0)
 
 
 class _Rejoined(io.RawIOBase):
@@ -259,17 +266,24 @@ class _Rejoined(io.RawIOBase):
 
 def _head(name: str) -> bytes:
     """The first whole lines of a file."""
-    if name == STDIN:
-        if not _stdin_head:
-            _stdin_head.append(sys.stdin.buffer.read(_SAMPLE_BYTES))
-        head = _stdin_head[0]
+    if _is_stream(name):
+        head = _heads[name] = _heads.get(name) or _read_up_to(_stream(name), _SAMPLE_BYTES)
     else:
         compression = _COMPRESSED.get(Path(name).suffix.lower())
         with pa.input_stream(name, compression=compression) as stream:
-            head = stream.read(_SAMPLE_BYTES)
+            head = bytes(stream.read(_SAMPLE_BYTES))
     if len(head) < _SAMPLE_BYTES:
-        return bytes(head)
-    return bytes(head[: head.rfind(b"\n") + 1] or head)
+        return head
+    return head[: head.rfind(b"\n") + 1] or head
+
+
+def _read_up_to(stream: Any, size: int) -> bytes:
+    """A pipe gives what it has, not what was asked for."""
+    parts = []
+    while size > 0 and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -> pa.Table:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, at_version, open_table
+from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, at_version, open_table, pairs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["checkpoint", "describe", "history", "log", "schema", "verify"]
 
@@ -59,8 +62,8 @@ def history(
     """
     from indextables.cli import render
 
-    found = open_table(table, option).history()
-    render.rows(found if limit is None else found.slice(0, limit), as_json=as_json)
+    found = open_table(table, option).history(limit)
+    render.rows(found if as_json else _short_history(found), as_json=as_json)
 
 
 def describe(
@@ -84,7 +87,11 @@ def describe(
     if files:
         render.rows(opened.files().select(["path", "partitionValues", "size", "numRecords"]), as_json=as_json)
         return
-    render.facts(opened.detail(), as_json=as_json)
+    import msgspec
+
+    detail = opened.detail()
+    state = msgspec.to_builtins(opened.state())
+    render.facts({**detail, "state": state} if as_json else _short_detail(detail, state), as_json=as_json)
 
 
 def verify(
@@ -99,17 +106,24 @@ def verify(
       indextables verify logs
       indextables verify logs && echo sound
     """
-    from indextables.cli import outcome, render
+    import msgspec
 
-    report = open_table(table, option).verify()
-    problems = list(report.problems)
+    from indextables.cli import outcome, render
+    from indextables.log.verify import verify as verify_log
+    from indextables.table.environment import open_env
+
+    # Not through an open table: what is to be explained may keep it from opening.
+    report = verify_log(open_env(table, pairs(option, "--option")), data_files=True)
     if as_json:
-        render.json_lines({"problem": str(problem)} for problem in problems)
+        render.json_lines(msgspec.structs.asdict(finding) for finding in report.findings)
     else:
-        for problem in problems:
-            sys.stdout.write(f"{problem}\n")
-        sys.stdout.write(f"{len(problems)} problems\n" if problems else "no problems found\n")
-    if problems:
+        for finding in report.findings:
+            sys.stdout.write(f"{finding.severity}: {' '.join(finding.message.split())}\n")
+        sys.stdout.write(
+            f"{report.versions_checked} versions, {report.checkpoints_checked} checkpoints and "
+            f"{report.data_files_checked} data files checked: {'sound' if report.ok else 'NOT sound'}\n"
+        )
+    if not report.ok:
         raise typer.Exit(outcome.FAILED)
 
 
@@ -121,9 +135,8 @@ def checkpoint(table: TablePath, option: Settings = None) -> None:
       indextables checkpoint logs
       indextables checkpoint logs --option state.format=parquet
     """
-    opened = open_table(table, option)
-    opened.checkpoint()
-    sys.stdout.write(f"checkpoint of version {opened.version} written\n")
+    version = open_table(table, option).checkpoint()
+    sys.stdout.write(f"checkpoint of version {version} written\n")
 
 
 def log(
@@ -143,3 +156,52 @@ def log(
     actions = open_table(table, option).log(number)
     for action in actions.to_pylist():
         sys.stdout.write(f'{{"{action["action"]}":{action["value"]}}}\n')
+
+
+def _short_history(found: pa.Table) -> pa.Table:
+    """What people look for in a history; `--json` has all of it."""
+    import pyarrow as pa
+
+    rows = [
+        {
+            "version": commit["version"],
+            "timestamp": commit["timestamp"],
+            "operation": commit["operation"],
+            "mode": (commit["operationParameters"] or {}).get("mode"),
+            "files": (commit["operationMetrics"] or {}).get("numFiles"),
+            "rows": (commit["operationMetrics"] or {}).get("numOutputRows"),
+            "user": commit["user"],
+        }
+        for commit in found.to_pylist(maps_as_pydicts="strict")
+    ]
+    kept = [field for field in rows[0] if any(row[field] is not None for row in rows)] if rows else []
+    return pa.Table.from_pylist([{name: row[name] for name in kept} for row in rows])
+
+
+def _short_detail(detail: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Without what is empty, sizes and times as people read them, and without the index plans among the properties."""
+    import datetime as dt
+
+    from indextables.cli import render
+
+    shown = {name: value for name, value in detail.items() if value not in (None, "", [], {})}
+    shown["numFiles"] = f"{detail['numFiles']:,}"
+    shown["sizeInBytes"] = f"{render.size(detail['sizeInBytes'])} ({detail['sizeInBytes']:,} bytes)"
+    shown["numRows"] = "unknown" if detail["numRows"] is None else f"{detail['numRows']:,}"
+    if detail.get("createdAt") is not None:
+        shown["createdAt"] = dt.datetime.fromtimestamp(detail["createdAt"] / 1000, dt.UTC)
+    properties = {k: v for k, v in detail["properties"].items() if not k.startswith("docMappingSchema.")}
+    shown.pop("properties", None)
+    shown["state"] = _state_line(state)
+    return {
+        **{name: ", ".join(value) if isinstance(value, list) else value for name, value in shown.items()},
+        **{f"property {key}": value for key, value in sorted(properties.items())},
+    }
+
+
+def _state_line(state: dict[str, Any]) -> str:
+    if state["format"] == "none":
+        return "no checkpoint yet"
+    line = f"{state['format']} checkpoint of version {state['version']}, {state['num_manifests']} manifests"
+    line += f", {state['num_tombstones']} tombstones"
+    return line + (", needs compaction" if state["needs_compaction"] else "")

@@ -66,7 +66,6 @@ def search(
         limit=limit,
         offset=offset,
         order_by=order_by,
-        highlight=texts or None,
     )
     render.rows(found, as_json=as_json, marked={name: f"_highlight_{name}" for name in texts})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 __all__ = ["facts", "json_lines", "rows", "size"]
 
 _CELL_CHARS = 300
+_JSON_ROWS = 1024
 
 
 def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
@@ -26,8 +28,8 @@ def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
 def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = None) -> None:
     """A result; columns of `marked` show their highlighted form, which the column it names holds."""
     if as_json:
-        for batch in table.to_batches():
-            json_lines(batch.to_pylist())
+        for batch in table.to_batches(max_chunksize=_JSON_ROWS):
+            json_lines(batch.to_pylist(maps_as_pydicts="strict"))
         return
     from rich.console import Console
     from rich.table import Table
@@ -41,7 +43,7 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
             table.schema.field(name).type
         )
         grid.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in table.to_pylist():
+    for row in table.to_pylist(maps_as_pydicts="strict"):
         grid.add_row(*(Text.assemble(*_spans(row.get(marked.get(name, ""), None), row[name])) for name in shown))
     Console(width=None if sys.stdout.isatty() else 200).print(grid)
 
@@ -81,8 +83,14 @@ def _cell(value: Any) -> str:
         return "null"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = value.isoformat(sep=" ") if hasattr(value, "hour") else str(value)
+    text = _time(value) if isinstance(value, dt.datetime) else str(value)
     return text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…"
+
+
+def _time(value: dt.datetime) -> str:
+    """To the digit that says something, with Z for UTC."""
+    digits = "seconds" if not value.microsecond else "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
+    return value.isoformat(sep=" ", timespec=digits).replace("+00:00", "Z")
 
 
 def _box() -> Any:

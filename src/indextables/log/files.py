@@ -76,4 +76,4 @@ FILES_SCHEMA = pa.schema(
 
 def empty_files() -> pa.Table:
     """A file set without files."""
-    return FILES_SCHEMA.empty_table()
+    return pa.Table.from_batches([], schema=FILES_SCHEMA)

@@ -47,7 +47,7 @@ def replay_plainly(
     _check_contiguous(base, versions)
     tables = [] if base is None else [base.files]
     tables += [content.adds for content in versions]
-    rows = pa.concat_tables(tables) if tables else FILES_SCHEMA.empty_table()
+    rows = pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=FILES_SCHEMA)
     paths, vectors = rows.column("path").to_pylist(), vector_ids(rows.column("deletionVector")).to_pylist()
     live: dict[str, int] = {path: row for row, path in enumerate(paths[: base.files.num_rows])} if base else {}
     row = base.files.num_rows if base is not None else 0
@@ -91,12 +91,12 @@ def _check_contiguous(base: TableState | None, versions: Sequence[VersionContent
 
 
 def _live_files(base: TableState | None, versions: Sequence[VersionContent]) -> pa.Table:
-    base_files = FILES_SCHEMA.empty_table() if base is None else base.files
+    base_files = pa.Table.from_batches([], schema=FILES_SCHEMA) if base is None else base.files
     adds = [content.adds for content in versions if content.adds.num_rows]
     removes = [content for content in versions if content.removes.num_rows]
     if not adds and not removes:
         return base_files
-    added = pa.concat_tables(adds) if adds else FILES_SCHEMA.empty_table()
+    added = pa.concat_tables(adds) if adds else pa.Table.from_batches([], schema=FILES_SCHEMA)
     removed = pa.concat_tables([content.removes for content in removes]) if removes else None
     base_touched = _touched(base_files, added, removed)
     candidates = pa.concat_tables([base_files.filter(bool_array(base_touched)), added])

@@ -39,7 +39,9 @@ def conform(entries: pa.Table, name: str) -> pa.Table:
     table = _filled(table, "partitionValues", value={})
     if table.column("path").null_count or table.column("size").null_count:
         raise CheckpointCorrupt(f"{name} has an entry without path or size", path=name, reason="path or size missing")
-    if len(table) and (pc.min(table.column("size")).as_py() < 0 or not pc.all(_not_empty(table)).as_py()):
+    # Comparing with a Python number would import pandas.
+    least = (pc.min(table.column("size")).as_py(), pc.min(pc.binary_length(table.column("path"))).as_py())
+    if len(table) and (least[0] < 0 or least[1] < 1):
         raise CheckpointCorrupt(f"{name} has an entry with an empty path or a negative size", path=name, reason="entry")
     return table
 
@@ -107,10 +109,6 @@ def _filled(table: pa.Table, name: str, value: object) -> pa.Table:
     else:
         filled = pc.fill_null(column, pa.scalar(value, field.type))
     return table.set_column(at, field, filled)
-
-
-def _not_empty(table: pa.Table) -> pa.ChunkedArray:
-    return pc.greater(pc.binary_length(table.column("path")), 0)
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

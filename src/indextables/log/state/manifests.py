@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import CheckpointCorrupt, CheckpointInvalid
+from indextables.log.arrays import constant
 from indextables.log.avro_frame import read_container, write_container
 from indextables.log.files import FILES_SCHEMA
 from indextables.log.names import LOG_DIR
@@ -84,7 +85,8 @@ def decode_manifest(data: bytes, info: ManifestInfo) -> pa.Table:
     entries = conform(table, info.path)
     at = FILES_SCHEMA.get_field_index("addedAtTimestamp")
     times = entries.column(at)
-    known = pc.if_else(pc.equal(times, 0), pa.scalar(None, pa.int64()), times)
+    # Scalars out of arrays: pa.scalar would import pandas.
+    known = pc.if_else(pc.equal(times, constant(0, 1)[0]), constant(None, 1)[0], times)
     return entries.set_column(at, FILES_SCHEMA.field(at), known)
 
 

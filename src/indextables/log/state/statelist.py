@@ -28,7 +28,7 @@ REGISTRY_PREFIX = "docMappingSchema."
 
 # Version and line of the `remove`; a null version hides by path alone.
 TOMBSTONES_SCHEMA = pa.schema([("path", pa.string()), ("version", pa.int64()), ("line", pa.int64())])
-NO_TOMBSTONES = TOMBSTONES_SCHEMA.empty_table()
+NO_TOMBSTONES = pa.Table.from_batches([], schema=TOMBSTONES_SCHEMA)  # empty_table() would import pandas
 
 
 class StateList(msgspec.Struct, frozen=True):

@@ -1,0 +1,142 @@
+"""A user's mistake or a machine's fault is one clear line and an exit code, never a traceback."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from indextables.cli.outcome import code_of, line_of
+from indextables.errors import CommitConflict, CommitStateUnknown, StoreFull, TableReplaced
+
+LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["search", "{missing}", "x"], 3, "No transaction log"),
+        (["count", "{file}"], 3, ""),
+        (["search", "{logs}", "nope:x"], 2, "nope"),
+        (["search", "{logs}", 'message:"open'], 2, "quote"),
+        (["search", "{logs}", "(a"], 2, ""),
+        (["search", "{logs}", "status:[a TO b]"], 2, ""),
+        (["search", "{logs}", "x", "--where", "nope = 1"], 2, "nope"),
+        (["search", "{logs}", "x", "--where", "level = 'open"], 2, "quote"),
+        (["search", "{logs}", "x", "--columns", "nope"], 2, "nope"),
+        (["search", "{logs}", "x", "--order-by", "nope"], 2, "nope"),
+        (["sql", "{logs}", "SELEC 1"], 2, "SELEC"),
+        (["sql", "{logs}", "SELECT nope FROM t"], 2, "nope"),
+        (["sql", "{logs}", "DROP TABLE t"], 2, "SELECT"),
+        (["sql", "{logs}", "SELECT 1", "--with", "x"], 2, "--with"),
+        (["count", "{logs}", "--version", "99"], 4, "99"),
+        (["count", "{logs}", "--timestamp", "yesterday"], 2, "yesterday"),
+        (["log", "{logs}", "99"], 4, "99"),
+        (["ingest", "{logs}", "{missing}"], 2, "format"),
+        (["ingest", "{logs}", "{missing}.jsonl"], 2, "No such file"),
+        (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
+        (["ingest", "{logs}", "{missing}.parquet"], 2, "No such file"),
+        (["ingest", "{logs}", "{folder}.jsonl"], 2, "irectory"),
+        (["ingest", "{logs}", "{text}.parquet"], 2, "text.parquet"),
+        (["ingest", "{logs}", "{missing}.jsonl", "--once"], 2, "No such file"),
+        (["ingest", "{logs}", "{text}.parquet", "--format", "nope"], 2, "nope"),
+        (["create", "{missing}"], 2, "--schema"),
+        (["search", "hdfs://host/table", "x"], 2, "hdfs"),
+        (["search", "nope://host/table", "x"], 2, "nope"),
+        (["count", "{logs}", "--option", "checkpoint.interval=none"], 2, "checkpoint.interval"),
+        (["count", "{logs}", "--option", "odd"], 2, "KEY=VALUE"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(command, logs, tmp_path, arguments, code, words):
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "text.parquet").write_text("no parquet at all")
+    (tmp_path / "file").write_text("x")
+    places = {"logs": logs, **{name: tmp_path / name for name in ("missing", "folder", "text", "file")}}
+    ran = command(*(argument.format(**places) for argument in arguments))
+    assert (ran.code, ran.out) == (code, "")
+    assert words in ran.err
+    assert ran.err.startswith("indextables: ")
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["search"], ["search", "t"], ["nope"], ["search", "t", "x", "--limit", "a"]])
+def test_an_incomplete_command_line_shows_the_usage(command, arguments):
+    ran = command(*arguments)
+    assert ran.code == 2
+    assert "Usage: indextables" in ran.out + ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_file_whose_reads_fail_is_one_line(command, logs):
+    ran = command("ingest", logs, "/proc/self/mem", "--format", "jsonl")
+    assert ran.code == 2
+    assert "/proc/self/mem" in ran.err
+    assert ran.err.count("\n") == 1
+    assert command("count", logs).out == "50\n"
+
+
+def test_a_data_file_that_is_gone_is_one_line(command, logs):
+    (split,) = logs.rglob("*.split")
+    split.unlink()
+    shutil.rmtree(logs.parent / "cache", ignore_errors=True)
+    ran = command("sql", logs, "SELECT message FROM t")
+    assert ran.code == 4
+    assert split.name in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line_and_adds_nothing(command, logs, tmp_path):
+    big = tmp_path / "big.jsonl"
+    with big.open("w") as file:
+        file.writelines(f'{{"message": "{os.urandom(16).hex()}"}}\n' for _ in range(20_000))
+
+    def no_space():
+        # The kernel refuses to let a file grow, as a full disk would.
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    ran = subprocess.run(
+        [*LINE, "ingest", str(logs), str(big)],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=no_space,
+    )
+    assert ran.returncode == 5, ran.stderr
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert command("count", logs).out == "50\n"
+    assert command("verify", logs).code == 0
+
+
+def test_output_that_nobody_reads_is_no_error(logs):
+    ran = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"set -o pipefail; {sys.executable} -c '{LINE[2]}' sql {logs} 'SELECT * FROM t, t u' --json | head -1",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.count("\n") == 1
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommitConflict("somebody else won", winner=3), 6),
+        (TableReplaced("another table"), 6),
+        (CommitStateUnknown("no answer", token="a" * 32), 7),
+        (StoreFull("no space", key="k"), 5),
+        (OSError(28, "No space left on device"), 5),
+    ],
+)
+def test_every_kind_of_failure_has_its_code(error, code):
+    assert code_of(error) == code
+    assert "\n" not in line_of(error)

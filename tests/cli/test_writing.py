@@ -1,0 +1,168 @@
+"""create and ingest."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import indextables
+
+
+def test_ingest_makes_the_table_and_finds_the_types(command, logs):
+    ran = command("schema", logs, "--json")
+    assert {line["column"]: line["type"] for line in ran.lines} == {
+        "ts": "timestamp[us, tz=UTC]",
+        "day": "date32[day]",
+        "level": "string",
+        "status": "int64",
+        "message": "string",
+    }
+
+
+def test_ingest_reports_rows_and_version(command, logs, log_file):
+    ran = command("ingest", logs, log_file)
+    assert "50 rows" in ran.err
+    assert "version 2" in ran.err
+    assert command("ingest", logs, log_file, "--quiet").err == ""
+
+
+def test_the_same_bytes_are_taken_once_when_asked(command, logs, log_file, tmp_path):
+    twin = tmp_path / "renamed.jsonl"
+    twin.write_bytes(log_file.read_bytes())
+    assert command("ingest", logs, log_file, twin, "--once").code == 0
+    again = command("ingest", logs, twin, "--once")
+    assert "taken before" in again.err
+    assert command("count", logs).out == "100\n"
+    assert command("ingest", logs, log_file).code == 0
+    assert command("count", logs).out == "150\n"
+
+
+def test_two_processes_taking_one_file_at_a_time_add_it_once(command, logs, log_file, tmp_path):
+    environment = {**os.environ, "INDEXTABLES_CACHE_DIRECTORY": str(tmp_path / "cache")}
+    line = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
+    both = [
+        subprocess.Popen([*line, "ingest", str(logs), str(log_file), "--once"], env=environment, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for process in both:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert command("count", logs).out == "100\n"
+
+
+def test_csv_parquet_and_compressed_files_give_the_same_rows(command, tmp_path):
+    rows = [{"id": i, "name": f"n{i}", "when": f"2024-01-{i + 1:02d}"} for i in range(5)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "a.csv").write_text("id,name,when\n" + "".join(f"{r['id']},{r['name']},{r['when']}\n" for r in rows))
+    (tmp_path / "a.tsv").write_text(
+        "id\tname\twhen\n" + "".join(f"{r['id']}\t{r['name']}\t{r['when']}\n" for r in rows)
+    )
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    made = command("ingest", tmp_path / "t", *(tmp_path / f"a.{end}" for end in ("jsonl.gz", "csv", "tsv", "parquet")))
+    assert made.code == 0, made.err
+    table = indextables.open(tmp_path / "t")
+    assert table.version == 4
+    by_version = [table.at(version=v).to_arrow().slice(5 * (v - 1), 5).to_pylist() for v in (1, 2, 3, 4)]
+    assert all(part == by_version[0] for part in by_version)
+    assert table.schema.field("when").type == pa.date32()
+
+
+def test_standard_input_is_read_with_a_format(logs, tmp_path):
+    line = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
+    data = b'{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n'
+    ran = subprocess.run(
+        [*line, "ingest", str(tmp_path / "t"), "-", "--format", "jsonl"], input=data, capture_output=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert indextables.open(tmp_path / "t").to_arrow().to_pylist() == [
+        {"id": 1, "text": "one"},
+        {"id": 2, "text": "two"},
+    ]
+
+
+def test_a_pipe_is_read_once_and_has_no_identity(command, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f'printf \'{{"id": 1}}\n{{"id": 2}}\n\' > {pipe}']):
+        assert command("ingest", tmp_path / "t", pipe, "--format", "jsonl").code == 0
+    assert command("count", tmp_path / "t").out == "2\n"
+    assert "only once" in command("ingest", tmp_path / "t", pipe, "--format", "jsonl", "--once").err
+
+
+def test_an_empty_file_adds_nothing(command, logs, tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    assert command("ingest", logs, tmp_path / "empty.jsonl").code == 0
+    assert command("count", logs).out == "50\n"
+
+
+def test_missing_fields_become_null_and_case_does_not_matter(command, logs, tmp_path):
+    (tmp_path / "more.csv").write_text("MESSAGE,Status\nhello,7\n")
+    assert command("ingest", logs, tmp_path / "more.csv").code == 0
+    found = command("search", logs, "hello", "--json").lines
+    assert [(line["status"], line["level"]) for line in found] == [(7, None)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"message": "a", "extra": 1}', "field that the table"),
+        ('{"status": "many"}', "status"),
+        ('{"ts": "yesterday"}', "yesterday"),
+        ('{"message": "open', "JSON"),
+        ("not json", "JSON"),
+    ],
+)
+def test_a_bad_line_stops_its_file_with_its_name_and_nothing_is_added(command, logs, tmp_path, line, words):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"message": "good"}\n' * 3 + line + "\n")
+    ran = command("ingest", logs, bad)
+    assert ran.code == 2
+    assert "bad.jsonl" in ran.err
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
+    assert command("count", logs).out == "50\n"
+
+
+def test_a_file_larger_than_the_read_block_streams(command, tmp_path):
+    big = tmp_path / "big.jsonl"
+    line = json.dumps({"id": 1, "text": "word " * 200}) + "\n"
+    big.write_text(line * 12_000)
+    assert command("ingest", tmp_path / "t", big).code == 0
+    assert command("count", tmp_path / "t").out == "12000\n"
+
+
+def test_flags_that_an_existing_table_cannot_follow_are_refused(command, logs, log_file):
+    assert "partition" in command("ingest", logs, log_file, "--partition-by", "day").err
+    ran = command("ingest", logs, log_file, "--text", "level")
+    assert ran.code == 2
+    assert "level" in ran.err
+    assert command("ingest", logs, log_file, "--text", "message").code == 0
+
+
+def test_create_makes_an_empty_table_of_a_schema(command, tmp_path):
+    schema = "ts timestamp, tags array<string>, price decimal(10,2), message string not null"
+    ran = command("create", tmp_path / "t", "--schema", schema, "--text", "message", "--property", "owner=me")
+    assert ran.code == 0, ran.err
+    table = indextables.open(tmp_path / "t")
+    assert table.schema.field("price").type == pa.decimal128(10, 2)
+    assert not table.schema.field("message").nullable
+    assert table.metadata.configuration["owner"] == "me"
+
+
+def test_create_takes_the_schema_of_a_file(command, log_file, tmp_path):
+    assert command("create", tmp_path / "t", "--like", log_file, "--partition-by", "day").code == 0
+    assert indextables.open(tmp_path / "t").partition_columns == ["day"]
+
+
+@pytest.mark.parametrize("schema", ["a", "a nope", "", "a int) --", "a decimal(99,1)", "a int, a int"])
+def test_a_schema_that_is_none_is_refused(command, tmp_path, schema):
+    ran = command("create", tmp_path / "t", "--schema", schema)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "t").exists()
