@@ -8,12 +8,15 @@ import sys
 
 import obstore.exceptions
 import pytest
+from tests.servers.azurite import ACCOUNT, CONTAINER
 from tests.servers.clock import QuickAmbient
 
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, StoreError
+from indextables.log.names import parse_key
 from indextables.options import Options
 from indextables.storage import Store, open_store
 from indextables.storage.native import MEANINGS, NATIVE_ERRORS
+from indextables.storage.probe import PROBE_PREFIX
 
 
 def native_exceptions() -> list[type[Exception]]:
@@ -83,3 +86,17 @@ def test_the_s3_server_runs_as_a_process_of_its_own(table_name: str):
     finally:
         process.communicate()
     assert process.returncode == 0
+
+
+def test_a_probe_object_that_was_left_behind_means_nothing_to_the_log():
+    assert parse_key(f"{PROBE_PREFIX}{'0' * 32}") is None
+
+
+def test_an_azure_url_that_names_its_account_reaches_it(azurite: dict[str, str], table_name: str):
+    settings = {key: value for key, value in azurite.items() if key != "storage.azure.account"}
+    url = f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/{table_name}"
+    store = open_store(url, Options(settings))
+    store.put("key", b"data")
+    assert store.url == url
+    other = open_store(f"az://{CONTAINER}/{table_name}", Options(azurite))
+    assert other.get("key") == b"data"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
 from tests.servers.clock import QuickAmbient
 from tests.servers.s3 import Answer, Fault, S3Server
 
-from indextables.errors import ObjectNotFound, StoreError, StorePermissionDenied, StoreUnavailable, StoreUnsafe
+from indextables.errors import (
+    ObjectNotFound,
+    StoreError,
+    StoreFull,
+    StorePermissionDenied,
+    StoreUnavailable,
+    StoreUnsafe,
+)
 from indextables.options import Options
 from indextables.storage import CallPolicy, PutAnswer, Store, open_store
 
@@ -121,6 +129,21 @@ def test_heads_plain_puts_and_deletes_are_repeated(s3: S3Server, store: Store, t
     s3.inject(Fault(method="POST", after=answer))
     assert store.delete_many(["key"]) == {}
     assert s3.keys(table_name) == []
+
+
+def test_a_full_store_is_told_as_such_and_proves_nothing_of_a_commit(s3: S3Server, store: Store):
+    s3.inject(Fault(method="PUT", before=507, times=2))
+    with pytest.raises(StoreFull):
+        store.put("key", b"")
+    assert store.put_if_absent("slot", b"") is PutAnswer.UNKNOWN
+
+
+def test_repeated_attempts_are_logged(s3: S3Server, store: Store, caplog: pytest.LogCaptureFixture):
+    store.put("key", b"data")
+    s3.inject(Fault(method="GET", before=503, times=2))
+    with caplog.at_level(logging.DEBUG, logger="indextables.storage"):
+        assert store.get("key") == b"data"
+    assert [record.args[0] for record in caplog.records if record.name == "indextables.storage"] == [1, 2]
 
 
 def test_a_fault_in_the_middle_of_a_multipart_upload_is_repaired(s3: S3Server, store: Store):

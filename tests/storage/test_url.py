@@ -159,7 +159,7 @@ def test_any_text_is_a_place_or_a_typed_error(text: str):
 def test_a_key_never_leaves_its_root(key: str):
     if is_key(key):
         assert check_key(key) == key
-        assert os.path.normpath(f"/root/{key}") == f"/root/{key}"
+        assert os.path.normpath(f"/base/{key}") == f"/base/{key}"
         assert check_prefix(f"{key}/") == f"{key}/"
     else:
         with pytest.raises(InvalidArgument):

@@ -19,6 +19,7 @@ from indextables.errors import (
     NotSupported,
     ObjectNotFound,
     StoreError,
+    StoreFull,
     StorePermissionDenied,
     StoreUnavailable,
 )
@@ -97,6 +98,8 @@ def translate(
         if writing:
             return StoreError(f"{what}: there is no such bucket or container, or it is hidden from us", key=key)
         return ObjectNotFound(f"{what} does not exist", key=key)
+    if kind is StoreUnavailable and "status code: 507" in text:
+        return StoreFull(f"{what}: the store has no space left", key=key)
     if kind is StorePermissionDenied:
         return kind(f"{what}: the store refuses these credentials: {reason}", key=key)
     return kind(f"{what}: {reason}", key=key)

@@ -22,6 +22,7 @@ from indextables.errors import (
     InvalidArgument,
     ObjectNotFound,
     StoreError,
+    StoreFull,
     StorePermissionDenied,
     StoreUnavailable,
 )
@@ -151,7 +152,8 @@ class ObjectStore:
             error = self._translate(caught, key, writing=True)
         else:
             return PutAnswer.CREATED
-        if isinstance(error, StoreUnavailable):
+        if isinstance(error, (StoreUnavailable, StoreFull)):
+            # What it is about stands in a text only, and a text proves nothing.
             return PutAnswer.UNKNOWN
         raise error
 

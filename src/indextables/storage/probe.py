@@ -7,7 +7,6 @@ refused and the first bytes are still there. The time of the probe object also t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from indextables.ambient import Ambient
@@ -24,17 +23,13 @@ _TICK_MS = 1000
 """Stores stamp objects in whole seconds, kernels in clock ticks: a smaller difference is no difference."""
 
 _known: dict[str, StoreFacts] = {}
-_lock = threading.Lock()
 
 
 def once_per_process(identity: str, ask: Callable[[], StoreFacts]) -> StoreFacts:
-    """The facts of this store, asked for at most once per process unless asking fails."""
+    """The facts of this store, asked for once per process (by each of several threads that come at the same time)."""
     facts = _known.get(identity)
     if facts is None:
-        with _lock:
-            facts = _known.get(identity)
-            if facts is None:
-                facts = _known[identity] = ask()
+        facts = _known.setdefault(identity, ask())
     return facts
 
 

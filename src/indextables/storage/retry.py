@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ from indextables.storage.store import CallPolicy
 __all__ = ["retry", "wait_before"]
 
 T = TypeVar("T")
+
+_LOGGER = logging.getLogger("indextables.storage")
 
 
 def retry(call: Callable[[float], T], policy: CallPolicy, ambient: Ambient) -> T:
@@ -26,10 +29,11 @@ def retry(call: Callable[[float], T], policy: CallPolicy, ambient: Ambient) -> T
         attempt += 1
         try:
             return call(max(deadline - ambient.monotonic(), 0.001))
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             wait = wait_before(attempt, policy, ambient.random())
             if attempt >= policy.attempts or ambient.monotonic() + wait >= deadline:
                 raise
+            _LOGGER.debug("attempt %d of %d failed, the next is in %.2f s: %s", attempt, policy.attempts, wait, error)
         ambient.sleep(wait)
 
 
