@@ -63,6 +63,8 @@ def first_light(path: Path) -> indextables.Table:
     with timed("search, first time"):
         table.search("timeout AND db", limit=3)
     with timed("search, warm"):
+        table.search("timeout AND db", limit=3)
+    with timed("search with a predicate on other columns"):
         found = table.search("timeout AND db", limit=3, where="latency_ms > 400 and level = 'ERROR'")
     show(found.select(["time", "level", "message", "latency_ms", "_score"]), 'search("timeout AND db", where=...)')
     with timed("count of a whole table, from the log"):
@@ -107,13 +109,14 @@ def spark(path: Path) -> None:
         builder = SparkSession.builder.master("local[2]").appName("indextables-demo")
         for key, value in {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "OFF",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(path.parent / "warehouse"),
         }.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
     try:
         with timed('spark.read.format("indextables")'):
             frame = session.read.format("indextables").load(str(path))

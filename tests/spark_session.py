@@ -1,3 +1,5 @@
+"""One Spark session for all tests that ask for it."""
+
 from __future__ import annotations
 
 import os

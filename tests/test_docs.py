@@ -1,0 +1,56 @@
+"""Every Python block of the README and the guides runs, in order, file by file, in an empty folder.
+
+A block marked `notest` is left out; one marked `spark` runs in a Spark session and is tested with Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path: Path, *, marked: str) -> list[tuple[int, str]]:
+    """Line and text of the blocks with this mark; `""` for those without one."""
+    text = path.read_text()
+    found = BLOCK.finditer(text)
+    return [(text.count("\n", 0, m.start()) + 2, m[2]) for m in found if m[1].strip() == marked]
+
+
+def pages(*, marked: str) -> list[Path]:
+    candidates = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+    return [path for path in candidates if path.exists() and blocks(path, marked=marked)]
+
+
+def run(path: Path, marked: str, names: dict[str, object]) -> None:
+    for line, code in blocks(path, marked=marked):
+        padded = "\n" * (line - 1) + code
+        exec(compile(padded, str(path), "exec"), names)  # noqa: S102 - our own documentation
+
+
+def name(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("path", pages(marked=""), ids=name)
+def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(path, "", {})
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", pages(marked="spark"), ids=name)
+def test_the_spark_examples_of_a_page_run(path, spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(path, "spark", {"spark": spark})
+
+
+def test_no_block_has_a_mark_that_nobody_knows():
+    candidates = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    marks = {mark.strip() for path in candidates for mark, _ in BLOCK.findall(path.read_text())}
+    assert marks <= {"", "notest", "spark"}
