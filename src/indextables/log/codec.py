@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from indextables.log.actions import (
 )
 from indextables.log.arrays import Bools, Ints, bool_array, constant, int64_array, map_entries, validity
 from indextables.log.compression import MAX_LINE_BYTES, compress, expand_all, first_bytes, line_blocks, line_too_long
+from indextables.log.encoding import encode_lines, encode_rows
 from indextables.log.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
 from indextables.log.lines import (
     CHECKED_LINES,
@@ -93,10 +93,10 @@ def encode_version(
     `adds` and `removes` may lack columns of `FILES_SCHEMA` and `REMOVES_SCHEMA`; `addedAt*` and `line` are left out.
     """
     ordered = sorted(actions, key=lambda action: not isinstance(action, CommitInfo))
-    parts = [_ENCODER.encode_lines([{_WRAPPERS[type(action)]: action} for action in ordered])]
+    parts = [encode_lines([{_WRAPPERS[type(action)]: action} for action in ordered])]
     for name, table, kind in (("remove", removes, REMOVE_TYPE), ("add", adds, ADD_TYPE)):
         if table is not None and table.num_rows:
-            parts.append(_encode_rows(name, table, kind))
+            parts.append(encode_rows(name, table, kind))
     data = b"".join(parts)
     return _compress(data) if compress else data
 
@@ -145,7 +145,6 @@ _FIRST_LINE_BYTES = 1 << 20
 _NO_ADDS = pa.Table.from_batches([], schema=FILES_SCHEMA)  # empty_table() would import pandas
 _NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)
 
-_ENCODER = msgspec.json.Encoder()
 _compress = compress
 
 _WRAPPERS: dict[type, str] = {
@@ -172,57 +171,6 @@ _FEW_LINES = 32
 _ADD_REQUIRED = ("path", "partitionValues", "size", "modificationTime", "dataChange")
 _REMOVE_REQUIRED = ("path", "dataChange")
 _VECTOR_REQUIRED = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
-
-
-def _encode_rows(name: str, table: pa.Table, kind: pa.StructType) -> bytes:
-    """The rows as lines, natively; rows that have a null inside a map go through msgspec, which keeps it."""
-    fields = [field for field in kind if field.name in table.column_names]
-    batch = table.select([field.name for field in fields]).combine_chunks()
-    columns = [_chunk(batch.column(field.name)).cast(field.type) for field in fields]
-    nullish = np.zeros(table.num_rows, dtype=np.bool_)
-    for column in columns:
-        if pa.types.is_map(column.type):
-            _, items, rows = map_entries(column)
-            nullish[rows[~validity(items)]] = True
-    struct = pa.StructArray.from_arrays(columns, fields=fields)
-    if not nullish.any():
-        return _native_lines(name, struct)
-    starts = [0, *(np.flatnonzero(np.diff(nullish)) + 1).tolist(), len(struct)]
-    parts: list[bytes] = []
-    for start, end in itertools.pairwise(starts):
-        piece = struct.slice(start, end - start)
-        parts.append(_python_lines(name, piece) if nullish[start] else _native_lines(name, piece))
-    return b"".join(parts)
-
-
-def _native_lines(name: str, struct: pa.StructArray) -> bytes:
-    import arro3.io
-
-    out = io.BytesIO()
-    batch = pa.RecordBatch.from_arrays([struct], names=[name])
-    if _is_sliced(struct):
-        # arrow-rs takes the offset of an imported array twice; what went through IPC has none.
-        batch = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
-    arro3.io.write_ndjson(pa.RecordBatchReader.from_batches(batch.schema, [batch]), out)
-    return out.getvalue()
-
-
-def _is_sliced(array: pa.Array) -> bool:
-    if array.offset:
-        return True
-    return pa.types.is_struct(array.type) and any(
-        _is_sliced(array.field(index)) for index in range(array.type.num_fields)
-    )
-
-
-def _python_lines(name: str, struct: pa.StructArray) -> bytes:
-    rows = struct.to_pylist(maps_as_pydicts="strict")
-    kept = [{name: {key: value for key, value in row.items() if value is not None}} for row in rows]
-    return _ENCODER.encode_lines(kept)
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
 
 
 class _Reader:
