@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.split.frames import EVERY_TYPE, LONG, OPTIONS, SHA, every_type, lines
 
 from indextables.errors import InvalidArgument, InvariantViolated, SchemaMismatch, SplitError, StoreUnavailable
@@ -18,6 +21,7 @@ from indextables.split.merge_digest import RowDigest
 from indextables.split.reader import SplitReader
 from indextables.split.scan import scan
 from indextables.split.writer import SplitWriter, write_splits
+from indextables.split.writer_feed import Feeder
 from indextables.split.writer_index import native_call
 from indextables.split.writer_rows import rows_per_page
 
@@ -371,3 +375,20 @@ def test_fast_text_keeps_whole_values(store, tmp_path):
     index = open_index(store, split, tmp_path / "index")
     found = index.searcher().aggregate(tantivy.Query.all_query(), {"a": {"terms": {"field": "message"}}})
     assert {b["key"]: b["doc_count"] for b in found["a"]["buckets"]} == {"a d": 2, "b c": 1}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from("aé東_ ,\t"), st.integers(1, 90)), max_size=8), min_size=1, max_size=5),
+    st.sampled_from(["default", "whitespace"]),
+    st.integers(1, 120),
+)
+def test_a_split_is_flagged_exactly_if_a_token_is_longer_than_the_limit(texts, tokenizer, limit):
+    values = ["".join(char * count for char, count in runs) for runs in texts]
+    words = r"\S+" if tokenizer == "whitespace" else r"[^\W_]+"
+    long = any(len(word.encode()) > limit for value in values for word in re.findall(words, value))
+    schema = pa.schema([("message", pa.string())])
+    given_options = options(indexing__tokenizer__message=tokenizer, indexing__tokenLength__message=str(limit))
+    feeder = Feeder(plan_fields(schema, given_options), schema)
+    feeder.lines(pa.record_batch([pa.array(values, pa.string())], schema=schema))
+    assert feeder.gaps == ({"message": {"longToken"}} if long else {})
