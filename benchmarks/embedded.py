@@ -1,0 +1,301 @@
+"""Embedded engine: warm searches, the first search of a process, and ingest of JSON lines.
+
+Queries are a fixed mix over "logs": needles, words of all frequencies, two words joined by AND and OR, phrases,
+prefixes and a word with a level. Ours return ten rows with all columns; raw Tantivy returns ids and scores only.
+LanceDB has no prefix queries and DuckDB no words: they run the part of the mix that they can, and are compared on that
+part. CPU is told beside the wall clock, because it depends less on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.corpus import logs, vocabulary
+from benchmarks.harness import Bar
+
+QUERIES = 1_000
+KINDS = ("needle", "word", "and", "or", "phrase", "prefix", "level")
+
+
+def run(scale: str) -> list[Bar]:
+    rows = 1_000_000 if scale == "full" else 100_000
+    with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
+        folder = Path(name)
+        data = logs(rows)
+        queries = make_queries(data, QUERIES)
+        bars = search_bars(folder, data, queries)
+        bars += start_bars(folder)
+        return bars + ingest_bars(folder, data, 1_000_000_000 if scale == "full" else 40_000_000)
+
+
+def make_queries(data: pa.Table, count: int) -> list[tuple[str, list[str]]]:
+    """(kind, words) pairs, the same on every machine."""
+    rng = random.Random(5)
+    words = vocabulary().to_pylist()
+    messages = data["message"]
+    made = []
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        row = messages[rng.randrange(len(messages))].as_py().split()
+        if kind == "needle":
+            made.append((kind, [row[-1].partition("-")[2]]))
+        elif kind == "phrase":
+            at = rng.randrange(len(row) - 2)
+            made.append((kind, row[at : at + 2]))
+        else:
+            made.append((kind, [words[int(len(words) ** rng.random()) - 1] for _ in range(2)]))
+    return made
+
+
+def search_bars(folder: Path, data: pa.Table, queries: list[tuple[str, list[str]]]) -> list[Bar]:
+    import indextables
+
+    table = indextables.create(
+        folder / "table", data.schema, indexing={"message": "text"}, options={"cache.directory": str(folder / "cache")}
+    )
+    table.append(data)
+    ours = timings(lambda kind, words: table.search(our_query(kind, words), limit=10), queries)
+    raw = timings(raw_tantivy(folder, data), queries)
+    some = queries[: len(queries) // 10]
+    lance = timings(lancedb_search(folder, data), [q for q in some if q[0] not in {"prefix", "level"}])
+    like = timings(duckdb_like(folder, data), [q for q in some[:70] if q[0] not in {"prefix", "level"}])
+    name = f"{len(queries)} mixed queries on {len(data):,} rows, warm"
+    bars = [
+        Bar(f"{name}: p50 above raw Tantivy", p50(ours) - p50(raw), None, "ms", 5, absolute=True),
+        Bar(f"{name}: p50", p50(ours), p50(raw), "ms", peer_name="raw Tantivy, no rows"),
+        Bar(f"{name}: mean CPU above raw Tantivy", cpu(ours) - cpu(raw), None, "ms"),
+        Bar(f"{name}: p99", p99(ours), p99(raw), "ms", peer_name="raw Tantivy, no rows"),
+        Bar("the same without prefix and level: p50", p50(ours, lance), p50(lance), "ms", 1, peer_name="LanceDB FTS"),
+        Bar("the same without prefix and level: p99", p99(ours, lance), p99(lance), "ms", 1, peer_name="LanceDB FTS"),
+        Bar("the same without prefix and level: p50", p50(ours, like), p50(like), "ms", 1, peer_name="DuckDB LIKE"),
+    ]
+    bars += [Bar(f"p50 of {kind}", by_kind(ours, kind), by_kind(raw, kind), "ms", peer_name="raw") for kind in KINDS]
+    return bars
+
+
+def start_bars(folder: Path) -> list[Bar]:
+    """From the start of a process to ten rows; bytecode is there, as in any installed package."""
+    code = (
+        "import sys, indextables\n"
+        f"table = indextables.open({str(folder / 'table')!r}, options={{'cache.directory': sys.argv[1]}})\n"
+        "assert table.search('message:timeout', limit=10).num_rows == 10\n"
+    )
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def started(command: list[str]) -> float:
+        began = time.perf_counter()
+        subprocess.run(command, env=environment, check=True)
+        return (time.perf_counter() - began) * 1e3
+
+    warm = [sys.executable, "-c", code, str(folder / "cache")]
+    started(warm)
+    imports = "import pyarrow.compute, pyarrow.parquet, tantivy, msgspec"
+    started([sys.executable, "-c", imports])
+    cached = min(started(warm) for _ in range(9))
+    libraries = min(started([sys.executable, "-c", imports]) for _ in range(9))
+    cold = min(started([sys.executable, "-c", code, str(folder / f"cold{n}")]) for n in range(3))
+    return [
+        Bar("process start to first 10 rows, index cached", cached, None, "ms", 250, absolute=True),
+        Bar("of which the native libraries alone", libraries, None, "ms"),
+        Bar("process start to first 10 rows, index extracted first", cold, cached, "ms", peer_name="cached"),
+    ]
+
+
+def ingest_bars(folder: Path, data: pa.Table, size: int) -> list[Bar]:
+    source = folder / "logs.jsonl"
+    write_json_lines(source, data, size)
+    command = "import sys; from indextables.cli import main; sys.exit(main())"
+    ours = measured(
+        [sys.executable, "-c", command, "ingest", str(folder / "new"), str(source), "--text", "message", "-q"]
+    )
+    statement = (
+        f"COPY (SELECT * FROM read_json('{source}', format='newline_delimited')) "  # noqa: S608 - our own file
+        f"TO '{folder / 'duck.parquet'}' (FORMAT parquet, COMPRESSION zstd)"
+    )
+    duck = measured([sys.executable, "-c", f"import duckdb; duckdb.sql({statement!r})"])
+    megabytes = source.stat().st_size / 1e6
+    name = f"ingest of {megabytes:,.0f} MB of JSON lines"
+    peer = "DuckDB to Parquet, no index"
+    return [
+        Bar(f"{name}: speed", megabytes / ours[0], megabytes / duck[0], "MB/s", peer_name=peer),
+        Bar(f"{name}: CPU", ours[1], duck[1], "s", peer_name=peer),
+        Bar(f"{name}: peak memory", ours[2], duck[2], "MiB", peer_name=peer),
+    ]
+
+
+def our_query(kind: str, words: list[str]) -> str:
+    if kind == "needle":
+        return f"message:{words[0]}"
+    if kind == "word":
+        return f"message:{words[0]}"
+    if kind == "and":
+        return f"message:{words[0]} AND message:{words[1]}"
+    if kind == "or":
+        return f"message:{words[0]} OR message:{words[1]}"
+    if kind == "phrase":
+        return f'message:"{words[0]} {words[1]}"'
+    if kind == "prefix":
+        return f"message:{words[0][:4]}*"
+    return f"message:{words[0]} AND level:ERROR"
+
+
+def raw_tantivy(folder: Path, data: pa.Table) -> Callable[[str, list[str]], object]:
+    """The same corpus in an index of its own, queried through Tantivy's own constructors."""
+    import tantivy
+    from tantivy import Occur, Query
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("message", stored=False)
+    builder.add_text_field("level", stored=False, tokenizer_name="raw", index_option="basic")
+    schema = builder.build()
+    place = folder / "tantivy"
+    place.mkdir()
+    index = tantivy.Index(schema, path=str(place))
+    writer = index.writer(2_000_000_000, 1)
+    for message, level in zip(data["message"].to_pylist(), data["level"].to_pylist(), strict=True):
+        writer.add_document(tantivy.Document(message=message, level=level))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    searcher = index.searcher()
+
+    def term(word: str) -> Query:
+        return Query.term_query(schema, "message", word)
+
+    def search(kind: str, words: list[str]) -> object:
+        if kind in {"needle", "word"}:
+            query = term(words[0])
+        elif kind in {"and", "or"}:
+            occur = Occur.Must if kind == "and" else Occur.Should
+            query = Query.boolean_query([(occur, term(word)) for word in words])
+        elif kind == "phrase":
+            query = Query.phrase_query(schema, "message", words)
+        elif kind == "prefix":
+            query = Query.regex_query(schema, "message", words[0][:4] + ".*")
+        else:
+            level = Query.term_query(schema, "level", "ERROR", index_option="basic")
+            query = Query.boolean_query([(Occur.Must, term(words[0])), (Occur.Must, level)])
+        return searcher.search(query, limit=10, count=False).hits
+
+    return search
+
+
+def lancedb_search(folder: Path, data: pa.Table) -> Callable[[str, list[str]], object]:
+    import lancedb
+    from lancedb.query import FullTextOperator, MatchQuery, PhraseQuery
+
+    table = lancedb.connect(folder / "lance").create_table("logs", data)
+    table.create_fts_index("message", with_position=True, stem=False, remove_stop_words=False, ascii_folding=False)
+
+    def search(kind: str, words: list[str]) -> object:
+        if kind == "phrase":
+            query = PhraseQuery(" ".join(words), "message")
+        else:
+            operator = FullTextOperator.AND if kind == "and" else FullTextOperator.OR
+            asked = words if kind in {"and", "or"} else words[:1]
+            query = MatchQuery(" ".join(asked), "message", operator=operator)
+        return table.search(query, query_type="fts").limit(10).to_arrow()
+
+    return search
+
+
+def duckdb_like(folder: Path, data: pa.Table) -> Callable[[str, list[str]], object]:
+    import duckdb
+
+    path = folder / "plain.parquet"
+    pq.write_table(data, path, compression="zstd")
+    connection = duckdb.connect()
+
+    def search(kind: str, words: list[str]) -> object:
+        joined = " OR " if kind == "or" else " AND "
+        asked = [" ".join(words)] if kind == "phrase" else words if kind in {"and", "or"} else words[:1]
+        condition = joined.join("message LIKE ?" for _ in asked)
+        statement = f"SELECT * FROM '{path}' WHERE {condition} LIMIT 10"  # noqa: S608 - our own file
+        return connection.execute(statement, [f"%{word}%" for word in asked]).fetchall()
+
+    return search
+
+
+def timings(
+    search: Callable[[str, list[str]], object], queries: list[tuple[str, list[str]]]
+) -> dict[int, tuple[str, float]]:
+    """Milliseconds by the number of the query, after a warm-up with every kind."""
+    for kind, words in queries[: 2 * len(KINDS)]:
+        search(kind, words)
+    found = {}
+    used = time.process_time()
+    for number, (kind, words) in enumerate(queries):
+        began = time.perf_counter()
+        search(kind, words)
+        found[number] = (kind, (time.perf_counter() - began) * 1e3)
+    _CPU[id(found)] = (time.process_time() - used) * 1e3
+    return found
+
+
+def p50(times: dict[int, tuple[str, float]], kinds_of: dict[int, tuple[str, float]] | None = None) -> float:
+    return statistics.median(_values(times, kinds_of))
+
+
+def p99(times: dict[int, tuple[str, float]], kinds_of: dict[int, tuple[str, float]] | None = None) -> float:
+    return sorted(_values(times, kinds_of))[int(len(_values(times, kinds_of)) * 0.99)]
+
+
+def cpu(times: dict[int, tuple[str, float]]) -> float:
+    return _CPU[id(times)] / len(times)
+
+
+_CPU: dict[int, float] = {}
+
+
+def by_kind(times: dict[int, tuple[str, float]], kind: str) -> float:
+    return statistics.median(t for k, t in times.values() if k == kind)
+
+
+def _values(times: dict[int, tuple[str, float]], kinds_of: dict[int, tuple[str, float]] | None) -> list[float]:
+    kinds = None if kinds_of is None else {kind for kind, _ in kinds_of.values()}
+    return [t for kind, t in times.values() if kinds is None or kind in kinds]
+
+
+# A process that starts another hands it the size it had itself: start it from a small one.
+_LAUNCHER = """
+import json, os, subprocess, sys, time
+began = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:])
+_, status, usage = os.wait4(process.pid, 0)
+seconds = time.perf_counter() - began
+print(json.dumps([status, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
+"""
+
+
+def measured(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak resident MiB of a process of its own."""
+    ran = subprocess.run([sys.executable, "-c", _LAUNCHER, *command], stdout=subprocess.PIPE, check=True)
+    status, seconds, cpu, memory = json.loads(ran.stdout.splitlines()[-1])
+    if status:
+        message = f"{command} failed"
+        raise RuntimeError(message)
+    return seconds, cpu, memory
+
+
+def write_json_lines(path: Path, data: pa.Table, size: int) -> None:
+    """The corpus as JSON lines, again and again until the file has `size` bytes."""
+    block = b"".join(
+        json.dumps({**row, "ts": row["ts"].isoformat().replace("+00:00", "Z")}).encode() + b"\n"
+        for row in data.slice(0, 100_000).to_pylist()
+    )
+    with path.open("wb") as file:
+        while file.tell() < size:
+            file.write(block)

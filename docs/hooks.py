@@ -1,0 +1,50 @@
+"""What the site takes from the code while it is built: `{{ options }}`, `{{ exit codes }}` and `{{ commands }}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs for every page."""
+    for name, made in SECTIONS.items():
+        mark = "{{ " + name + " }}"
+        if mark in markdown:
+            markdown = markdown.replace(mark, made())
+    return markdown
+
+
+def options() -> str:
+    """Every declared option as a row."""
+    from indextables.options import known_options
+
+    rows = ["| key | default | value | meaning |", "|---|---|---|---|"]
+    for option in known_options():
+        aliases = "".join(f"<br>also `{alias}`" for alias in option.aliases)
+        default = "" if option.default == "" else f"`{str(option.default).lower()}`"
+        rows.append(f"| `{option.key}`{aliases} | {default} | {option.kind} | {option.help} |")
+    return "\n".join(rows)
+
+
+def exit_codes() -> str:
+    """Every exit code as a row."""
+    from indextables.cli.outcome import EXIT_CODES
+
+    rows = ["| code | meaning |", "|---|---|"]
+    return "\n".join([*rows, *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())])
+
+
+def commands() -> str:
+    """Every command with the first sentence of its help."""
+    from indextables.cli.app import app
+
+    rows = ["| command | |", "|---|---|"]
+    for command in app.registered_commands:
+        name = command.callback.__name__
+        first = (command.callback.__doc__ or "").strip().splitlines()[0]
+        rows.append(f"| `indextables {name}` | {first.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+SECTIONS: dict[str, Callable[[], str]] = {"options": options, "exit codes": exit_codes, "commands": commands}
