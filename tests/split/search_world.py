@@ -105,6 +105,9 @@ class World(NamedTuple):
     searcher: SplitSearcher
     deleted: frozenset[int]
 
+    def __repr__(self) -> str:
+        return f"World({len(self.rows)} rows, {len(self.refs)} splits)"
+
     def ids(self, query: str, **more: Any) -> set[int]:
         """The ids of all rows that the library finds."""
         hits = self.searcher.matches(query, **more).hits

@@ -87,6 +87,8 @@ class IndexCache:
         folder = self._root / "entries" / key
         directory = self._directory(store, ref, key, folder)
         wanted = {"term", *components} if directory.segment else set(components) & {PAGES}
+        if directory.component(PAGES) is None:
+            wanted.discard(PAGES)
         missing = [name for name in wanted if self._find(folder, directory, name) is None]
         if missing:
             self._fetch(store, ref, folder, directory, missing)

@@ -209,11 +209,13 @@ class SplitSearcher:
 
     def _guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
         while True:
+            known = self._unusable()
             try:
                 return run()
             except IndexUnavailable as error:
-                if not self._learned(plan, error):
+                if self._unusable() == known and not self._learned(plan, error):
                     raise
+                self.opened.clear()
                 metrics.fallbacks.clear()
 
     def _learned(self, plan: Plan, error: IndexUnavailable) -> bool:
@@ -224,7 +226,7 @@ class SplitSearcher:
                 self._maker.refused |= phrases
                 return True
             return False
-        known = sum(not state.usable for state in self.states)
+        known = self._unusable()
         for state in self.states:
             if state.usable:
                 alone = ShardMaker([state], self.schema, self.index, self.cache, OpenIndexes(), self._ambient)
@@ -233,8 +235,10 @@ class SplitSearcher:
                         shard.top(1)
                 except IndexUnavailable as fault:
                     state.reason = str(fault.details.get("reason", fault))
-        self.opened.clear()
-        return sum(not state.usable for state in self.states) > known
+        return self._unusable() > known
+
+    def _unusable(self) -> int:
+        return sum(not state.usable for state in self.states)
 
     def _count_all(self, shards: Sequence[Shard]) -> list[int]:
         return list(self._ambient.map("splits", lambda shard: shard.count(), shards))

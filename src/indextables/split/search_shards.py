@@ -20,7 +20,7 @@ import tantivy
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
 from indextables.split.build import QueryBuilder
-from indextables.split.build_nodes import Everything, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
+from indextables.split.build_nodes import Everything, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves, simplify
 from indextables.split.cache import IndexCache
 from indextables.split.carrier import TermStats, boost_of, make_carrier, merge_stats
 from indextables.split.components import needed
@@ -157,14 +157,14 @@ class ShardMaker:
 
     def stats(self, plan: Plan) -> TermStats:
         """What BM25 needs to know of all these splits together."""
-        metrics = SearchMetrics()
-        return merge_stats(self._group_stats(group) for group in self._groups(plan, metrics))
+        return merge_stats(self._group_stats(group) for group in self._groups(simplify(plan), SearchMetrics()))
 
     def shards(
         self, plan: Plan, metrics: SearchMetrics, *, scored: bool, everywhere: TermStats | None = None
     ) -> list[Shard]:
         """Who answers `plan`; with `everywhere` given, scores are those of the collection it describes."""
         metrics.splits = len(self.states)
+        plan = simplify(plan)
         groups = self._groups(plan, metrics)
         ranked = scored and any(True for _ in scored_leaves(plan))
         if ranked and everywhere is None and sum(group.schema != "" for group in groups) > 1:
@@ -275,6 +275,8 @@ class ShardMaker:
         places = [state.place for state in group.states]
         if isinstance(plan, Everything):
             return [RowsShard(places, [_seen(s, masks[i] if masks else None) for i, s in enumerate(group.states)])]
+        if not group.schema:
+            raise AssertionError("a plan that needs an index was given to splits without one")
         parts = needed(plan, scored=scored)
         live = self._hydrate(group, plan, parts, metrics)
         if not live:

@@ -21,7 +21,7 @@ from indextables.split import delfile, dv
 from indextables.split.analyze import MAX_RAW_BYTES
 from indextables.split.cache import CachedSplit, IndexCache, entry_key
 from indextables.split.fields import FieldPlan, IndexPlan
-from indextables.split.layout import SEGMENT_PARTS
+from indextables.split.layout import PAGES, SEGMENT_PARTS
 from indextables.split.reader import SplitReader, resolve
 from indextables.split.ref import SplitRef
 from indextables.split.search_model import Ints
@@ -108,8 +108,8 @@ class SplitState:
         )
 
     def load(self, components: frozenset[str]) -> None:
-        """Make these components whole. Raises SplitCorrupt."""
-        self.cached = self.cache.load(self.store, self.ref, components)
+        """Make these components whole; page locations come along, because hits want their rows. Raises SplitCorrupt."""
+        self.cached = self.cache.load(self.store, self.ref, {*components, PAGES})
 
     def fetch(self, rows: Ints, columns: Sequence[str]) -> pa.Table:
         """These rows, in this order; a column that the split does not have is null of type null."""

@@ -1,0 +1,153 @@
+"""Many splits as one index: which may share one, what each query reads, and what stays a hole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.split.search_counting import CountingStore
+from tests.split.search_kinds import KINDS
+from tests.split.search_world import World, build_world, make_rows, open_searcher
+
+from indextables.errors import IndexUnavailable
+from indextables.split import delfile
+from indextables.split.build_nodes import leaves
+from indextables.split.components import needed
+from indextables.split.search_model import SearchMetrics
+from indextables.split.search_shards import IndexShard
+from indextables.split.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    made = build_world(tmp_path_factory.mktemp("virtual"), make_rows(90), 3)
+    made.searcher.prewarm()
+    return made
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_each_query_kind_is_exact_on_exactly_the_components_it_needs(world, kind, data, tmp_path_factory):
+    text, _ = data.draw(KINDS[kind])
+    cold = open_searcher(world.store, world.refs, tmp_path_factory.mktemp("cold"))
+    warm = world.searcher.search(text, limit=None).hits
+    found = cold.search(text, limit=None).hits
+    assert (found.splits.tolist(), found.rows.tolist()) == (warm.splits.tolist(), warm.rows.tolist())
+    assert found.scores.tolist() == pytest.approx(warm.scores.tolist(), rel=1e-5)
+    allowed = needed(cold.plan(text), scored=True) | {"term"}
+    assert all(state.cached.whole <= allowed for state in cold.states)
+
+
+def test_a_hole_is_filled_before_it_is_searched(world, tmp_path):
+    searcher = open_searcher(world.store, world.refs, tmp_path)
+    assert all(state.cached.whole == {"term"} for state in searcher.states)
+    term = searcher.search("message:foo", limit=None).hits
+    assert all(state.cached.whole == {"term", "idx", "fieldnorm"} for state in searcher.states)
+    searcher.search('message:"foo bar"')
+    assert all(state.cached.whole == {"term", "idx", "fieldnorm", "pos"} for state in searcher.states)
+    assert searcher.search("message:foo", limit=None).hits.scores.tolist() == term.scores.tolist()
+    assert searcher.count("status:200") == world.searcher.count("status:200")
+    assert all(state.cached.whole >= {"fast"} for state in searcher.states)
+
+
+def test_a_split_without_a_hit_costs_one_read_and_a_part_of_its_index(tmp_path):
+    rows = make_rows(3000)
+    rows[2900]["message"] = "needle in the hay"
+    world = build_world(tmp_path, rows, 3)
+    store = CountingStore(world.store)
+    more = {"schema": world.searcher.schema, "index": world.searcher.index}
+    searcher = open_searcher(store, world.refs, tmp_path / "other", **more)
+    assert sorted(key for key, _ in store.reads) == sorted(ref.key for ref in world.refs)
+    hits = searcher.search('message:"needle in"').hits
+    searcher.rows(hits, ["message"])
+    reads = [key for key, _ in store.reads]
+    hit = world.refs[int(hits.splits[0])].key
+    # Directory and terms; postings, positions and page locations; pages.
+    assert reads.count(hit) == 3
+    assert [reads.count(ref.key) for ref in world.refs if ref.key != hit] == [1, 1]
+    assert store.heads == 0
+
+
+def test_splits_share_an_index_only_if_one_schema_begins_with_the_other():
+    a, b, c = ({"name": n, "type": "text", "options": {"x": 1}} for n in "abc")
+    changed = {**b, "options": {"x": 2}}
+    schemas = [json.dumps(s) for s in ([a], [a, b], [a, b, c], [a, changed], [b, a], [a, b])]
+    groups = dict(group_by_schema(schemas))
+    assert groups[schemas[2]] == [0, 1, 2, 5]
+    assert groups[schemas[3]] == [3]
+    assert groups[schemas[4]] == [4]
+
+
+def test_opened_indexes_are_bounded_and_the_oldest_go_first(world):
+    shard = _index_shard(world, "message:foo")
+    opened = OpenIndexes(max_indexes=2, max_segments=100)
+    made = itertools.count()
+
+    def make():
+        next(made)
+        return shard.index
+
+    for key in ("a", "b", "a", "c", "a", "b"):
+        opened.get((key,), lambda _: True, make)
+    assert next(made) == 4
+    assert len(opened) == 2
+    assert (opened.hits, opened.misses) == (2, 4)
+    opened.clear()
+    assert len(opened) == 0
+
+
+def test_an_opened_index_leaves_nothing_on_disk(world):
+    world.searcher.search("message:foo")
+    assert list((world.searcher.cache._root / "tmp").iterdir()) == []
+
+
+def test_a_folder_that_is_no_index_is_a_typed_error(tmp_path):
+    (tmp_path / "meta.json").write_text("{")
+    with pytest.raises(IndexUnavailable):
+        open_index(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=300))
+def test_alive_bits_keep_their_rows(bits):
+    mask = np.array(bits, dtype=np.bool_)
+    words = delfile.words_of(mask)
+    assert len(words) == -(-len(bits) // 64)
+    assert delfile.mask_of(words, len(bits)).tolist() == bits
+    data, deleted = delfile.encode(words, len(bits), b"{}")
+    assert deleted == bits.count(False)
+    assert int.from_bytes(data[:4], "little") == len(bits)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_rows_outside_the_alive_bits_are_neither_found_nor_counted(world, data):
+    state = world.searcher.states[0]
+    mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=state.num_rows, max_size=state.num_rows)), dtype=np.bool_
+    )
+    shard = _index_shard(world, "message:foo")
+    schema = state.cached.directory.schema
+    index = VirtualIndex([state.member(mask)], state.plan, schema, world.searcher.cache.scratch())
+    every = {int(r) for s, r in zip(*_hits(shard.everything()), strict=True) if s == 0}
+    alone = IndexShard(index, [0], shard.plan, None)
+    expected = sorted(every & set(np.flatnonzero(mask).tolist()))
+    assert alone.everything().rows.tolist() == expected
+    assert alone.count() == len(expected)
+
+
+def _hits(hits):
+    return hits.splits.tolist(), hits.rows.tolist()
+
+
+def _index_shard(world: World, query: str) -> IndexShard:
+    plan = world.searcher.plan(query)
+    assert list(leaves(plan))
+    (shard,) = world.searcher.shards(plan, SearchMetrics(), scored=True)
+    assert isinstance(shard, IndexShard)
+    return shard
