@@ -195,8 +195,10 @@ def test_the_pointer_has_the_fields_of_the_protocol():
         b'{"version":10}',
         b'{"version":10,"timestamp":5}',
         b'{"version":10,"size":5,"parts":1}',
-        (b'{"version":10,"size":5,"sizeInBytes":1,"numFiles":2,"createdTime":3,"parts":null,"checkpointId":null,'
-        b'"format":"avro-state","stateDir":"state-v00000000000000000010","unknown":{}}'),
+        (
+            b'{"version":10,"size":5,"sizeInBytes":1,"numFiles":2,"createdTime":3,"parts":null,"checkpointId":null,'
+            b'"format":"avro-state","stateDir":"state-v00000000000000000010","unknown":{}}'
+        ),
     ],
 )
 def test_every_form_of_the_pointer_is_read(content):

@@ -152,7 +152,7 @@ def _header(frame: _Cursor) -> tuple[str, object]:
         raise _corrupt(frame.name, f"its codec {codec!r} is none that we read")
     try:
         return codec, msgspec.json.decode(entries.get("avro.schema", b""))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(frame.name, f"its schema is no JSON: {error}") from error
 
 
@@ -217,7 +217,8 @@ def _inflate(packed: memoryview, name: str) -> bytes:
         raise _corrupt(name, f"a block cannot be decompressed: {error}") from error
     if len(data) > MAX_BLOCK:
         raise _bomb(name)
-    if not inflater.eof or inflater.unused_data:
+    # Some writers cut their blocks out of a zlib stream and leave up to four bytes of its checksum behind.
+    if not inflater.eof or len(inflater.unused_data) > 4:
         raise _corrupt(name, "a compressed block ends early or late")
     return data
 

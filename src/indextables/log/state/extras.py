@@ -67,7 +67,7 @@ def decode_extras(action: DomainMetadata, key: str) -> Extras:
     """Raises CheckpointCorrupt; `key` names the checkpoint."""
     try:
         return msgspec.json.decode(action.configuration, type=Extras)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"{key} carries a broken domain {STATE_DOMAIN}: {error}; an older checkpoint or the log is used"
         raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
 

@@ -166,7 +166,7 @@ def _objects(data: bytes, name: str) -> Iterator[_Object]:
         if line.strip():
             try:
                 yield decoder.decode(line)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise _broken(name, error) from error
 
 
@@ -181,7 +181,7 @@ def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_file
             parsed.skips = parsed.skips + _items(item.mergeskip, MergeSkip)
             if with_files:
                 adds += _raws(item.add)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _broken(name, error) from error
     if adds:
         table = _table(b"\n".join(adds), name)

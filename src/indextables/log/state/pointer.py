@@ -50,7 +50,7 @@ def read_pointer(env: LogEnv) -> Pointer | None:
         return None
     try:
         pointer = msgspec.json.decode(data, type=Pointer)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return pointer if pointer.version >= 0 else None
 

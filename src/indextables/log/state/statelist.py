@@ -118,7 +118,7 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
         txns = [msgspec.json.decode(text, type=Txn) for text in row.get("txns") or ()]
         domains = [msgspec.json.decode(text, type=DomainMetadata) for text in row.get("domains") or ()]
         skips = [msgspec.json.decode(text, type=MergeSkip) for text in row.get("skips") or ()]
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(key, f"an action in it is broken: {error}") from error
     return StateList(
         version=version,
