@@ -27,6 +27,7 @@ import msgspec
 from indextables import options as opt
 from indextables.errors import ClockSkew, LogError, ObjectNotFound, StoreError, TableReplaced
 from indextables.log import conflict, head, protocol, tokens
+from indextables.log.actions import CommitInfo
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
@@ -34,6 +35,7 @@ from indextables.log.head import Head
 from indextables.log.names import version_key
 from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
 from indextables.log.snapshot import Log
+from indextables.log.staged import Staged
 from indextables.log.winner import Winner, read_winner
 from indextables.storage.store import PutAnswer
 
@@ -68,7 +70,9 @@ class Encoded(msgspec.Struct, frozen=True):
     """A version file as it is put, and what it holds."""
 
     data: bytes
-    content: VersionContent
+    version: int
+    info: CommitInfo
+    staged: Staged
 
 
 class Landed(msgspec.Struct, frozen=True):
@@ -155,12 +159,13 @@ class _Attempt:
         self.base = base
         self.token = token
         self.pending: int | None = None
+        self.first_winner: Winner | None = None
         self.losses = 0
         self.last_operation: str | None = None
         self.limit = self._attempt_limit()
 
     def run(self) -> Settled:
-        settled = self._catch_up() if self.env.store.is_local else None
+        settled: Settled | None = None
         while settled is None:
             try:
                 settled = self._put()
@@ -177,7 +182,7 @@ class _Attempt:
         encoded = self.work.encode(self.base, self.token)
         held = put_slot(self.env, slot, encoded.data, self.token)
         if held.state == "other":
-            self.pending = slot
+            self.pending, self.first_winner = slot, held.other
             return None
         with _undecided(slot):
             if held.state == "covered":
@@ -213,8 +218,7 @@ class _Attempt:
         return self._reload()
 
     def _landed(self, slot: int, encoded: Encoded, identity: str | None) -> Landed:
-        info = encoded.content.commit_info
-        outcome = Committed(slot, self.token, None if info is None else info.inCommitTimestamp, self.losses + 1)
+        outcome = Committed(slot, self.token, encoded.info.inCommitTimestamp, self.losses + 1)
         return Landed(outcome, encoded, self.base, identity)
 
     def _lost(self) -> Settled | None:
@@ -235,7 +239,8 @@ class _Attempt:
 
     def _catch_up(self) -> Settled | None:
         """Read what has been committed above the base, verify it, and judge it."""
-        winners: list[Winner] = []
+        winners = [self.first_winner] if self.first_winner is not None else []
+        self.first_winner = None
         while (content := _read_slot(self.env, self.base.version + 1 + len(winners))) is not None:
             winners.append(content)
         if not winners and self.pending is None:

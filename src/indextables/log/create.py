@@ -7,16 +7,17 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
-from indextables.log import crcfile, sethash, tokens
+from indextables.log import tokens
 from indextables.log.actions import CommitInfo, Metadata, Protocol
 from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
+from indextables.log.crcfile import EMPTY_TOTALS
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Unknown, error_of
 from indextables.log.postcommit import after_commit
 from indextables.log.protocol import new_table_protocol
 from indextables.log.schema import assign_ids, schema_from_json, schema_to_json, validate_schema
 from indextables.log.snapshot import Log
-from indextables.log.staged import Staged, content_of, encode
+from indextables.log.staged import Staged, encode
 
 __all__ = ["Created", "create_table", "new_metadata"]
 
@@ -93,9 +94,8 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
     if held.state == "ours" and covering is None:
-        base = Head(-1, protocol, metadata, txns={}, totals=crcfile.Totals(0, 0, 0, sethash.EMPTY))
-        encoded = Encoded(data, content_of(staged, info, 0))
-        after_commit(log, Landed(Committed(0, token, now_ms), encoded, base, identity), None)
+        base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS)
+        after_commit(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, identity))
         return Created(0, is_new=True, metadata=metadata)
     existing = _existing(log, metadata)
     if existing is None:

@@ -16,43 +16,67 @@ from indextables.log.env import LogEnv
 from indextables.log.head import Head
 from indextables.log.names import crc_key
 from indextables.log.snapshot import Log
+from indextables.log.staged import changes_data, content_of
 from indextables.log.state import maybe_checkpoint
+from indextables.log.totals import with_few_files
 from indextables.options import Option
+from indextables.storage.store import CallPolicy
 
 __all__ = ["after_commit", "setting"]
 
 T = TypeVar("T")
 
+# A check file is advisory: what a crash takes is not missed.
+_NOT_DURABLE = CallPolicy(attempts=1, durable=False)
+
 _LOGGER = logging.getLogger("indextables")
 
 
-def after_commit(log: Log, landed: Landed, removed: pa.Table | None, *, changes_data: bool = True) -> None:
+def after_commit(log: Log, landed: Landed) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
-    content = landed.encoded.content
-    base = landed.base
-    totals = base.totals if base.totals is not None else _read_totals(log.env, base)
-    if content.removes.num_rows and removed is None:
-        totals = None
-    crc = crcfile.build_next(totals, content, landed.encoded.data, removed=removed)
-    info = content.commit_info
-    known = {} if base.txns is None else {**base.txns, **{txn.appId: txn for txn in content.txns}}
+    encoded, base, staged = landed.encoded, landed.base, landed.encoded.staged
+    crc = _check_file(log.env, landed)
+    txns = base.txns
+    if txns is not None and staged.txns:
+        txns = {**txns, **{txn.appId: txn for txn in staged.txns}}
     new = Head(
-        version=content.version,
-        protocol=content.protocol or base.protocol,
-        metadata=content.metadata or base.metadata,
-        in_commit_timestamp=None if info is None else info.inCommitTimestamp,
-        token=content.token,
+        version=encoded.version,
+        protocol=staged.protocol or base.protocol,
+        metadata=staged.metadata or base.metadata,
+        in_commit_timestamp=encoded.info.inCommitTimestamp,
+        token=encoded.info.token,
         identity=landed.identity,
-        txns=None if base.txns is None else known,
+        txns=txns,
         totals=crc.totals(),
         checkpoint=base.checkpoint,
     )
     head.remember(log, new)
     try:
-        log.env.store.put_if_absent(crc_key(content.version), crcfile.encode_crc(crc))
+        log.env.store.put_if_absent(crc_key(encoded.version), crcfile.encode_crc(crc), policy=_NOT_DURABLE)
     except IndexTablesError as error:
-        _LOGGER.warning("the check file of version %d was not written: %s", content.version, error)
-    _checkpoint_if_due(log, new, after_merge=bool(content.removes.num_rows) and not changes_data)
+        _LOGGER.warning("the check file of version %d was not written: %s", encoded.version, error)
+    _checkpoint_if_due(log, new, after_merge=bool(len(staged.removes)) and not changes_data(staged))
+
+
+def _check_file(env: LogEnv, landed: Landed) -> crcfile.CrcFile:
+    encoded, staged = landed.encoded, landed.encoded.staged
+    before = landed.base.totals if landed.base.totals is not None else _read_totals(env, landed.base)
+    if before is None or len(staged.removes) or isinstance(staged.adds, pa.Table):
+        if len(staged.removes) and staged.removed_rows is None:
+            before = None
+        content = content_of(staged, encoded.info, encoded.version)
+        return crcfile.build_next(before, content, encoded.data, removed=staged.removed_rows)
+    after = with_few_files(before, staged.adds)
+    return crcfile.CrcFile(
+        crc32c=crcfile.crc32c(encoded.data),
+        token=encoded.info.token,
+        tableSizeBytes=after.size_bytes,
+        numFiles=after.num_files,
+        numRecords=after.num_records,
+        numMetadata=1,
+        numProtocol=1,
+        setHash=after.set_hash,
+    )
 
 
 def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:

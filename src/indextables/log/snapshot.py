@@ -332,12 +332,12 @@ class Log:
         seen: list[VersionContent] = []
         for end in range(len(tail), 0, -_AT_ONCE):
             contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
-            confirm(self.env, segment.base, contents)
+            seen = [*contents, *seen]
             newer = _newest(contents)
             protocol, metadata = protocol or newer[0], metadata or newer[1]
             if protocol is not None and metadata is not None:
-                return protocol, metadata
-            seen += contents
+                break
+        confirm(self.env, segment.base, seen)
         return self._completed(known, version, protocol, metadata, seen)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:

@@ -29,6 +29,10 @@ Files: TypeAlias = "Sequence[Add] | pa.Table"
 Removes: TypeAlias = "Sequence[Remove] | pa.Table"
 
 
+_NO_FILES = empty_files()
+_NO_REMOVES = REMOVES_SCHEMA.empty_table()
+
+
 class Staged(msgspec.Struct, frozen=True):
     """Everything of a commit but its `commitInfo`.
 
@@ -113,7 +117,7 @@ def removes_of(files: pa.Table, deleted_ms: int) -> pa.Table:
 def slim_adds(adds: Sequence[Add]) -> pa.Table:
     """The columns of `adds` that totals and set hash need."""
     if not adds:
-        return empty_files()
+        return _NO_FILES
     return pa.table(
         {
             "path": pa.array([add.path for add in adds], pa.string()),
@@ -141,7 +145,7 @@ def _any_data_change(files: Files | Removes) -> bool:
 
 def _slim_removes(removes: Sequence[Remove]) -> pa.Table:
     if not removes:
-        return REMOVES_SCHEMA.empty_table()
+        return _NO_REMOVES
     return pa.table(
         {
             "path": pa.array([remove.path for remove in removes], pa.string()),

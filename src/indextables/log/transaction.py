@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -20,7 +19,7 @@ from indextables.log.head import Head
 from indextables.log.outcome import Committed, Outcome, error_of
 from indextables.log.postcommit import after_commit, setting
 from indextables.log.snapshot import Log, Snapshot
-from indextables.log.staged import Files, Removes, Staged, changes_data, content_of, encode, paths_of
+from indextables.log.staged import Files, Removes, Staged, changes_data, encode, paths_of
 from indextables.log.winner import Winner
 
 __all__ = ["Isolation", "Transaction"]
@@ -161,8 +160,7 @@ class Transaction:
             return repeated
         settled = commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
-            staged = self._current(settled.base)
-            after_commit(self.log, settled, staged.removed_rows, changes_data=changes_data(staged))
+            after_commit(self.log, settled)
             return settled.outcome
         return settled
 
@@ -243,8 +241,7 @@ class Transaction:
             token=token,
         )
         compress = setting(self.log.env, base.metadata, opt.TRANSACTION_COMPRESSION_ENABLED)
-        data = encode(staged, info, compress=compress)
-        return Encoded(data, content_of(staged, info, base.version + 1))
+        return Encoded(encode(staged, info, compress=compress), base.version + 1, info, staged)
 
     def _current(self, base: Head) -> Staged:
         """What is staged, with what depends on the head computed from `base`."""
@@ -331,7 +328,10 @@ class Transaction:
 
 @functools.cache
 def _engine() -> str:
-    return f"indextables/{importlib.metadata.version('indextables')}"
+    # Imported late: it costs ten milliseconds that a reader need not pay.
+    from importlib.metadata import version
+
+    return f"indextables/{version('indextables')}"
 
 
 def _once(staged: Files | Removes, given: Files | Removes, what: str) -> Files | Removes:

@@ -8,13 +8,12 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import IndexTablesError
-from indextables.log import sethash
 from indextables.log.actions import Add, CommitInfo, DomainMetadata, Line, Metadata, Protocol, Txn
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.compression import expand_all
-from indextables.log.crcfile import Totals
+from indextables.log.crcfile import Totals, build_next
 from indextables.log.lines import corrupt
-from indextables.log.staged import slim_adds
+from indextables.log.totals import with_few_files
 
 __all__ = ["Winner", "read_winner"]
 
@@ -76,20 +75,9 @@ class Winner:
         """The running totals; None where removes make them a matter of the file set."""
         if before is None or self._removes:
             return None
-        if self._files is None:
-            adds = self.adds
-        elif not self._files:
-            return before
-        else:
-            adds = slim_adds(self._files)
-        records = adds["numRecords"]
-        unknown = before.num_records is None or bool(records.null_count)
-        return Totals(
-            size_bytes=before.size_bytes + _sum(adds["size"]),
-            num_files=before.num_files + adds.num_rows,
-            num_records=None if unknown else (before.num_records or 0) + _sum(records),
-            set_hash=sethash.combine(before.set_hash, sethash.set_hash(adds)),
-        )
+        if self._files is not None:
+            return with_few_files(before, self._files)
+        return build_next(before, self.content, b"").totals()
 
     def txns_after(self, before: Mapping[str, Txn] | None) -> Mapping[str, Txn] | None:
         """The watermarks after this version, where those before it are known."""
@@ -125,7 +113,3 @@ def _quick_look(data: bytes, version: int) -> list[Line] | None:
         return None
     heads = sum((x.commitInfo is not None) for x in lines)
     return lines if heads == 1 else None
-
-
-def _sum(column: pa.ChunkedArray) -> int:
-    return sum(column.to_pylist())

@@ -23,13 +23,15 @@ class CallPolicy(msgspec.Struct, frozen=True):
     """How long and how often one call may try.
 
     `attempts` counts requests, the first included; 1 means that exactly one request is sent. The deadline spans all
-    attempts and the waits between them (full jitter, doubling from `base_delay_s` up to `max_delay_s`).
+    attempts and the waits between them (full jitter, doubling from `base_delay_s` up to `max_delay_s`). A put that is
+    not `durable` may be lost, as a whole, in a crash of the machine.
     """
 
     deadline_s: float = 30.0
     attempts: int = 5
     base_delay_s: float = 0.1
     max_delay_s: float = 5.0
+    durable: bool = True
 
 
 class PutAnswer(enum.Enum):

@@ -122,7 +122,7 @@ def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> StateRef:
     if env.options[opt.STATE_FORMAT] == "avro":
         from indextables.log.snapshot import Log
 
-        protocol = Log(_quiet(env)).metadata_at(version)[1]
+        protocol = Log(env).metadata_at(version)[1]
         if protocol.minReaderVersion < READER_VERSION:
             return checkpoint(env, compact=compact)
     return _write(env, version, compact)
