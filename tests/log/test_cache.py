@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import pytest
+from tests.log.logs import METADATA, add, append, counted, create, local_env, memory_env, open_log, paths, write
+
+from indextables.ambient import SystemAmbient
+from indextables.log.cache import LogCache, cache_for, shared_cache
+from indextables.log.env import LogEnv
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log
+from indextables.options import Options
+
+
+class Clock(SystemAmbient):
+    """A clock that stands still until it is moved."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_an_entry_lives_from_its_loading_and_not_from_its_last_use():
+    cache = LogCache()
+    cache.put("metadata", ("u", 1), "x", expires=10)
+    assert cache.get("metadata", ("u", 1), 9) == "x"
+    assert cache.get("metadata", ("u", 1), 9.9) == "x"
+    assert cache.get("metadata", ("u", 1), 10) is None
+
+
+def test_at_most_a_thousand_versions_are_kept_and_the_oldest_used_goes_first():
+    cache = LogCache()
+    for version in range(1000):
+        cache.put("version", ("u", version), version, expires=9)
+    assert cache.get("version", ("u", 0), 1) == 0
+    cache.put("version", ("u", 1000), 1000, expires=9)
+    assert cache.stats().regions["version"].entries == 1000
+    assert cache.get("version", ("u", 1), 1) is None
+    assert cache.get("version", ("u", 0), 1) == 0
+
+
+def test_versions_are_also_bounded_by_their_bytes():
+    cache = LogCache(max_version_bytes=100)
+    for version in range(10):
+        cache.put("version", ("u", version), version, expires=9, size=30)
+    assert cache.stats().regions["version"].entries == 3
+    cache.put("version", ("u", 11), 11, expires=9, size=101)
+    assert cache.get("version", ("u", 11), 1) is None
+
+
+def test_invalidating_a_table_does_not_touch_one_whose_name_begins_alike():
+    cache = LogCache()
+    for url in ("s3://b/tbl", "s3://b/tbl2", "s3://b/tbl/nested", "s3://b"):
+        cache.put("files", (url, 1), url, expires=9)
+    assert cache.invalidate("s3://b/tbl") == 2
+    assert cache.get("files", ("s3://b/tbl2", 1), 1) == "s3://b/tbl2"
+    assert cache.get("files", ("s3://b", 1), 1) == "s3://b"
+    assert cache.get("files", ("s3://b/tbl", 1), 1) is None
+
+
+def test_regions_can_be_dropped_one_by_one():
+    cache = LogCache()
+    cache.put("protocol", ("u", 1), "p", expires=9)
+    cache.put("metadata", ("u", 1), "m", expires=9)
+    cache.invalidate("u", ("metadata",))
+    assert cache.get("protocol", ("u", 1), 1) == "p"
+    assert cache.get("metadata", ("u", 1), 1) is None
+    cache.clear()
+    assert cache.get("protocol", ("u", 1), 1) is None
+
+
+def test_hit_rates_are_told_per_region():
+    cache = LogCache()
+    cache.put("version", ("u", 1), "x", expires=9)
+    for _ in range(3):
+        cache.get("version", ("u", 1), 1)
+    cache.get("version", ("u", 2), 1)
+    rates = cache.stats().hit_rates()
+    assert rates["versionHitRate"] == 0.75
+    assert set(rates) >= {
+        "protocolHitRate",
+        "metadataHitRate",
+        "versionHitRate",
+        "filesHitRate",
+        "versionsListHitRate",
+    }
+    assert rates["filesHitRate"] == 0.0
+
+
+def test_many_threads_can_use_one_cache():
+    cache = LogCache(max_version_bytes=500)
+
+    def work(seed):
+        for i in range(500):
+            cache.put("version", ("u", (seed * i) % 50), i, expires=9, size=20)
+            cache.get("version", ("u", i % 50), 1)
+            if i % 100 == 0:
+                cache.invalidate("u")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.stats().regions["version"].entries <= 25
+
+
+def test_a_second_read_opens_no_version_file_again(tmp_path):
+    env = local_env(tmp_path / "t")
+    create(env)
+    append(env, 1, 2)
+    counting, store = counted(env)
+    log = open_log(counting)
+    assert len(paths(log.snapshot())) == 2
+    store.calls.clear()
+    assert len(paths(log.snapshot())) == 2
+    assert paths(log.snapshot(1)) == ["f1.split"]
+    assert store.count("get") == 0
+    append(env, 3)
+    log.snapshot().files.num_rows  # noqa: B018 - loads the files
+    assert [key for call, key in store.calls if call == "get"] == [version_key(3)]
+
+
+def test_two_handles_of_a_process_share_what_they_have_read(tmp_path):
+    env = local_env(tmp_path / "t")
+    create(env)
+    append(env, 1)
+    cache = LogCache()
+    paths(Log(env, cache=cache).snapshot())
+    counting, store = counted(env)
+    assert paths(Log(counting, cache=cache).snapshot()) == ["f1.split"]
+    assert store.count("get") == 0
+    assert store.count("list") == 0
+
+
+def test_without_caches_every_read_asks_the_store_and_finds_the_same(tmp_path):
+    env = local_env(tmp_path / "t", transaction__cache__enabled=False)
+    create(env)
+    append(env, 1)
+    counting, store = counted(env)
+    log = Log(counting)
+    assert log.cache_stats() is None
+    assert log.invalidate() == 0
+    assert paths(log.snapshot()) == ["f1.split"]
+    first = store.count("get")
+    append(env, 2)
+    assert paths(log.snapshot()) == ["f1.split", "f2.split"]
+    assert store.count("get") > first + 1
+    assert log.latest_version(known=1) == 2
+
+
+def test_an_expired_entry_is_read_again(tmp_path):
+    env = local_env(tmp_path / "t")
+    clock = Clock()
+    create(env)
+    append(env, 1)
+    counting, store = counted(LogEnv(env.store, clock, env.options))
+    log = open_log(counting)
+    paths(log.snapshot())
+    clock.now += 299
+    store.calls.clear()
+    paths(log.snapshot())
+    assert store.count("get") == 0
+    clock.now += 299
+    paths(log.snapshot())
+    assert store.count("get") > 0
+
+
+def test_the_time_to_live_is_an_option(tmp_path):
+    env = local_env(tmp_path / "t", transaction__cache__expirationSeconds=5)
+    clock = Clock()
+    create(env)
+    counting, store = counted(LogEnv(env.store, clock, env.options))
+    log = open_log(counting)
+    paths(log.snapshot())
+    clock.now += 6
+    store.calls.clear()
+    paths(log.snapshot())
+    assert store.count("get") > 0
+
+
+def test_a_process_reads_its_own_write_at_once(tmp_path):
+    env = local_env(tmp_path / "t")
+    create(env)
+    log = open_log(env)
+    for version in range(1, 5):
+        append(env, version)
+        log.remember(open_log(env).read_version(version))
+        assert log.snapshot().version == version
+        assert len(paths(log.snapshot())) == version
+
+
+def test_what_another_table_remembers_is_not_kept(tmp_path):
+    env = local_env(tmp_path / "t")
+    create(env)
+    append(env, 1)
+    log = open_log(env)
+    log.snapshot()
+    foreign = msgspec.structs.replace(
+        log.read_version(1), version=9, metadata=msgspec.structs.replace(METADATA, id="x")
+    )
+    before = log.cache_stats().regions["version"].entries
+    log.remember(foreign)
+    assert log.cache_stats().regions["version"].entries == before
+
+
+def test_stores_outside_the_process_share_its_cache_and_memory_stores_do_not(tmp_path):
+    assert cache_for(local_env(tmp_path)) is shared_cache()
+    one, other = memory_env(), memory_env()
+    assert cache_for(one) is not cache_for(other)
+    off = LogEnv(one.store, one.ambient, Options({"transaction.cache.enabled": False}, environ={}))
+    assert cache_for(off) is None
+
+
+@pytest.mark.parametrize("region", ["protocol", "metadata"])
+def test_metadata_questions_are_answered_from_the_cache(tmp_path, region):
+    env = local_env(tmp_path / "t")
+    create(env)
+    write(env, 1, add("a"))
+    log = open_log(env)
+    log.metadata_at()
+    before = log.cache_stats().regions[region].hits
+    assert log.metadata_at()[0] == 1
+    assert log.cache_stats().regions[region].hits == before + 1

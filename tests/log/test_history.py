@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.log.logs import (
+    METADATA,
+    START_MS,
+    add,
+    append,
+    counted,
+    create,
+    info,
+    local_env,
+    memory_env,
+    open_log,
+    token,
+)
+
+from indextables.errors import InvalidArgument, TableNotFound, VersionExpired, VersionNotFound
+from indextables.log.actions import CommitInfo
+from indextables.log.codec import encode_version
+from indextables.log.history import HISTORY_SCHEMA, history, version_at
+from indextables.log.names import version_key
+from indextables.log.state import write_checkpoint
+
+
+def test_history_tells_who_did_what_when_newest_first():
+    env = memory_env()
+    create(env)
+    told = info(
+        1,
+        operationParameters={"mode": "Append"},
+        operationMetrics={"numFiles": "1"},
+        isBlindAppend=True,
+        readVersion=0,
+        userMetadata="nightly",
+        engineInfo="test",
+        isolationLevel="Serializable",
+    )
+    env.store.put(version_key(1), encode_version([told, add("a")], compress=True))
+    table = history(open_log(env))
+    assert table.schema == HISTORY_SCHEMA
+    newest = table.slice(0, 1).to_pylist(maps_as_pydicts="strict")[0]
+    assert newest == {
+        "version": 1,
+        "timestamp": dt.datetime.fromtimestamp((START_MS + 1000) / 1000, dt.UTC),
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append"},
+        "operationMetrics": {"numFiles": "1"},
+        "readVersion": 0,
+        "isolationLevel": "Serializable",
+        "isBlindAppend": True,
+        "engineInfo": "test",
+        "userMetadata": "nightly",
+        "user": None,
+        "token": token(1),
+    }
+    assert table.column("version").to_pylist() == [1, 0]
+
+
+def test_history_is_limited_by_reading_less():
+    env = memory_env()
+    create(env)
+    append(env, *range(1, 20))
+    counting, store = counted(env)
+    assert history(open_log(counting), limit=3).column("version").to_pylist() == [19, 18, 17]
+    assert store.count("get") == 3
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(limit):
+    env = memory_env()
+    create(env)
+    with pytest.raises(InvalidArgument):
+        history(open_log(env), limit=limit)
+
+
+def test_history_of_nothing_is_no_table():
+    with pytest.raises(TableNotFound):
+        history(open_log(memory_env()))
+
+
+def test_versions_of_other_systems_have_the_time_of_their_file(tmp_path):
+    env = local_env(tmp_path / "t")
+    env.store.put(version_key(0), encode_version([METADATA], compress=False))
+    row = history(open_log(env)).to_pylist()[0]
+    assert row["operation"] is None
+    assert int(row["timestamp"].timestamp() * 1000) == env.store.head(version_key(0)).modified_ms
+
+
+def test_history_ends_where_the_version_files_end():
+    env = memory_env()
+    create(env)
+    append(env, 1, 2, 3)
+    write_checkpoint(env, open_log(env).snapshot(2).state)
+    env.store.delete_many([version_key(0), version_key(1)])
+    assert history(open_log(env)).column("version").to_pylist() == [3, 2]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=12), st.integers(-10, 40_000))
+def test_the_version_of_a_time_is_the_newest_that_is_not_later(steps, offset):
+    env = memory_env()
+    times = [START_MS]
+    for step in steps:
+        times.append(times[-1] + step)
+    for version, time in enumerate(times):
+        actions = [METADATA] if version == 0 else []
+        told = CommitInfo(timestamp=1, inCommitTimestamp=time, token=token(version))
+        env.store.put(version_key(version), encode_version([told, *actions], compress=True))
+    asked = START_MS + offset
+    expected = [version for version, time in enumerate(times) if time <= asked]
+    if not expected:
+        with pytest.raises(VersionNotFound):
+            version_at(open_log(env), asked)
+    else:
+        assert version_at(open_log(env), asked) == expected[-1]
+        assert open_log(env).snapshot(timestamp_ms=asked).version == expected[-1]
+
+
+def test_a_time_is_found_by_reading_few_versions():
+    env = memory_env()
+    create(env)
+    append(env, *range(1, 200))
+    counting, store = counted(env)
+    assert version_at(open_log(counting), START_MS + 77_500) == 77
+    assert store.count("get") <= 10
+
+
+def test_a_time_before_what_is_left_has_expired():
+    env = memory_env()
+    create(env)
+    append(env, 1, 2, 3)
+    write_checkpoint(env, open_log(env).snapshot(2).state)
+    env.store.delete_many([version_key(0), version_key(1)])
+    with pytest.raises(VersionExpired):
+        version_at(open_log(env), START_MS + 1500)
+    assert version_at(open_log(env), START_MS + 2500) == 2
+
+
+def test_a_time_in_the_future_is_the_newest_version():
+    env = memory_env()
+    create(env)
+    append(env, 1)
+    assert version_at(open_log(env), START_MS * 2) == 1
