@@ -22,7 +22,7 @@ def store(place: Place) -> Store:
 
 
 @pytest.fixture(scope="session")
-def racers() -> Iterator[Racers]:
-    """Processes that race each other to create keys."""
-    with Racers(6) as started:
+def racers(request: pytest.FixtureRequest) -> Iterator[Racers]:
+    """Processes that race each other to create keys, as many as the test is parametrised with."""
+    with Racers(request.param) as started:
         yield started

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from tests.contract.places import KINDS, Place
 from tests.contract.race import Racers, race_threads, verdict
@@ -11,25 +9,30 @@ from tests.servers.s3 import S3Server
 
 from indextables.storage import PutAnswer
 
-ROUNDS = 20 if "INDEXTABLES_SOAK" not in os.environ else 200
+ROUNDS = [20, pytest.param(200, marks=pytest.mark.soak)]
 
 
-def keys(kind: str) -> list[str]:
-    return [f"_transaction_log/{kind}-{number:05d}" for number in range(ROUNDS)]
+def keys(rounds: int) -> list[str]:
+    return [f"_transaction_log/{number:05d}" for number in range(rounds)]
 
 
-def test_one_of_sixteen_threads_creates_a_key(place: Place):
-    answers = race_threads(lambda racer: place.open(door=racer), keys("threads"))
-    assert len(answers) == 16 * ROUNDS
-    assert verdict(place.open(), keys("threads"), answers) == []
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_one_of_sixteen_threads_creates_a_key(place: Place, rounds: int):
+    answers = race_threads(lambda racer: place.open(door=racer), keys(rounds))
+    assert len(answers) == 16 * rounds
+    assert verdict(place.open(), keys(rounds), answers) == []
 
 
+@pytest.mark.parametrize(
+    ("racers", "rounds"), [(6, 20), pytest.param(16, 200, marks=pytest.mark.soak)], indirect=["racers"]
+)
 @pytest.mark.parametrize("place", [kind for kind in KINDS if kind != "memory"], indirect=True)
-def test_one_of_many_processes_creates_a_key(place: Place, racers: Racers):
-    answers = racers.race(place, keys("processes"))
-    assert verdict(place.open(), keys("processes"), answers) == []
+def test_one_of_many_processes_creates_a_key(place: Place, racers: Racers, rounds: int):
+    answers = racers.race(place, keys(rounds))
+    assert verdict(place.open(), keys(rounds), answers) == []
 
 
+@pytest.mark.parametrize("racers", [6], indirect=True)
 def test_the_race_test_detects_a_store_that_checks_and_then_acts(s3: S3Server, table_name: str, racers: Racers):
     place = Place("s3", s3.table_url(table_name), s3.settings())
     s3.is_atomic = False

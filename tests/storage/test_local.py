@@ -345,6 +345,38 @@ def test_short_reads_and_writes_are_continued(store: Store, monkeypatch: pytest.
     assert store.get_range("key", 3, 90) == bytes(range(3, 90))
 
 
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
+def test_a_file_is_copied_where_the_kernel_cannot(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+):
+    def refuses(*_args: int) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "copy_file_range", refuses)
+    (tmp_path / "source").write_bytes(bytes(range(256)) * 1000)
+    store.put_file("key", tmp_path / "source")
+    assert store.get("key") == bytes(range(256)) * 1000
+
+
+def test_a_disk_that_fills_up_during_a_copy_leaves_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    real, calls = os.copy_file_range, []
+
+    def fills(source: int, file: int, count: int) -> int:
+        calls.append(count)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(source, file, 10)
+
+    monkeypatch.setattr(os, "copy_file_range", fills)
+    (tmp_path / "source").write_bytes(b"x" * 1000)
+    with pytest.raises(StoreFull):
+        store.put_file("key", tmp_path / "source")
+    assert not store.exists("key")
+    assert temps(tmp_path) == []
+
+
 def test_a_file_cut_while_it_is_read_is_an_error(store: Store, monkeypatch: pytest.MonkeyPatch):
     store.put("key", b"0123456789")
     real = os.pread
