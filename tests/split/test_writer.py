@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.split.frames import EVERY_TYPE, LONG, OPTIONS, SHA, every_type, lines
 
-from indextables.errors import InvalidArgument, InvariantViolated, SchemaMismatch, SplitError, StoreUnavailable
+from indextables.errors import (
+    InvalidArgument,
+    InvariantViolated,
+    SchemaInvalid,
+    SchemaMismatch,
+    SplitError,
+    StoreFull,
+    StoreUnavailable,
+)
 from indextables.options import Options
 from indextables.split import layout, segment
 from indextables.split.fields import IndexPlan, plan_fields
@@ -308,7 +316,7 @@ def test_a_full_scratch_disk_is_an_error_that_leaves_nothing(store, scratch, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(StoreFull, match="TMPDIR"):
         write_splits(store, [lines(100)], lines(1).schema, options())
     assert list(scratch.iterdir()) == []
     assert list(store.list_from("")) == []
@@ -392,3 +400,16 @@ def test_a_split_is_flagged_exactly_if_a_token_is_longer_than_the_limit(texts, t
     feeder = Feeder(plan_fields(schema, given_options), schema)
     feeder.lines(pa.record_batch([pa.array(values, pa.string())], schema=schema))
     assert feeder.gaps == ({"message": {"longToken"}} if long else {})
+
+
+def test_metadata_of_another_split_does_not_travel_with_its_rows(store):
+    table = lines(10).replace_schema_metadata({layout.KEY: b"the pointer of another split"})
+    (split,) = write_splits(store, [table], table.schema, options())
+    assert rows_of(store, split).equals(lines(10))
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"], ["a", "A"]])
+def test_a_schema_that_no_table_can_have_is_refused(store, names):
+    schema = pa.schema([pa.field(name, pa.int64()) for name in names])
+    with pytest.raises(SchemaInvalid):
+        SplitWriter(store, schema, options())

@@ -8,6 +8,7 @@ uncompressed index. Nothing stays in the scratch folder, whatever fails.
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from indextables import options as opt
 from indextables.ambient import Ambient, SystemAmbient
-from indextables.errors import InvariantViolated, SchemaMismatch, SplitError
+from indextables.errors import IndexTablesError, InvariantViolated, SchemaMismatch, SplitError, StoreFull
 from indextables.split.fields import IndexPlan, plan_fields
 from indextables.split.ref import SplitRef
 from indextables.split.sink import FinishedFile, finish_file
@@ -100,7 +101,7 @@ class SplitWriter:
     2. After an exception, or when the `with` block ends before `finish`, neither scratch files nor objects are left.
     3. Keys are `<prefix>split-<token>.split`: unique per attempt, never overwritten.
 
-    Raises SchemaMismatch for rows of another schema, SplitError where Tantivy fails, StoreError.
+    Raises SchemaInvalid and SchemaMismatch, SplitError where Tantivy or the scratch disk fails, StoreError.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class SplitWriter:
         return self._written
 
     def abort(self) -> None:
-        """Remove everything this writer has made, unless `finish` has handed it over. Never raises StoreError twice."""
+        """Remove everything this writer has made, unless `finish` has handed it over."""
         if self._current is not None:
             self._current.abandon()
             self._current = None
@@ -175,10 +176,20 @@ class SplitWriter:
             raise InvariantViolated("this writer has ended: make a new one for more rows")
         try:
             yield
-        except BaseException:
-            with contextlib.suppress(SplitError, OSError):
-                self.abort()
+        except IndexTablesError:
+            self._clean_up()
             raise
+        except OSError as error:
+            self._clean_up()
+            raise _scratch_failed(error) from error
+        except BaseException:
+            self._clean_up()
+            raise
+
+    def _clean_up(self) -> None:
+        # The first error is the one to tell; what cannot be deleted now is an orphan that purge takes.
+        with contextlib.suppress(IndexTablesError, OSError):
+            self.abort()
 
     def _begin(self) -> _Building:
         token = self._ambient.token()
@@ -321,6 +332,13 @@ class _Building:
             if self._segment is not None:
                 self._segment.abandon()
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _scratch_failed(error: OSError) -> IndexTablesError:
+    folder = tempfile.gettempdir()
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreFull(f"no space left for scratch files in {folder}: free some, or set TMPDIR", key=folder)
+    return SplitError(f"scratch files in {folder} failed: {error}", path=folder, reason=str(error))
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from indextables.errors import SchemaInvalid
 from indextables.split import layout
 from indextables.split.fields import is_nested_list
 
@@ -120,8 +121,19 @@ def rows_per_page(table: pa.Table) -> int:
 
 
 def normalise_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as it is written: dictionaries and views become plain types, which every reader knows."""
-    return pa.schema([f.with_type(_plain(f.type)) for f in schema], metadata=schema.metadata)
+    """The schema as it is written: dictionaries and views become plain types, which every reader knows.
+
+    Metadata of the schema itself is dropped: rows that were read from a split would bring that split's pointer along.
+    Raises SchemaInvalid for no columns, and for names that differ in nothing but case.
+    """
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not names:
+        reason = f"columns {', '.join(twice)} appear more than once" if twice else "there are no columns"
+        raise SchemaInvalid(
+            f"no split can have this schema: {reason} (case does not tell columns apart)", columns=twice
+        )
+    return pa.schema([f.with_type(_plain(f.type)) for f in schema])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
