@@ -45,9 +45,8 @@ def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", pages(marked="spark"), ids=name)
-def test_the_spark_examples_of_a_page_run(path, spark, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(path, "spark", {"spark": spark})
+def test_the_spark_examples_of_a_page_run(path, spark, tmp_path):
+    run(path, "spark", {"spark": spark, "path": str(tmp_path / "table")})
 
 
 def test_no_block_has_a_mark_that_nobody_knows():

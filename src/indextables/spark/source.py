@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidArgument, NotSupported
+from indextables.storage.url import parse_location
 
 if TYPE_CHECKING:
     from indextables.log.snapshot import Log
@@ -72,6 +73,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         )
 
     def _path(self) -> str:
+        """The place as an absolute URL: tasks run in other folders than the driver."""
         path = self.options.get("path")
         if not path:
             message = (
@@ -80,7 +82,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
                 "WITH (path='...')"
             )
             raise InvalidArgument(message)
-        return str(path)
+        return parse_location(path).url
 
     def _table_options(self) -> dict[str, object]:
         return {key: value for key, value in dict(self.options).items() if key.lower() not in _OWN}
