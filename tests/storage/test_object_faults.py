@@ -174,6 +174,18 @@ def test_a_bulk_delete_that_fails_for_good_names_what_may_be_left(s3: S3Server, 
     assert [meta.key for meta in store.list_from("")] == ["b"]
 
 
+def test_a_store_that_answers_nobody_is_not_asked_for_every_key(s3: S3Server, store: Store, ambient: QuickAmbient):
+    keys = [f"k{number:03d}" for number in range(500)]
+    release = threading.Event()
+    s3.inject(Fault(before=503, times=5), Fault(hook=release.wait, before=503, times=1000))
+    try:
+        left = store.delete_many(keys, policy=CallPolicy(deadline_s=1, attempts=2))
+    finally:
+        release.set()
+    assert list(left) == keys
+    assert s3.count() < 20
+
+
 def test_attempts_are_bounded_and_waits_are_jittered_and_grow(s3: S3Server, store: Store, ambient: QuickAmbient):
     s3.inject(Fault(before=503, times=1000))
     policy = CallPolicy(deadline_s=1000, attempts=8, base_delay_s=0.1, max_delay_s=2)

@@ -18,6 +18,7 @@ import msgspec
 
 from indextables.ambient import Ambient
 from indextables.errors import (
+    ForkUnsafe,
     IndexTablesError,
     InvalidArgument,
     ObjectNotFound,
@@ -182,24 +183,29 @@ class ObjectStore:
             fulls = [self._full(key) for key in bulk]
             try:
                 self._retried(bulk[0], policy, methodcaller("delete", fulls), writing=True)
-            except IndexTablesError:
+            except StoreError:
                 # The answer to a bulk does not say which key it is about, and a missing one fails it on Azure.
-                left |= self._delete_singly(bulk, policy)
+                left |= self._delete_singly(bulk, policy or self._policy)
         return left
 
     def probe(self) -> StoreFacts:
         identity = f"{self.url} {self._config.endpoint} {self._config.account}"
         return once_per_process(identity, lambda: probe_conditional_put(self, self._ambient))
 
-    def _delete_singly(self, keys: list[str], policy: CallPolicy | None) -> dict[str, str]:
+    def _delete_singly(self, keys: list[str], policy: CallPolicy) -> dict[str, str]:
+        """Each key once, until the deadline: a store that answers nobody must not be asked a thousand times."""
         left: dict[str, str] = {}
-        for key in keys:
-            full = self._full(key)
+        deadline = self._ambient.monotonic() + policy.deadline_s
+        once = msgspec.structs.replace(policy, attempts=1)
+        for number, key in enumerate(keys):
+            if self._ambient.monotonic() > deadline:
+                return left | dict.fromkeys(keys[number:], "not tried: the deadline had passed")
             try:
-                self._retried(key, policy, methodcaller("delete", full))
-            except ObjectNotFound:
-                continue
-            except (StoreUnavailable, StorePermissionDenied) as error:
+                self._retried(key, once, methodcaller("delete", self._full(key)))
+            except (ObjectNotFound, ForkUnsafe) as error:
+                if isinstance(error, ForkUnsafe):
+                    raise
+            except StoreError as error:
                 left[key] = str(error)
         return left
 
