@@ -96,6 +96,11 @@ def test_two_dots_after_a_link_mean_the_parent_of_its_target(tmp_path: Path):
         "abfss://container@account.dfs.core.windows.net/",
         "abfss://@account.dfs.core.windows.net/a",
         "memory://",
+        "s3:/bucket/path",
+        "S3A:/bucket",
+        "gs:/bucket/x",
+        "hdfs:/x",
+        Path("s3://bucket/path"),
     ],
 )
 def test_what_names_no_place_of_its_own_is_refused(url: str):
@@ -108,6 +113,22 @@ def test_the_home_folder_is_refused_but_not_what_lies_in_it(tmp_path: Path, monk
     with pytest.raises(InvalidArgument):
         parse_location(tmp_path)
     assert parse_location(tmp_path / "t").path == f"{tmp_path}/t"
+
+
+def test_a_folder_may_be_called_like_a_scheme_if_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert parse_location("./s3:/x").path == f"{tmp_path}/s3:/x"
+    assert parse_location("./~").path == f"{tmp_path}/~"
+
+
+def test_a_working_folder_that_is_gone_matters_for_relative_paths_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InvalidArgument):
+        parse_location("table")
+    assert parse_location("/data/table").path == "/data/table"
+    monkeypatch.chdir(tmp_path)
 
 
 def test_bytes_are_no_path():

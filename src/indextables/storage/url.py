@@ -145,11 +145,23 @@ def _local(path: str) -> Location:
         raise InvalidArgument("the table path is empty: give a folder of its own")
     if re.search(r"[\x00\ud800-\udfff]", path):
         raise InvalidArgument("a table path must not hold NUL or bytes that are not UTF-8")
-    if path.split("/", 1)[0].startswith("~"):
+    first = path.split("/", 1)[0]
+    if first.startswith("~"):
         message = f"{path!r}: '~' is not expanded; use os.path.expanduser(), or './~…' for a folder of that name"
         raise InvalidArgument(message)
-    # `..` after a symbolic link means the parent of its target, so only the file system can tell.
-    absolute = os.path.realpath(path) if ".." in path.split("/") else str(Path.cwd() / path)
+    if first.endswith(":") and first[:-1].lower() in {*_OBJECT_SCHEMES, "file", "hdfs"}:
+        # pathlib takes one of the two slashes away.
+        message = f"a URL is text with two slashes ({first}//…), not a Path; for a folder of that name write ./{first}"
+        raise InvalidArgument(message)
+    try:
+        if ".." in path.split("/"):
+            # After a symbolic link it means the parent of its target, so only the file system can tell.
+            absolute = os.path.realpath(path)
+        else:
+            absolute = path if path.startswith("/") else f"{Path.cwd()}/{path}"
+    except OSError as error:
+        message = f"{path!r} is relative to a working folder that cannot be found: give an absolute path"
+        raise InvalidArgument(message) from error
     absolute = "/" + "/".join(part for part in absolute.split("/") if part not in {"", "."})
     if absolute in {"/", os.environ.get("HOME", "/").rstrip("/")}:
         raise InvalidArgument(f"{absolute} cannot be a table: give it a folder of its own")
