@@ -284,6 +284,52 @@ def test_scores_do_not_depend_on_how_rows_are_spread(tmp_path):
         assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_what_matched_can_be_highlighted(table):
+    found = table.search("quick", columns=["id"], highlight=["Message"])
+    assert found.column_names == ["id", "_score", "_highlight_message"]
+    assert found.sort_by("id")["_highlight_message"][0].as_py() == "the <em>quick</em> brown fox"
+    with pytest.raises(InvalidArgument, match="nope"):
+        table.search("quick", highlight=["nope"])
+
+
+def test_rows_add_up(table):
+    told = table.aggregate(
+        "quick OR dog", {"days": {"terms": {"field": "day"}}, "ids": {"stats": {"field": "id"}}}, where="id < 3"
+    )
+    assert sorted(bucket["doc_count"] for bucket in told["days"]["buckets"]) == [1, 1]
+    assert (told["ids"]["count"], told["ids"]["max"]) == (2, 2)
+    assert table.aggregate(None, {"n": {"cardinality": {"field": "id"}}})["n"]["value"] == 3
+    with pytest.raises(InvalidArgument):
+        table.aggregate("quick", {"x": {"median": {"field": "id"}}})
+
+
+def test_sql_reads_and_searches_the_pinned_version(table, tmp_path):
+    statement = "select count(*) as n, max(id) as top from t where textsearch(message, 'quick')"
+    assert table.sql(statement).to_pylist() == [{"n": 2, "top": 3}]
+    indextables.open(tmp_path / "t").append([row(50, "quick")])
+    assert table.sql(statement).to_pylist() == [{"n": 2, "top": 3}]
+
+
+def test_a_predicate_on_partitions_after_a_checkpoint_gives_the_same_rows(table, tmp_path):
+    for number in range(10):
+        table.append([row(10 + number, days=number % 4)])
+    table.compact()
+    table.append([row(99, days=2)])
+    for where in (
+        "day = '2024-01-03'",
+        "day is null",
+        "day > '2024-01-02' and id > 11",
+        "day = '2024-01-01' or id = 99",
+    ):
+        whole = indextables.open(tmp_path / "t")
+        assert whole.to_arrow().num_rows == 14
+        everything = whole.to_arrow(where=where).to_pylist()
+        assert everything
+        pruned = indextables.open(tmp_path / "t")
+        assert pruned.to_arrow(where=where).to_pylist() == everything
+        assert pruned.count(where=where) == len(everything)
+
+
 def test_count_counts_all_matching_and_filtered_rows(table):
     assert (table.count(), table.count("quick"), table.count(where="id > 1"), table.count("quick", "id > 1")) == (
         3,

@@ -34,7 +34,7 @@ from indextables.table.inspect import actions_of, detail_of, html_of
 from indextables.table.plan import prune_files
 from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
-from indextables.table.search import Searchers, count, order_of, search
+from indextables.table.search import Searchers, aggregate_rows, count, order_of, search
 
 __all__ = ["Table", "create", "millis", "open_table"]
 
@@ -256,6 +256,7 @@ class Table:
         limit: int | None = 10,
         offset: int = 0,
         order_by: str | tuple[str, str] | None = None,
+        highlight: Sequence[str] | None = None,
     ) -> pa.Table:
         """The rows that match a query, best first, with a column `_score`.
 
@@ -267,6 +268,8 @@ class Table:
             limit: At most so many rows; None for all.
             offset: Leave out the first so many.
             order_by: A column, `"time desc"`, to order by instead of the score; then there is no `_score`.
+            highlight: Text columns; each adds a column `_highlight_<name>`, a piece of the text as HTML in which what
+                matched stands in `<em>`.
 
         Raises:
             QueryInvalid: The query or the predicate cannot be understood; `position` says where.
@@ -285,6 +288,24 @@ class Table:
             limit=limit,
             offset=offset,
             order_by=order_of(order_by),
+            highlight=highlight or (),
+        )
+
+    def aggregate(
+        self,
+        query: str | None,
+        aggregations: Mapping[str, Mapping[str, Mapping[str, Any]]],
+        where: str | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Buckets and statistics over the rows that match, exact, by name.
+
+        Kinds are `terms`, `date_histogram`, `histogram`, `range`, `stats`, `cardinality` and `percentiles`:
+        `{"levels": {"terms": {"field": "level", "size": 10}}}`. Without a query all rows count.
+
+        Raises QueryInvalid, InvalidArgument for an aggregation that is none, NotSupported.
+        """
+        return aggregate_rows(
+            self._log.env, self._searchers, self._snapshot, query, aggregations, self._predicate(where)
         )
 
     def count(self, query: str | None = None, where: str | None = None) -> int:

@@ -14,7 +14,7 @@ from indextables.log.paths import key_of
 from indextables.log.protocol import is_foreign
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
-from indextables.query.prune import prune
+from indextables.query.prune import partition_part, prune
 from indextables.query.stats import FOREIGN, OURS
 from indextables.split import dv
 from indextables.split.ref import SplitRef
@@ -23,8 +23,12 @@ __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
 
 
 def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
-    """The live files that may hold a match, in the order in which they were added."""
-    files = snapshot.files
+    """The live files that may hold a match, in the order in which they were added.
+
+    A predicate on partition columns spares reading the parts of a checkpoint that cannot hold a match.
+    """
+    of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
+    files = snapshot.files if of_partitions is None else snapshot.files_where(lambda _: where)
     if where is not None and files.num_rows:
         rules = FOREIGN if is_foreign(snapshot.protocol) else OURS
         files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))

@@ -7,7 +7,8 @@ becomes part of the query instead and is answered exactly.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.options import Options
 from indextables.query.expr import Node, columns_of
+from indextables.split.aggregate import aggregate
 from indextables.split.cache import IndexCache
+from indextables.split.highlight import snippets
 from indextables.split.search import OrderBy, SplitSearcher, open_cache
 from indextables.split.virtual import OpenIndexes
 from indextables.table.inspect import live_rows
@@ -25,7 +28,7 @@ from indextables.table.plan import check_rows_readable, column_names, prune_file
 from indextables.table.scan import plain_schema, scan_table
 from indextables.table.write import target_of
 
-__all__ = ["Searchers", "count", "order_of", "search"]
+__all__ = ["Searchers", "aggregate_rows", "count", "order_of", "search"]
 
 SCORE = "_score"
 
@@ -75,20 +78,28 @@ def search(
     limit: int | None,
     offset: int,
     order_by: OrderBy | None,
+    highlight: Sequence[str] = (),
 ) -> pa.Table:
     """The matching rows, best first, with their `_score`; in the order of a column instead if that is asked for.
 
+    For each column of `highlight` a column `_highlight_<name>` follows: a piece of its text as HTML, matches in `<em>`.
+
     Raises QueryInvalid with the position, LimitExceeded, InvalidArgument, SplitCorrupt, VersionExpired, StoreError.
     """
-    names = column_names(snapshot.schema, columns)
+    names, marked = column_names(snapshot.schema, columns), column_names(snapshot.schema, highlight)
     if SCORE in names and order_by is None:
         raise InvalidArgument(f"the table has a column {SCORE!r} of its own: name the columns to read, without it")
     searcher = searchers.of(snapshot)
     try:
         found = searcher.search(query, where=where, limit=limit, offset=offset, order_by=order_by)
-        return searcher.rows(found.hits, names, score=order_by is None)
+        rows = searcher.rows(found.hits, [*names, *(n for n in marked if n not in names)], score=order_by is None)
     except ObjectNotFound as cause:
         raise gone(env, snapshot, cause) from cause
+    shown = rows.select([*names, *([SCORE] if order_by is None else [])])
+    plan = searcher.plan(query)
+    for name in marked:
+        shown = shown.append_column(f"_highlight_{name}", snippets(plan, rows, name))
+    return shown
 
 
 def count(env: LogEnv, searchers: Searchers, snapshot: Snapshot, query: str | None, where: Node | None) -> int:
@@ -104,6 +115,21 @@ def count(env: LogEnv, searchers: Searchers, snapshot: Snapshot, query: str | No
             return known
     columns = columns_of(where)[:1] if where is not None else snapshot.schema.names[:1]
     return sum(batch.num_rows for batch in scan_table(env, snapshot, columns, where, None))
+
+
+def aggregate_rows(
+    env: LogEnv,
+    searchers: Searchers,
+    snapshot: Snapshot,
+    query: str | None,
+    aggregations: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    where: Node | None,
+) -> dict[str, dict[str, Any]]:
+    """What the matching rows add up to. Raises as `search`, and InvalidArgument for an aggregation that is none."""
+    try:
+        return aggregate(searchers.of(snapshot), query, aggregations, where=where)
+    except ObjectNotFound as cause:
+        raise gone(env, snapshot, cause) from cause
 
 
 def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
