@@ -68,9 +68,14 @@ def with_options(env: LogEnv, **options: object) -> LogEnv:
     return LogEnv(env.store, env.ambient, Options({k.replace("_", "."): v for k, v in options.items()}, environ={}))
 
 
-def metadata(partitions: tuple[str, ...] = ("day", "shard"), **configuration: str) -> Metadata:
+TABLE_ID = "11111111-2222-3333-4444-555555555555"
+
+
+def metadata(
+    partitions: tuple[str, ...] = ("day", "shard"), table_id: str = TABLE_ID, **configuration: str
+) -> Metadata:
     return Metadata(
-        id="11111111-2222-3333-4444-555555555555",
+        id=table_id,
         schemaString=SCHEMA_JSON,
         format=Format(),
         partitionColumns=list(partitions),
@@ -124,8 +129,11 @@ def removes_table(rows: list[dict[str, object]]) -> pa.Table:
 class RandomLog:
     """Commits of every kind: appends, removes, replaced vectors, restored paths, removes that miss, other actions."""
 
-    def __init__(self, env: LogEnv, seed: int, partitions: tuple[str, ...] = ("day", "shard")) -> None:
+    def __init__(
+        self, env: LogEnv, seed: int, partitions: tuple[str, ...] = ("day", "shard"), table_id: str = TABLE_ID
+    ) -> None:
         self.env = env
+        self.table_id = table_id
         self.chance = random.Random(seed)
         self.partitions = partitions
         self.version = -1
@@ -137,7 +145,7 @@ class RandomLog:
         self.first()
 
     def first(self) -> VersionContent:
-        return self.commit([new_table_protocol(), metadata(self.partitions)], [], [])
+        return self.commit([new_table_protocol(), metadata(self.partitions, self.table_id)], [], [])
 
     def append(self, count: int) -> VersionContent:
         rows = [self._fresh() for _ in range(count)]
@@ -167,7 +175,9 @@ class RandomLog:
             path = self.chance.choice(sorted(self.live))
             actions.append(MergeSkip(path=path, skipTimestamp=1, reason="r", operation="merge", retryAfter=5))
         if self.chance.random() < 0.1:
-            actions.append(metadata(self.partitions, **{f"docMappingSchema.{self.version}": "[]", "k": "v"}))
+            actions.append(
+                metadata(self.partitions, self.table_id, **{f"docMappingSchema.{self.version}": "[]", "k": "v"})
+            )
         return self.commit(actions, rows, removes)
 
     def contents(self) -> list[VersionContent]:
@@ -192,7 +202,7 @@ class RandomLog:
             timestamp=self.time_ms,
             inCommitTimestamp=self.time_ms,
             operation="WRITE",
-            tableId="11111111-2222-3333-4444-555555555555",
+            tableId=self.table_id,
             token=f"{self.chance.getrandbits(128):032x}",
         )
         data = encode_version(

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from indextables import options as opt
 from indextables.errors import (
     CheckpointError,
@@ -48,7 +50,18 @@ def load_state(
     Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
     """
     segment, base = _first_readable(env, known, version, lambda ref: read_state(env, ref, where=where))
-    return fold(env, base, read_versions(segment))
+    contents = read_versions(segment)
+    if base is not None and _of_another_table(base, contents):
+        _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, base.version)
+        rest = tuple(state for state in known.states if state != segment.base)
+        return load_state(env, msgspec.structs.replace(known, states=rest), version, read_versions, where=where)
+    return fold(env, base, contents)
+
+
+def _of_another_table(base: TableState, contents: Sequence[VersionContent]) -> bool:
+    """True if a version above the checkpoint says that it belongs to a table of another id."""
+    infos = (content.commit_info for content in contents)
+    return any(info is not None and info.tableId not in {None, base.metadata.id} for info in infos)
 
 
 def header_of(env: LogEnv, known: Known, version: int) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:

@@ -71,6 +71,7 @@ def _apply(env: LogEnv, listing: list[ObjectMeta], cut: Cut, rules: Rules, *, dr
     gone = set(cut.states) - set(failed)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
     if not dry and not failed:
+        manifests = _still_unreferenced(env, listing, manifests)
         failed |= _delete(env, manifests)
     elif failed:
         manifests = ()
@@ -121,6 +122,21 @@ def _unreferenced(env: LogEnv, listing: list[ObjectMeta], rules: Rules) -> tuple
         except (CheckpointError, LimitExceeded, ObjectNotFound):
             return ()
     return collectable_manifests(listing, frozenset(referenced), rules)
+
+
+def _still_unreferenced(env: LogEnv, seen: list[ObjectMeta], manifests: tuple[str, ...]) -> tuple[str, ...]:
+    """Without those that a state names which came after the listing; none if such a state cannot be read."""
+    if not manifests:
+        return ()
+    before = {meta.key for meta in seen}
+    fresh = find_states(meta for meta in env.store.list_from(LOG_DIR, LOG_DIR + "state-v") if meta.key not in before)
+    named: set[str] = set()
+    for ref in fresh:
+        try:
+            named.update(inspect_state(env, ref).manifests)
+        except (CheckpointError, LimitExceeded, ObjectNotFound):
+            return ()
+    return tuple(key for key in manifests if key not in named)
 
 
 def _facts(env: LogEnv, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | None:

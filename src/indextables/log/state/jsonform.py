@@ -98,7 +98,7 @@ def write_json_state(env: LogEnv, state: TableState, totals: Totals) -> list[tup
     if len(lines) + sum(map(len, heads)) <= env.options[opt.CHECKPOINT_MAX_FILE_SIZE]:
         return [(json_checkpoint_key(state.version), _pack(env, _one_object(state, totals, lines)))]
     size = env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
-    checkpoint_id = env.ambient.token()[:12]
+    checkpoint_id = env.ambient.token()[-12:]
     bodies = list(_cut(lines, size))
     bodies[0] = b"".join(head + b"\n" for head in heads) + bodies[0]
     puts = [
