@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import cachetools
 import numpy as np
 import pyarrow as pa
 
@@ -40,6 +42,8 @@ __all__ = ["OrderBy", "SplitSearcher", "open_cache"]
 T = TypeVar("T")
 
 SCORE = "_score"
+_MOST_KEPT = 4096
+"""Characters of a query whose plan is kept."""
 
 
 def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
@@ -81,6 +85,8 @@ class SplitSearcher:
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
         self.index = index if index is not None else _longest_plan(self.states)
+        self._lock = threading.Lock()
+        self._plans: cachetools.Cache[object, Plan] = cachetools.FIFOCache(256)
         self._maker = ShardMaker(self.states, self.schema, self.index, self.cache, self.opened, self._ambient)
 
     def plan(
@@ -93,9 +99,7 @@ class SplitSearcher:
     ) -> Plan:
         """What a query and a predicate ask for, together. Raises QueryInvalid with the position, LimitExceeded."""
         if isinstance(query, str):
-            fields = None if default_fields is None else tuple(default_fields)
-            catalog = Catalog(self.schema, self.index, fields, default_operator, self._options[opt.TIME_ZONE])
-            plan = plan_query(query, catalog)
+            plan = self._planned(query, None if default_fields is None else tuple(default_fields), default_operator)
         else:
             plan = Everything() if query is None else query
         if where is None:
@@ -206,6 +210,17 @@ class SplitSearcher:
     def guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
         """`run`, again with other means where an index turned out not to answer."""
         return self._guarded(plan, metrics, run)
+
+    def _planned(self, query: str, fields: tuple[str, ...] | None, operator: Operator) -> Plan:
+        key = (query, fields, operator)
+        plan = self._plans.get(key)
+        if plan is None:
+            catalog = Catalog(self.schema, self.index, fields, operator, self._options[opt.TIME_ZONE])
+            plan = plan_query(query, catalog)
+            if len(query) < _MOST_KEPT:
+                with self._lock:
+                    self._plans[key] = plan
+        return plan
 
     def _guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
         while True:

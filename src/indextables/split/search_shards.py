@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import cachetools
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -36,6 +38,8 @@ from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_b
 _RECHECK_SHARE = 16
 """Columns are fetched for the candidates only, if these are less than one row in this many."""
 _ATTEMPTS = 3
+_READY = 64
+"""Plans whose shards are kept: the next page of hits, the count, the same question again."""
 
 
 class Shard(Protocol):
@@ -78,6 +82,7 @@ class IndexShard:
         self.index = index
         self.places = np.array([*places, -1], dtype=np.int64)
         self.plan = plan
+        self._queries: dict[bool, tantivy.Query] = {}
         boosts = None
         if everywhere is not None:
             here = index.counted(plan)
@@ -89,7 +94,11 @@ class IndexShard:
 
     def query(self, *, scored: bool) -> tantivy.Query:
         """The plan as Tantivy takes it."""
-        return self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
+        found = self._queries.get(scored)
+        if found is None:
+            found = self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
+            self._queries[scored] = found
+        return found
 
     def count(self) -> int:
         return int(self.run(self.query(scored=False), limit=1).count)
@@ -152,6 +161,8 @@ class ShardMaker:
         self._cache = cache
         self._opened = opened
         self._ambient = ambient
+        self._lock = threading.Lock()
+        self._ready: cachetools.LRUCache[object, tuple[list[Shard], SearchMetrics]] = cachetools.LRUCache(_READY)
         self.refused: set[Leaf] = set()
         """Leaves that an index turned out not to answer: columns do from now on."""
 
@@ -163,8 +174,25 @@ class ShardMaker:
         self, plan: Plan, metrics: SearchMetrics, *, scored: bool, everywhere: TermStats | None = None
     ) -> list[Shard]:
         """Who answers `plan`; with `everywhere` given, scores are those of the collection it describes."""
-        metrics.splits = len(self.states)
         plan = simplify(plan)
+        # The splits never change, so that an answer stays right until an index or a leaf turns out to be unusable.
+        known = (sum(not state.usable for state in self.states), len(self.refused))
+        key = (plan, scored, None if everywhere is None else msgspec.json.encode(everywhere), known)
+        with self._lock:
+            ready = self._ready.get(key)
+        if ready is None:
+            counted = SearchMetrics(splits=len(self.states))
+            ready = self._shards(plan, counted, everywhere, scored=scored), counted
+            with self._lock:
+                self._ready[key] = ready
+        found, counted = ready
+        metrics.splits = counted.splits
+        metrics.splits_loaded += counted.splits_loaded
+        metrics.rows_scanned += counted.rows_scanned
+        metrics.fallbacks.extend(counted.fallbacks)
+        return found
+
+    def _shards(self, plan: Plan, metrics: SearchMetrics, everywhere: TermStats | None, *, scored: bool) -> list[Shard]:
         groups = self._groups(plan, metrics)
         ranked = scored and any(True for _ in scored_leaves(plan))
         if ranked and everywhere is None and sum(group.schema != "" for group in groups) > 1:
@@ -177,8 +205,12 @@ class ShardMaker:
     def _groups(self, plan: Plan, metrics: SearchMetrics) -> list[Group]:
         by_need: dict[tuple[bool, frozenset[Leaf]], list[SplitState]] = {}
         asked = list(dict.fromkeys(leaves(plan)))
+        decided: dict[object, tuple[bool, frozenset[Leaf]]] = {}
         for state in self.states:
-            rebuild, by_column = self._who(asked, state)
+            kind = (state.kind, tuple(state.schema.names) if self._lacks(asked, state) else ())
+            if kind not in decided:
+                decided[kind] = self._who(asked, state)
+            rebuild, by_column = decided[kind]
             if rebuild or (not state.usable and asked):
                 reason = state.reason or "the index is not complete for this query, or made by another analyzer"
                 metrics.fallbacks.append(Fallback(state.ref.key, reason))
@@ -227,9 +259,14 @@ class ShardMaker:
 
     def _absent(self, leaf: Leaf, state: SplitState) -> bool:
         """True if the rows have a column that the index lacks: it was not indexed when the split was written."""
-        if isinstance(leaf, Where) or leaf.target.field is None or state.plan.by_id(leaf.target.field) is not None:
+        if isinstance(leaf, Where) or not self._lacks([leaf], state):
             return False
         return bool(state.schema.get_field_index(leaf.target.column) >= 0)
+
+    def _lacks(self, asked: Sequence[Leaf], state: SplitState) -> bool:
+        """True if a leaf looks at a field that the index of a split does not have."""
+        fields = (leaf.target.field for leaf in asked if not isinstance(leaf, Where))
+        return state.usable and any(f is not None and f not in state.field_ids for f in fields)
 
     def _member(self, group: Group, state: SplitState, mask: RowMask | None) -> Member:
         if not group.rebuilt:
@@ -368,7 +405,7 @@ class ShardMaker:
     ) -> VirtualIndex:
         for attempt in range(_ATTEMPTS):
             members = [self._member(group, s, masks[i] if masks else None) for i, s in enumerate(group.states)]
-            own = own_stats(members)
+            own = own_stats(members) if everywhere is not None else TermStats()
             beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
             key = (group.schema, _digest(beside), *(m.identity for m in members))
             try:

@@ -48,8 +48,10 @@ class SplitState:
         self.reason: str | None = None
         self.cached: CachedSplit | None = None
         self.plan = IndexPlan(())
+        self.field_ids: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._reader: SplitReader | None = None
+        self._member: tuple[CachedSplit, Member] | None = None
         try:
             self.cached = cache.load(store, self.ref)
             self._check(self.cached)
@@ -70,10 +72,20 @@ class SplitState:
             self.reason = f"index format {directory.index_format} of Tantivy {directory.tantivy}"
         else:
             self.plan = _plan_of(directory.doc_mapping)
+            self.field_ids = frozenset(field.id for field in self.plan.fields)
 
     @property
     def usable(self) -> bool:
         return self.reason is None
+
+    @property
+    def kind(self) -> str:
+        """Equal for splits whose indexes answer the same leaves."""
+        if self.cached is None or not self.usable:
+            return "rows"
+        directory = self.cached.directory
+        gaps = msgspec.json.encode(directory.incomplete).decode() if directory.incomplete else ""
+        return f"{directory.doc_mapping}\0{gaps}"
 
     @property
     def incomplete(self) -> dict[str, list[str]]:
@@ -101,11 +113,16 @@ class SplitState:
 
     def member(self, mask: delfile.Mask | None = None) -> Member:
         """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion)."""
-        if self.cached is None:
+        cached = self.cached
+        if cached is None:
             raise AssertionError(self.ref.key)
-        return self._as_member(
-            self.cached.key, self.cached.files, self.cached.whole, self.cached.directory.tokens, mask
-        )
+        if mask is not None:
+            return self._as_member(cached.key, cached.files, cached.whole, cached.directory.tokens, mask)
+        known = self._member
+        if known is None or known[0] is not cached:
+            made = self._as_member(cached.key, cached.files, cached.whole, cached.directory.tokens, None)
+            known = self._member = cached, made
+        return known[1]
 
     def load(self, components: frozenset[str]) -> None:
         """Make these components whole; page locations come along, because hits want their rows. Raises SplitCorrupt."""
