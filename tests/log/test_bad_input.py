@@ -77,7 +77,7 @@ CASES = {
     "flipped byte": (put(3, lambda d: d[:20] + bytes([d[20] ^ 255]) + d[21:]), LogCorrupt, 3, "restore the file"),
     "garbage": (put(3, lambda _: b"\x89PNG\r\n\x1a\n" + bytes(64)), LogCorrupt, 3, "restore the file"),
     "another file's text": (put(3, lambda _: b"<html>503</html>\n"), LogCorrupt, 3, "line 1"),
-    "two metaData": (two_metadata, LogCorrupt, 3, "metaData 2 times"),
+    "two metaData": (two_metadata, LogCorrupt, 3, "metaData stands there a second time"),
     "bomb": (put(3, bomb), LimitExceeded, 3, "times its size"),
     "unsupported protocol": (log_with(Protocol(9, 9)), ProtocolUnsupported, None, "upgrade the library"),
     "unknown feature": (log_with(Protocol(4, 4, ["x"], ["x"])), ProtocolUnsupported, None, "upgrade the library"),

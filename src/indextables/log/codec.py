@@ -29,7 +29,9 @@ from indextables.log.encoding import encode_lines, encode_rows
 from indextables.log.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
 from indextables.log.lines import (
     CHECKED_LINES,
+    NOTHING,
     CheckedLine,
+    check_depth,
     check_line,
     corrupt,
     count_keys,
@@ -193,6 +195,8 @@ class _Reader:
                 self.version, None, "it holds carriage returns or NUL bytes, so that it is no JSON lines file"
             )
         try:
+            if not block.isascii():
+                block.decode("utf-8")
             lines = CHECKED_LINES.decode_lines(block)
         except (ValueError, RecursionError) as error:
             explain(block, self.line, self.version, error)
@@ -220,9 +224,6 @@ class _Reader:
         """The checked content. Raises as `decode_version`."""
         if not self.actions:
             raise corrupt(self.version, None, "it is empty")
-        for name in _ONCE:
-            if len(self.small[name]) > 1:
-                raise corrupt(self.version, None, f"it holds {name} {len(self.small[name])} times")
         info, protocol, metadata = (next(iter(self.small[name]), None) for name in _ONCE)
         content = VersionContent(
             version=self.version,
@@ -272,6 +273,8 @@ class _Reader:
             number = self.line + int(numbers[i])
             text = block[spans[0][i] : spans[1][i]]
             for name in self._check_line(text, lines[i], number):
+                if name in _ONCE and self.small[name]:
+                    raise corrupt(self.version, number, f"{name} stands there a second time")
                 self.small[name].append(self._decode_small(name, bytes(getattr(lines[i], name)), number))
             if not kinds[i]:
                 looked_at.append(text)
@@ -279,9 +282,13 @@ class _Reader:
 
     def _check_line(self, text: bytes, line: CheckedLine, number: int) -> list[str]:
         """The small actions of a line, at most one. Raises LogCorrupt, LimitExceeded."""
+        found = [name for name in _SMALL if (raw := getattr(line, name)) is not NOTHING and bytes(raw) != b"null"]
+        actions = len(found) + (line.add is not None) + (line.remove is not None)
+        if not actions:
+            check_depth(text, self.version, number)
+            return found
         check_line(text, self.version, number)
-        found = [name for name in _SMALL if not _absent(getattr(line, name))]
-        if len(found) + (line.add is not None) + (line.remove is not None) > 1:
+        if actions > 1:
             raise corrupt(self.version, number, "it holds two actions")
         return found
 
@@ -410,10 +417,6 @@ class _Reader:
     def _escaped(self, error: PathEscape, line: int | None) -> IndexTablesError:
         where = f"version {self.version}" if line is None else f"line {line} of version {self.version}"
         return PathEscape(f"{where}: {error}", **{**error.details, "version": self.version, "line": line})
-
-
-def _absent(raw: msgspec.Raw) -> bool:
-    return bytes(raw) == b"null"
 
 
 def _code(name: str) -> int:

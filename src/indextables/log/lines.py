@@ -20,7 +20,9 @@ from indextables.log.names import version_key
 __all__ = [
     "CHECKED_LINES",
     "MAX_DEPTH",
+    "NOTHING",
     "CheckedLine",
+    "check_depth",
     "check_line",
     "corrupt",
     "count_keys",
@@ -62,7 +64,7 @@ class _CheckedRemove(msgspec.Struct, frozen=True, gc=False):
     deletionVector: _Vector | None = None
 
 
-_NOTHING = msgspec.Raw(b"null")
+NOTHING = msgspec.Raw(b"null")
 
 
 class CheckedLine(msgspec.Struct, frozen=True, gc=False):
@@ -70,13 +72,13 @@ class CheckedLine(msgspec.Struct, frozen=True, gc=False):
 
     add: _CheckedAdd | None = None
     remove: _CheckedRemove | None = None
-    commitInfo: msgspec.Raw = _NOTHING
-    protocol: msgspec.Raw = _NOTHING
-    metaData: msgspec.Raw = _NOTHING
-    mergeskip: msgspec.Raw = _NOTHING
-    txn: msgspec.Raw = _NOTHING
-    cdc: msgspec.Raw = _NOTHING
-    domainMetadata: msgspec.Raw = _NOTHING
+    commitInfo: msgspec.Raw = NOTHING
+    protocol: msgspec.Raw = NOTHING
+    metaData: msgspec.Raw = NOTHING
+    mergeskip: msgspec.Raw = NOTHING
+    txn: msgspec.Raw = NOTHING
+    cdc: msgspec.Raw = NOTHING
+    domainMetadata: msgspec.Raw = NOTHING
 
 
 CHECKED_LINES = msgspec.json.Decoder(CheckedLine)
@@ -113,6 +115,12 @@ def count_nulls(block: bytes) -> int:
     return block.count(b'":null')
 
 
+def check_depth(line: bytes, version: int, number: int) -> None:
+    """Raises LimitExceeded if the line is too deep. All that is asked of a line which says nothing known."""
+    if len(line) > 2 * MAX_DEPTH and _depth(line) > MAX_DEPTH:
+        raise too_large(version, number, f"it is nested deeper than {MAX_DEPTH}")
+
+
 def check_line(line: bytes, version: int, number: int) -> None:
     """Raises LogCorrupt or LimitExceeded if the line is no object, too deep, or has a key twice."""
     if _depth(line) > MAX_DEPTH:
@@ -134,8 +142,21 @@ def explain(block: bytes, first_line: int, version: int, error: Exception) -> No
     """Raise the typed error of the first broken line, or of the block if each line by itself would do."""
     for number, line in enumerate(block.split(b"\n"), start=first_line):
         if line.strip():
-            check_line(line, version, number)
+            _check_form(line, version, number)
     raise corrupt(version, None, str(error)) from None
+
+
+def _check_form(line: bytes, version: int, number: int) -> None:
+    """As `check_line`, but a key that stands twice in what nobody knows is nobody's business."""
+    if _depth(line) > MAX_DEPTH:
+        raise too_large(version, number, f"it is nested deeper than {MAX_DEPTH}")
+    try:
+        line.decode("utf-8")
+        CHECKED_LINES.decode(line)
+    except UnicodeDecodeError:
+        raise corrupt(version, number, "it is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _classified(error, version, number) from None
 
 
 def without_nulls(raw: bytes) -> Any:
