@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from indextables.errors import CheckpointError, ObjectNotFound, TableNotFound
+from indextables.errors import CheckpointError, ObjectNotFound, TableNotFound, VersionExpired
 from indextables.log.names import LOG_DIR, parse_key
 from indextables.log.state import checkpoint, clean_up, find_states, maybe_checkpoint, read_state
 from tests.log.commits import open_log
@@ -193,8 +193,14 @@ def _check_states(world: World, met: Counter[str] | None) -> None:
                 )
             _expect(world, state.in_commit_timestamp == truth.history[ref.version].time, f"time of {ref.version}")
         log = open_log(env)
+        oldest = min((ref.version for ref in find_states(env.store.list_from(LOG_DIR))), default=0)
         for version in log.versions():
-            paths = log.snapshot(version).files.column("path").to_pylist()
+            try:
+                paths = log.snapshot(version).files.column("path").to_pylist()
+            except VersionExpired:
+                # A cleanup that died half way leaves version files below its cut.
+                _expect(world, version < oldest, f"P7: version {version} is gone")
+                continue
             _expect(world, set(paths) == truth.live[version], f"P7: version {version} reads differently")
 
     world.actors = []

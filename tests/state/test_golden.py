@@ -1,0 +1,52 @@
+"""What was written once stays readable: one golden state per form."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from indextables.log.names import LOG_DIR
+from indextables.log.state import find_states, read_state
+from tests.golden.state.build import FORMS, build
+from tests.state.logs import environment, rows_of
+
+FOLDER = Path(__file__).parents[1] / "golden" / "state"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def read(golden: dict) -> dict:
+    env = environment()
+    for key, text in golden["objects"].items():
+        env.store.put(key, base64.b85decode(text))
+    state = read_state(env, find_states(env.store.list_from(LOG_DIR))[0])
+    return {
+        "objects": golden["objects"],
+        "version": state.version,
+        "files": rows_of(state.files),
+        "txns": sorted(state.txns),
+        "domains": sorted(state.domains),
+        "skips": sorted(state.skips),
+        "tokens": list(state.tokens.tokens),
+        "time": state.in_commit_timestamp,
+    }
+
+
+def test_there_is_one_of_every_form():
+    assert set(FORMS) <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_golden_state_reads_as_it_did(name):
+    golden = json.loads((FOLDER / f"{name}.json").read_text())
+    assert read(golden) == golden
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_what_is_written_today_reads_the_same(name):
+    today = json.loads(json.dumps(build(name)))
+    golden = json.loads((FOLDER / f"{name}.json").read_text())
+    assert {k: v for k, v in today.items() if k != "objects"} == {k: v for k, v in golden.items() if k != "objects"}
+    assert read(today) == today

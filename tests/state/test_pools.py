@@ -1,0 +1,88 @@
+"""Thread pools: sized by options, shut down cleanly, never inherited across fork."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+
+import pytest
+
+from indextables.ambient import SystemAmbient
+from indextables.log.state.pools import pool_sizes
+from indextables.options import Options
+
+
+def running() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("indextables-")]
+
+
+def test_pools_have_the_sizes_of_the_options():
+    sizes = pool_sizes(Options({"checkpoint.parallelism": 3, "state.read.parallelism": 5}, environ={}))
+    assert (sizes["versions"], sizes["manifests"], sizes["checkpoint"]) == (3, 5, 2)
+    before = running()
+    ambient = SystemAmbient(sizes)
+    together = threading.Barrier(3)
+    assert list(ambient.map("versions", lambda _: together.wait(5) >= 0, range(3))) == [True] * 3
+    assert len(running()) - len(before) == 3
+    ambient.shutdown()
+
+
+def test_results_come_in_order_and_the_first_error_is_raised():
+    ambient = SystemAmbient()
+    assert list(ambient.map("manifests", lambda item: item * 2, range(50))) == [item * 2 for item in range(50)]
+
+    def fail(item: int) -> int:
+        if item >= 3:
+            raise ValueError(item)
+        return item
+
+    with pytest.raises(ValueError, match="3"):
+        list(ambient.map("manifests", fail, range(20)))
+    ambient.shutdown()
+
+
+def test_a_task_of_a_pool_may_use_the_pools():
+    ambient = SystemAmbient({"checkpoint": 1})
+    future = ambient.submit("checkpoint", lambda: list(ambient.map("checkpoint", str, range(10))))
+    assert future.result(5) == [str(item) for item in range(10)]
+    ambient.shutdown()
+
+
+def test_no_thread_starts_before_it_is_needed_and_none_is_left_after_shutdown():
+    before = set(running())
+    ambient = SystemAmbient()
+    assert list(ambient.map("manifests", str, [1])) == ["1"]
+    assert set(running()) == before
+    list(ambient.map("manifests", str, range(10)))
+    assert set(running()) - before
+    ambient.shutdown()
+    assert set(running()) == before
+    assert list(ambient.map("manifests", str, range(3))) == ["0", "1", "2"]
+    ambient.shutdown()
+
+
+def test_an_ambient_travels_without_its_threads():
+    ambient = SystemAmbient({"versions": 7})
+    list(ambient.map("versions", str, range(10)))
+    copy = pickle.loads(pickle.dumps(ambient))  # noqa: S301 - our own bytes
+    assert list(copy.map("versions", str, range(3))) == ["0", "1", "2"]
+    copy.shutdown()
+    ambient.shutdown()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_gets_pools_of_its_own():
+    ambient = SystemAmbient()
+    list(ambient.map("manifests", str, range(10)))
+    child = os.fork()
+    if child == 0:
+        try:
+            fine = list(ambient.map("manifests", str, range(10))) == [str(item) for item in range(10)]
+            os._exit(0 if fine else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    ambient.shutdown()
