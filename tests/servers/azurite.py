@@ -28,11 +28,11 @@ def azurite() -> Iterator[dict[str, str]]:
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         pytest.skip("azurite needs node and npm, which are not installed")
-    folder = cache_folder(f"azurite-{VERSION}")
+    install = [npm, "install", "--no-audit", "--no-fund", f"azurite@{VERSION}", "--prefix"]
     script = build(
-        folder,
+        cache_folder(f"azurite-{VERSION}"),
         "node_modules/azurite/dist/src/blob/main.js",
-        [npm, "install", "--no-audit", "--no-fund", "--prefix", folder, f"azurite@{VERSION}"],
+        lambda folder: ([*install, folder], {}),
     )
     port = free_port()
     command = [node, script, "--blobHost", "127.0.0.1", "--blobPort", str(port)]

@@ -12,7 +12,6 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -30,10 +29,12 @@ def fake_gcs() -> Iterator[dict[str, str]]:
     go = shutil.which("go")
     if go is None:
         pytest.skip("fake-gcs-server needs go, which is not installed")
-    folder = cache_folder(f"fakegcs-{VERSION}")
-    module = f"github.com/fsouza/fake-gcs-server@v{VERSION}"
-    environment = {"GOBIN": str(folder), "CGO_ENABLED": "0"}
-    program: Path = build(folder, "fake-gcs-server", [go, "install", "-ldflags=-s -w", module], environment)
+    install = [go, "install", "-ldflags=-s -w", f"github.com/fsouza/fake-gcs-server@v{VERSION}"]
+    program = build(
+        cache_folder(f"fakegcs-{VERSION}"),
+        "fake-gcs-server",
+        lambda folder: (install, {"GOBIN": str(folder), "CGO_ENABLED": "0"}),
+    )
     port = free_port()
     with _shim(port) as address:
         command = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]

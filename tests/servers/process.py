@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 START_SECONDS = 60.0
@@ -30,20 +31,34 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def build(folder: Path, result: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Path:
-    """`folder/result`, made by `command` if it is not there yet. Raises RuntimeError with the output if that fails."""
-    if not (folder / result).exists():
-        folder.mkdir(parents=True, exist_ok=True)
+def build(folder: Path, result: str, make: Callable[[Path], tuple[Sequence[str | Path], Mapping[str, str]]]) -> Path:
+    """`folder/result`, which is made if it is not there yet.
+
+    `make` is given a folder and says which command, in which environment, fills it. Raises RuntimeError with the
+    output if that fails; what was made half way is never taken for the whole.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        # Two test runs may come here at the same time; the second waits and finds it done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / result).exists():
+            return folder / result
+        partial = folder.with_name(f"{folder.name}.partial")
+        for old in (partial, folder):
+            shutil.rmtree(old, ignore_errors=True)
+        partial.mkdir()
+        command, env = make(partial)
         done = subprocess.run(
             [str(part) for part in command],
-            cwd=folder,
-            env={**os.environ, **(env or {})},
+            cwd=partial,
+            env={**os.environ, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        if done.returncode or not (folder / result).exists():
+        if done.returncode or not (partial / result).exists():
             raise RuntimeError(f"{command[0]} could not provide {result}:\n{done.stdout.decode(errors='replace')}")
+        partial.rename(folder)
     return folder / result
 
 

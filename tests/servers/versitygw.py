@@ -23,10 +23,12 @@ def binary() -> Path:
     go = shutil.which("go")
     if go is None:
         pytest.skip("versitygw needs go, which is not installed")
-    folder = cache_folder(f"versitygw-{VERSION}")
-    module = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
-    environment = {"GOBIN": str(folder), "CGO_ENABLED": "0"}
-    return build(folder, "versitygw", [go, "install", "-ldflags=-s -w", module], environment)
+    install = [go, "install", "-ldflags=-s -w", f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"]
+    return build(
+        cache_folder(f"versitygw-{VERSION}"),
+        "versitygw",
+        lambda folder: (install, {"GOBIN": str(folder), "CGO_ENABLED": "0"}),
+    )
 
 
 @contextlib.contextmanager

@@ -88,6 +88,13 @@ def test_without_fsync_nothing_is_forced_to_disk(tmp_path: Path):
     assert "link" in [name for name, _ in calls.seen]
 
 
+def test_a_file_that_need_not_be_durable_is_not_forced_to_disk(store: Store):
+    store.put_if_absent("log/0", b"")
+    with watched(SystemCalls()) as calls:
+        assert store.put_if_absent("log/0.crc", b"x", policy=CallPolicy(durable=False)) is PutAnswer.CREATED
+    assert "fsync" not in [name for name, _ in calls.seen]
+
+
 CODES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ENOMEM)
 
 
