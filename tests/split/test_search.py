@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.split.search_kinds import KINDS, any_query
-from tests.split.search_world import World, build_world, make_rows
+from tests.split.search_world import World, build_world, has_phrase, make_rows
 
 from indextables.errors import LimitExceeded
 from indextables.split.search import OrderBy
@@ -117,3 +117,13 @@ def test_texts_inside_nested_columns_that_look_like_times_are_found_by_their_wor
     assert world.ids("attrs.when:2024") == {0, 1}
     assert world.ids('attrs.when:"2024-01-01T00:00:00Z"') == {0}
     assert world.ids("attrs.when:05") == {2}
+
+
+@pytest.mark.parametrize("record", ["basic", "freq"])
+def test_phrases_are_exact_on_columns_that_are_indexed_without_positions(tmp_path, record):
+    rows = make_rows(80)
+    world = build_world(tmp_path, rows, 2, options={"indexing.indexrecordoption.message": record})
+    for query, phrase, slop in (('message:"foo bar"', ["foo", "bar"], 0), ('message:"foo bar"~3', ["foo", "bar"], 3)):
+        assert world.ids(query) == world.meant(lambda row, p=phrase, s=slop: has_phrase(row["message"], p, s))
+    assert world.ids("message:foo-bar") == world.meant(lambda row: has_phrase(row["message"], ["foo", "bar"]))
+    assert world.ids('message:"foo ti"*') == build_world(tmp_path / "p", rows, 1).ids('message:"foo ti"*')

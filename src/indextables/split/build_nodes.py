@@ -59,7 +59,8 @@ class Terms(msgspec.Struct, frozen=True):
 class Near(msgspec.Struct, frozen=True):
     """Three or more terms at most `slop` moves apart: how far each is from its place in the order differs by no more.
 
-    A filter: Tantivy counts such phrases differently depending on which term is rarer in a segment.
+    A filter: Tantivy counts such phrases differently depending on which term is rarer in a segment. Phrases on
+    columns that are indexed without positions are of this kind too, from two terms on.
     """
 
     target: Target

@@ -213,7 +213,7 @@ class _TextLeaf:
             return Terms(self.target, terms)
         if not self.analyzer.keeps_positions:
             return Bool(must=tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms)))
-        if slop and len(terms) > 2:
+        if not self.target.positions or (slop and len(terms) > 2):
             words = tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms))
             return Bool(must=(*words, Near(self.target, terms, slop)))
         return Terms(self.target, terms, slop)
