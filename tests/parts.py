@@ -38,6 +38,7 @@ PARTS = (
     Part("log", ("tests/log", "tests/golden"), 120),
     Part("query", ("tests/query",), 60),
     Part("table", ("tests/table",), 60),
+    Part("embedded", ("tests/cli", "tests/sql"), 60),
 )
 
 

@@ -25,6 +25,8 @@ def test_the_examples_of_the_guide_run_one_after_the_other(tmp_path):
         **os.environ,
         "PATH": f"{command.parent}:{os.environ['PATH']}",
         "INDEXTABLES_CACHE_DIRECTORY": str(tmp_path / "cache"),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
     }
     script = "\n".join(BLOCK.findall((ROOT / "docs" / "guides" / "cli.md").read_text()))
     ran = subprocess.run(

@@ -16,6 +16,23 @@ def test_search_as_json_is_one_object_per_line(command, logs):
     assert all(line["ts"].startswith("2024-01-01T00:00:") for line in ran.lines)
 
 
+def test_search_marks_what_matched(command, logs, monkeypatch):
+    ran = command("search", logs, "message:timeout", "--json", "--highlight", "--limit", "1")
+    assert "<em>timeout</em>" in ran.lines[0]["_highlight_message"]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = command("search", logs, "message:timeout", "--limit", "1")
+    assert "\x1b[1;33mtimeout\x1b[0m" in shown.out
+    assert "_highlight" not in shown.out
+    plain = command("search", logs, "message:timeout", "--limit", "1", "--no-highlight")
+    assert "\x1b[1;33m" not in plain.out
+
+
+def test_marked_text_is_shown_as_it_is_stored(command, tmp_path):
+    (tmp_path / "odd.jsonl").write_text('{"message": "a <b> & [bold]timeout[/bold] \\u0041"}\n')
+    assert command("ingest", tmp_path / "t", tmp_path / "odd.jsonl", "--text", "message").code == 0
+    assert "a <b> & [bold]timeout[/bold] A" in command("search", tmp_path / "t", "timeout").out
+
+
 def test_search_takes_a_predicate_an_order_and_an_offset(command, logs):
     ran = command("search", logs, "well", "--where", "ts >= '2024-01-01T00:00:40Z'", "--order-by", "ts desc", "--json")
     seconds = [int(line["ts"][17:19]) for line in ran.lines]

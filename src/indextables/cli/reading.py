@@ -40,7 +40,10 @@ def search(
     order_by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Order by this column instead of score.")
     ] = None,
-    highlight: Annotated[bool, typer.Option(help="Show what matched.")] = True,
+    highlight: Annotated[
+        bool | None,
+        typer.Option("--highlight/--no-highlight", help="Mark what matched.", show_default="not with --json"),
+    ] = None,
     version: AtVersion = None,
     timestamp: AtTime = None,
     option: Settings = None,
@@ -58,7 +61,7 @@ def search(
 
     opened = at_version(open_table(table, option), version, timestamp)
     shown = names(columns)
-    texts = _marked_columns(opened, shown) if highlight and not as_json else []
+    texts = _marked_columns(opened, shown) if highlight or (highlight is None and not as_json) else []
     found = opened.search(
         query,
         columns=shown,
@@ -66,6 +69,7 @@ def search(
         limit=limit,
         offset=offset,
         order_by=order_by,
+        highlight=texts,
     )
     render.rows(found, as_json=as_json, marked={name: f"_highlight_{name}" for name in texts})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -68,13 +69,13 @@ def size(count: float) -> str:
 
 
 def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:
-    """Styled pieces of one cell; the index marks what matched with <em> and </em>."""
+    """Styled pieces of one cell; a highlight is HTML in which <em> marks what matched."""
     if not isinstance(highlighted, str):
         return [(_cell(value), "" if value is not None else "dim")]
     pieces: list[tuple[str, str]] = []
     for number, part in enumerate(highlighted.split("<em>")):
         inside, _, outside = part.partition("</em>") if number else ("", "", part)
-        pieces += [(inside, "bold yellow"), (outside, "")]
+        pieces += [(html.unescape(inside), "bold yellow"), (html.unescape(outside), "")]
     return pieces
 
 
