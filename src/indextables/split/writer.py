@@ -34,7 +34,7 @@ __all__ = ["SplitWriter", "WrittenSplit", "write_splits"]
 
 _PIECE_ROWS = 8_192
 _PIECE_BYTES = 16 << 20
-_INDEX_SHARE = 0.17
+_INDEX_SHARE = 0.2
 """Index bytes at rest per byte of estimated index memory; only decides where a split ends."""
 _MAX_HALVINGS = 10
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import io
 import ipaddress
+import re
 
 import arro3.io
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.errors import InvariantViolated
 from indextables.split.analyze import MAX_RAW_BYTES
 from indextables.split.fields import FieldPlan, IndexPlan, is_nested_list
 from indextables.split.writer_rows import leaf_arrays
@@ -27,18 +29,30 @@ _JSON_LIMIT = 60_000
 
 _TIME_TEXT = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}"
 
+# Bytes of index memory, measured: per row, per fast value, per term that is new, per token of a few characters.
+_ROW_COST = 40
+_FAST_COST = 20
+_TERM_COST = 70
+_TOKEN_COST = 6
+
 _IN_TOKEN = bytes(255 if (chr(b).isalnum() and b < 0x80) or b >= 0x80 else 0 for b in range(256))
 """255 for the bytes that can be part of a word; above ASCII all can."""
 _NOT_BLANK = bytes(0 if b in b"\t\n\x0b\x0c\r " else 255 for b in range(256))
 
 
 class Feeder:
-    """Makes lines of record batches, and remembers which fields' terms do not cover every row (`gaps`)."""
+    """Makes lines of record batches.
+
+    `gaps` are the fields whose terms do not cover every row, with the reasons. `heap_bytes` estimates, rather high than
+    low, the memory that an index of the lines takes until it is written.
+    """
 
     def __init__(self, plan: IndexPlan, schema: pa.Schema) -> None:
         self._fields = [(f, schema.get_field_index(f.column)) for f in plan.fields if f.column is not None]
+        self._fast = sum(f.fast for f in plan.fields)
+        self._distinct: dict[str, float] = {}
         self.gaps: dict[str, set[str]] = {}
-        self.text_bytes = 0
+        self.heap_bytes = 0
 
     def lines(self, batch: pa.RecordBatch) -> list[str]:
         """One JSON object per row, in order."""
@@ -52,6 +66,9 @@ class Feeder:
         arro3.io.write_ndjson(pa.record_batch(columns, names=names), sink)
         lines = sink.getvalue().decode().split("\n")
         lines.pop()
+        if len(lines) != batch.num_rows:
+            raise InvariantViolated(f"{batch.num_rows} rows became {len(lines)} documents: please report this")
+        self.heap_bytes += batch.num_rows * (_ROW_COST + self._fast * _FAST_COST)
         return lines
 
     def _column(self, field: FieldPlan, values: pa.Array) -> pa.Array:
@@ -70,6 +87,7 @@ class Feeder:
                 return values
             case "json":
                 for _, leaf in leaf_arrays("", values):
+                    self.heap_bytes += len(leaf) * _TERM_COST
                     if _is_text(leaf.type):
                         self._watch(field, leaf)
                 # arro3 cannot read a struct that is a slice: joining it with nothing makes a whole one.
@@ -106,8 +124,8 @@ class Feeder:
         return known.take(coded.indices)
 
     def _watch(self, field: FieldPlan, values: pa.Array) -> None:
-        """Flag the field if Tantivy would drop one of its terms; also counts the bytes that cost memory."""
-        self.text_bytes += values.nbytes
+        """Flag the field if Tantivy would drop one of its terms; also counts what the terms cost."""
+        self._count_terms(field, values)
         lengths = pc.binary_length(values)
         longest = pc.max(lengths).as_py() or 0
         whole = MAX_RAW_BYTES if field.kind != "json" else _JSON_LIMIT
@@ -125,6 +143,21 @@ class Feeder:
             if field.analyzer.drops_any(suspects.slice(place, 1)):
                 self._gap(field, "longToken")
                 return
+
+    def _count_terms(self, field: FieldPlan, values: pa.Array) -> None:
+        grams = re.match(r"(edge_)?ngram\((\d+),(\d+)\)", field.tokenizer)
+        if grams is not None:
+            widths = int(grams[3]) - int(grams[2]) + 1
+            each = len(values) * _TERM_COST if grams[1] else values.nbytes * _TOKEN_COST
+            self.heap_bytes += widths * each
+        elif field.tokenizer == "raw":
+            # A value that was seen before costs little: the first rows tell how many are new.
+            share = self._distinct.get(field.id)
+            if share is None and len(values):
+                share = self._distinct[field.id] = pc.count_distinct(values).as_py() / len(values)
+            self.heap_bytes += int((share or 0) * (values.nbytes + len(values) * _TERM_COST))
+        else:
+            self.heap_bytes += values.nbytes
 
     def _gap(self, field: FieldPlan, reason: str) -> None:
         self.gaps.setdefault(field.id, set()).add(reason)

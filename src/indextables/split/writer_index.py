@@ -24,9 +24,6 @@ __all__ = ["HEAP_CEILING", "BuiltSegment", "SegmentBuilder", "native_call"]
 
 HEAP_CEILING = 4_000_000_000
 """What Tantivy may use before it starts a second segment: a ceiling, not an allocation."""
-_BYTES_PER_ROW = 60
-_BYTES_PER_FIELD = 20
-_BYTES_PER_TEXT_BYTE = 0.6
 
 
 class BuiltSegment(msgspec.Struct, frozen=True):
@@ -62,9 +59,7 @@ class SegmentBuilder:
     @property
     def heap_bytes(self) -> int:
         """An estimate, on the high side, of the memory that the segment takes until it is finished."""
-        fields = len(self._plan.fields)
-        text = self._feeder.text_bytes * _BYTES_PER_TEXT_BYTE
-        return int(self._rows * (_BYTES_PER_ROW + _BYTES_PER_FIELD * fields) + text)
+        return self._feeder.heap_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Index the rows of a batch, in order. Raises SplitError where Tantivy refuses a row."""
