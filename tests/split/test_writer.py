@@ -179,7 +179,7 @@ def test_splits_roll_at_the_target_size_and_keep_the_order(store):
 
 def test_splits_roll_at_the_memory_budget(store):
     table = lines(60_000)
-    splits = write_splits(store, [table], table.schema, options(split__memoryBudget="2000000"))
+    splits = write_splits(store, [table], table.schema, options(split__memoryBudget="1048576"))
     assert len(splits) > 3
     assert sum(s.num_rows for s in splits) == 60_000
 
