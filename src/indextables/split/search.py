@@ -33,7 +33,7 @@ from indextables.split.ref import SplitRef
 from indextables.split.search_model import Hits, SearchMetrics, SearchResult, join_hits, no_hits
 from indextables.split.search_order import OrderBy, ordered_hits
 from indextables.split.search_shards import Shard, ShardMaker
-from indextables.split.search_state import SplitState, load_states
+from indextables.split.search_state import SplitState, States
 from indextables.split.virtual import OpenIndexes
 from indextables.storage.store import Store
 
@@ -75,13 +75,17 @@ class SplitSearcher:
         cache: IndexCache | None = None,
         ambient: Ambient | None = None,
         opened: OpenIndexes | None = None,
+        states: States | None = None,
     ) -> None:
-        """`schema` and `index` are the table's; without them the last split's stand for it."""
+        """`schema` and `index` are the table's; without them the last split's stand for it.
+
+        `opened` and `states` are kept by whoever makes searchers of one table version after version.
+        """
         self._options = options if options is not None else opt.Options()
         self._ambient: Ambient = ambient or SystemAmbient()
         self.cache = cache if cache is not None else open_cache(self._options, self._ambient)
         self.opened = opened if opened is not None else OpenIndexes()
-        self.states = load_states(store, self.cache, splits, self._spread)
+        self.states = (states if states is not None else States()).load(store, self.cache, splits, self._spread)
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
         self.index = index if index is not None else _longest_plan(self.states)

@@ -156,6 +156,7 @@ class ShardMaker:
         ambient: Ambient,
     ) -> None:
         self.states = list(states)
+        self._places = {id(state): place for place, state in enumerate(self.states)}
         self.schema = schema
         self.table = table
         self._cache = cache
@@ -309,7 +310,7 @@ class ShardMaker:
     ) -> list[Shard]:
         if isinstance(plan, Nothing):
             return []
-        places = [state.place for state in group.states]
+        places = [self._places[id(state)] for state in group.states]
         if isinstance(plan, Everything):
             return [RowsShard(places, [_seen(s, masks[i] if masks else None) for i, s in enumerate(group.states)])]
         if not group.schema:
@@ -334,7 +335,7 @@ class ShardMaker:
         candidates = self._candidates(group, metrics)
 
         def one(state: SplitState) -> list[RowMask]:
-            rows = None if candidates is None else candidates.get(state.place, np.zeros(0, np.int64))
+            rows = None if candidates is None else candidates.get(self._places[id(state)], np.zeros(0, np.int64))
             table = state.all_rows(columns) if rows is None else state.fetch(rows, columns)
             metrics.rows_scanned += table.num_rows
             typed = _typed(table, self.schema)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import cachetools
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,8 @@ from indextables.split.virtual import Member
 from indextables.split.writer_index import HEAP_CEILING, SegmentBuilder
 from indextables.storage.store import Store
 
+Spread = Callable[[Callable[[tuple[int, SplitRef]], "SplitState"], Sequence[tuple[int, SplitRef]]], list["SplitState"]]
+
 INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
 """The format of index files that the installed Tantivy reads."""
 
@@ -40,11 +43,10 @@ class SplitState:
     `reason` is set if the index cannot be used. Raises DvCorrupt for a vector that does not fit, and StoreError.
     """
 
-    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef, place: int) -> None:
+    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef) -> None:
         self.store = store
         self.cache = cache
         self.ref = ref if ref.has_offsets else resolve(store, ref)
-        self.place = place
         self.reason: str | None = None
         self.cached: CachedSplit | None = None
         self.plan = IndexPlan(())
@@ -190,20 +192,36 @@ def with_columns(table: pa.Table, columns: Sequence[str], num_rows: int) -> pa.T
     return pa.table(arrays, names=list(columns)) if columns else table.select([])
 
 
-def load_states(
-    store: Store,
-    cache: IndexCache,
-    refs: Sequence[SplitRef],
-    spread: Callable[
-        [Callable[[tuple[int, SplitRef]], SplitState], Sequence[tuple[int, SplitRef]]], Sequence[SplitState]
-    ],
-) -> list[SplitState]:
-    """The states of all splits, in order; `spread` maps a call over items, at once where it can."""
+class States:
+    """The splits that searchers of one table have seen: what one version has loaded, the next one need not.
 
-    def one(item: tuple[int, SplitRef]) -> SplitState:
-        return SplitState(store, cache, item[1], item[0])
+    A state is bound to its store and cache, so that it never serves another table or other credentials. Thread-safe.
+    """
 
-    return list(spread(one, list(enumerate(refs))))
+    def __init__(self, most: int = 16_384) -> None:
+        self._lock = threading.Lock()
+        self._known: cachetools.LRUCache[object, SplitState] = cachetools.LRUCache(most)
+
+    def load(self, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread) -> list[SplitState]:
+        """The states of all splits, in order; `spread` maps a call over items, at once where it can."""
+        twice = (
+            {number for number, ref in enumerate(refs) if ref in refs[:number]} if len(set(refs)) < len(refs) else ()
+        )
+
+        def one(item: tuple[int, SplitRef]) -> SplitState:
+            number, ref = item
+            if number in twice:
+                return SplitState(store, cache, ref)
+            key = (id(store), id(cache), ref)
+            with self._lock:
+                known = self._known.get(key)
+            if known is None:
+                known = SplitState(store, cache, ref)
+                with self._lock:
+                    self._known[key] = known
+            return known
+
+        return list(spread(one, list(enumerate(refs))))
 
 
 def schema_for_rebuild(plan: IndexPlan, field_ids: frozenset[str]) -> tuple[IndexPlan, str]:

@@ -22,6 +22,7 @@ from indextables.split.aggregate import aggregate
 from indextables.split.cache import IndexCache
 from indextables.split.highlight import snippets
 from indextables.split.search import OrderBy, SplitSearcher, open_cache
+from indextables.split.search_state import States
 from indextables.split.virtual import OpenIndexes
 from indextables.table.inspect import live_rows
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
@@ -40,6 +41,7 @@ class Searchers:
         self._env = env
         self._lock = threading.Lock()
         self._opened = OpenIndexes()
+        self._states = States()
         self._current: tuple[Snapshot, SplitSearcher] | None = None
 
     def of(self, snapshot: Snapshot) -> SplitSearcher:
@@ -60,6 +62,7 @@ class Searchers:
                     cache=_shared_cache(self._env.options, self._env.ambient),
                     ambient=self._env.ambient,
                     opened=self._opened,
+                    states=self._states,
                 )
             except ObjectNotFound as cause:
                 raise gone(self._env, snapshot, cause) from cause
