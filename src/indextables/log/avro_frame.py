@@ -184,7 +184,13 @@ def _decode(count: int, block: bytes, schema: str, name: str) -> pa.RecordBatch:
     column = batch.column(0)
     if batch.num_rows != 1 or len(column.flatten()) != count:
         raise _corrupt(name, f"a block of {count} records decodes to {len(column.flatten())}")
-    return pa.RecordBatch.from_struct_array(column.flatten())
+    rows = pa.RecordBatch.from_struct_array(column.flatten())
+    try:
+        # The native decoder takes any bytes for text.
+        rows.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise _corrupt(name, f"its records hold what is no text ({error})") from error
+    return rows
 
 
 def _encode(batch: pa.RecordBatch, shape: Shape) -> memoryview:

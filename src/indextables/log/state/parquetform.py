@@ -93,7 +93,7 @@ def read_parquet_state(env: LogEnv, ref: StateRef, *, with_files: bool = True) -
     for key, data in zip(ref.keys, env.ambient.map("versions", env.store.get, ref.keys), strict=True):
         try:
             _collect(parsed, data, key, with_files=with_files)
-        except (pa.ArrowException, OSError, msgspec.ValidationError, KeyError, TypeError) as error:
+        except (pa.ArrowException, OSError, ValueError, msgspec.ValidationError, KeyError, TypeError) as error:
             message = f"{key} is no Parquet checkpoint: {error}; an older checkpoint or the log is used"
             raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
     return parsed
@@ -141,10 +141,13 @@ def _collect(parsed: Parsed, data: bytes, key: str, *, with_files: bool) -> None
         raise LimitExceeded(f"{key} claims {claimed} bytes", path=key, limit=MAX_BYTES, actual=claimed)
     names = set(file.schema_arrow.names)
     if "actionType" in names:
-        _collect_flat(parsed, file.read(), key)
+        flat = file.read()
+        flat.validate(full=True)
+        _collect_flat(parsed, flat, key)
         return
     heads = [name for name in ("protocol", "metaData", "txn", "domainMetadata") if name in names]
     table = file.read(columns=heads)
+    table.validate(full=True)
     for row in _rows(table, "protocol"):
         parsed.protocol = msgspec.convert(_known(row, Protocol), Protocol)
     for row in _rows(table, "metaData"):
@@ -155,6 +158,7 @@ def _collect(parsed: Parsed, data: bytes, key: str, *, with_files: bool) -> None
     ]
     if with_files and "add" in names:
         column = file.read(columns=["add"]).column("add")
+        column.validate(full=True)
         adds = pa.Table.from_batches(
             [pa.RecordBatch.from_struct_array(chunk) for chunk in column.drop_null().chunks],
             schema=pa.schema(list(column.type)),
