@@ -195,7 +195,7 @@ class _Attempt:
         if self.env.store.is_local and base.identity is not None:
             # The own file is looked at first: what is seen before the check is known to be older than it.
             identity = tokens.identity_of(self.env, slot)
-            if tokens.identity_of(self.env, slot - 1) == base.identity:
+            if identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity:
                 return self._landed(slot, encoded, identity)
         seen = self._look()
         if seen.newest is not None and seen.newest.version >= slot:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from indextables.errors import VersionExpired, VersionNotFound
+from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log import crcfile
 from indextables.log.actions import Metadata, Protocol, Txn
+from indextables.log.confirm import confirm
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.winner import Winner
 
@@ -54,8 +55,9 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
     version, protocol, metadata = log.metadata_at()
     try:
         content = log.read_version(version)
-    except (VersionExpired, VersionNotFound):
-        # The newest version is a checkpoint whose version file is gone.
+        confirm(log.env, None, [content])
+    except (VersionExpired, VersionNotFound, ObjectNotFound):
+        # The newest version is a checkpoint whose version file is gone, or not the one that was committed.
         return head_of(log.snapshot())
     info = content.commit_info
     time = None if info is None else info.inCommitTimestamp

@@ -1,0 +1,1 @@
+"""Bugs planted on purpose, each of which the suite must catch: `python -m tests.mutants [NAME ...]`."""
