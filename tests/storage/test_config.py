@@ -257,13 +257,3 @@ def test_two_principals_of_one_bucket_do_not_mix(s3: S3Server, table_name: str):
     for request in s3.requests:
         expected = ("AKFIRST", "AKSECOND")[int(request.key[-1])]
         assert f"Credential={expected}/" in request.headers["authorization"]
-
-
-def test_a_bucket_in_the_host_name_is_asked_for_there(s3: S3Server, table_name: str):
-    endpoint = s3.endpoint.replace("127.0.0.1", "localhost")
-    options = s3.options(**{"storage.endpoint": endpoint, "storage.pathStyle": "false"})
-    store = open_store(f"s3://bucket/{table_name}", options)
-    assert store._clients == {}
-    from indextables.storage.native import _s3_endpoint
-
-    assert _s3_endpoint("bucket", store._config) == endpoint.replace("localhost", "bucket.localhost")

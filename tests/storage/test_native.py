@@ -11,12 +11,16 @@ import pytest
 from tests.servers.azurite import ACCOUNT, CONTAINER
 from tests.servers.clock import QuickAmbient
 
-from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, StoreError
+from indextables.errors import ForkUnsafe, IndexTablesError, InvalidArgument, NotSupported, StoreError
 from indextables.log.names import parse_key
 from indextables.options import Options
 from indextables.storage import Store, open_store
-from indextables.storage.native import MEANINGS, NATIVE_ERRORS
+from indextables.storage.config import read_config
+from indextables.storage.native import MEANINGS, NATIVE_ERRORS, make_client
 from indextables.storage.probe import PROBE_PREFIX
+from indextables.storage.url import parse_location
+
+S3_KEYS = {"storage.accessKey": "AK", "storage.secretKey": "SK"}
 
 
 def native_exceptions() -> list[type[Exception]]:
@@ -100,3 +104,55 @@ def test_an_azure_url_that_names_its_account_reaches_it(azurite: dict[str, str],
     assert store.url == url
     other = open_store(f"az://{CONTAINER}/{table_name}", Options(azurite))
     assert other.get("key") == b"data"
+
+
+def native_settings(url: str, given: dict[str, str]) -> dict[str, str]:
+    location = parse_location(url)
+    client = make_client(location, read_config(location, given), timeout_s=1, retries=0)
+    assert "Provider" in repr(client.credential_provider) or client.credential_provider is None
+    return dict(client.config)
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "expected"),
+    [
+        ("abfss://c@acct.dfs.core.windows.net/t", {}, {"account_name": "acct", "container_name": "c"}),
+        (
+            "abfss://c@acct.dfs.core.chinacloudapi.cn/t",
+            {"storage.azure.sasToken": "?sv=1&sig=x"},
+            {"account_name": "acct", "endpoint": "https://acct.blob.core.chinacloudapi.cn"},
+        ),
+        (
+            "abfss://c@acct.dfs.fabric.microsoft.com/t",
+            {"storage.azure.bearerToken": "x"},
+            {"use_fabric_endpoint": "true"},
+        ),
+        (
+            "s3://bucket/t",
+            {"storage.pathStyle": "false", "storage.endpoint": "https://host:1", **S3_KEYS},
+            {"virtual_hosted_style_request": "true", "endpoint": "https://bucket.host:1"},
+        ),
+        (
+            "s3://bucket/t",
+            {"storage.pathStyle": "false", "storage.endpoint": "https://bucket.host:1", **S3_KEYS},
+            {"endpoint": "https://bucket.host:1"},
+        ),
+        ("s3://bucket/t", {"storage.region": "eu-west-1", **S3_KEYS}, {"region": "eu-west-1"}),
+        (
+            "gs://bucket/t",
+            {"storage.gcs.bearerToken": "x", "storage.endpoint": "http://h:1/"},
+            {"base_url": "http://h:1"},
+        ),
+    ],
+)
+def test_settings_reach_the_native_client(url: str, given: dict[str, str], expected: dict[str, str]):
+    found = native_settings(url, given)
+    assert {key: found.get(key) for key in expected} == expected
+    assert not {"secret_access_key", "account_key", "sas_key", "token", "bearer_token"} & found.keys()
+
+
+def test_a_key_file_that_is_not_there_is_told(tmp_path):
+    options = Options({"storage.gcs.serviceAccountFile": str(tmp_path / "nothing.json")})
+    with pytest.raises(InvalidArgument) as caught:
+        open_store("gs://bucket/t", options).get("key")
+    assert "nothing.json" in str(caught.value)

@@ -202,9 +202,10 @@ class ObjectStore:
                 return left | dict.fromkeys(keys[number:], "not tried: the deadline had passed")
             try:
                 self._retried(key, once, methodcaller("delete", self._full(key)))
-            except (ObjectNotFound, ForkUnsafe) as error:
-                if isinstance(error, ForkUnsafe):
-                    raise
+            except ForkUnsafe:
+                raise
+            except ObjectNotFound:
+                continue
             except StoreError as error:
                 left[key] = str(error)
         return left

@@ -76,9 +76,6 @@ class Redactor:
     def __repr__(self) -> str:
         return "Redactor()"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Redactor, ())
-
     def scrub(self, text: str) -> str:
         """The text without secrets."""
         for secret in self._known:
