@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import random
 from pathlib import Path
 
 import msgspec
@@ -12,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from tests.split.search_kinds import any_query
 from tests.split.search_world import OPTIONS, SCHEMA, World, build_world, make_rows, open_searcher, words_of
 
-from indextables.errors import SplitCorrupt, SplitError
+from indextables.errors import IndexTablesError, SplitCorrupt, SplitError
 from indextables.options import Options
 from indextables.query.parse import parse
 from indextables.split.fields import plan_fields
+from indextables.split.layout import crc32c
 from indextables.split.ref import SplitRef
 from indextables.split.search_model import SearchMetrics
 from indextables.split.writer import write_splits
@@ -263,3 +268,41 @@ def test_a_selective_query_reads_only_the_candidates_of_a_filter(tmp_path):
     metrics = SearchMetrics()
     world.searcher.shards(world.searcher.plan("ratio:>0"), metrics, scored=False)
     assert metrics.rows_scanned == 2000
+
+
+@pytest.mark.parametrize("part", ["term", "idx", "fieldnorm", "pos", "fast"])
+def test_components_made_to_hurt_cause_typed_errors_or_fallbacks_and_no_crash(world, tmp_path, part):
+    """Bytes with a right checksum and a wrong content: in a process of its own, which must survive."""
+    refs = msgspec.msgpack.encode(world.refs[:1])
+    context = multiprocessing.get_context("spawn")
+    outcome = context.SimpleQueue()
+    child = context.Process(target=_attack, args=(world.store.url, refs, str(tmp_path), part, outcome))
+    child.start()
+    child.join(timeout=120)
+    assert child.exitcode == 0
+    assert outcome.get() >= 12
+
+
+def _attack(root: str, refs: bytes, folder: str, part: str, outcome) -> None:
+    os.environ["RUST_BACKTRACE"] = "0"
+    splits = msgspec.msgpack.decode(refs, type=list[SplitRef])
+    store = open_store(root)
+    chance = random.Random(part)
+    survived = 0
+    for number in range(12):
+        place = Path(folder) / f"{part}{number}"
+        searcher = open_searcher(store, splits, place)
+        searcher.prewarm()
+        (path,) = place.glob(f"entries/*/{part}-????????")
+        data = bytearray(path.read_bytes())
+        for _ in range(chance.choice([1, 4, 64])):
+            data[chance.randrange(len(data) - 100 * (number % 2))] = chance.randrange(256)
+        path.unlink()
+        path.with_name(f"{part}-{crc32c(bytes(data)):08x}").write_bytes(data)
+        searcher = open_searcher(store, splits, place)
+        for query in ("foo bar", 'message:"foo bar"~2', "message:ti*", "message:/t.*/", "status:>0", "message:fo~1"):
+            with contextlib.suppress(IndexTablesError):
+                searcher.search(query)
+                searcher.count(query)
+        survived += 1
+    outcome.put(survived)

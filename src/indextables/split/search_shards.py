@@ -33,7 +33,7 @@ from indextables.split.search_model import Fallback, Hits, SearchMetrics, no_hit
 from indextables.split.search_plan import cut_out, index_answers, relaxed, with_masks, without_fields
 from indextables.split.search_prune import may_match
 from indextables.split.search_state import SplitState, schema_for_rebuild
-from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_by_schema, own_stats, raise_if_panic
+from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_by_schema, native_call, own_stats
 
 _RECHECK_SHARE = 16
 """Columns are fetched for the candidates only, if these are less than one row in this many."""
@@ -95,7 +95,9 @@ class IndexShard:
     def query(self, *, scored: bool) -> tantivy.Query:
         """The plan as Tantivy takes it."""
         found = self._queries.get(scored)
-        if found is None:
+        if found is not None:
+            return found
+        with native_call("a split"):
             found = self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
             self._queries[scored] = found
         return found
@@ -114,13 +116,8 @@ class IndexShard:
 
     def run(self, query: tantivy.Query, **settings: Any) -> Any:
         """Search; what Tantivy refuses or dies of is IndexUnavailable. The GIL is released meanwhile."""
-        try:
+        with native_call("a split"):
             return self.index.searcher.search(query, **settings)
-        except ValueError as error:
-            raise IndexUnavailable(f"the index cannot answer: {error}", path="", reason=str(error)) from error
-        except BaseException as error:
-            raise_if_panic(error, "a split")
-            raise
 
     def hits(self, found: list[tuple[Any, tantivy.DocAddress]]) -> Hits:
         """Columns of what Tantivy gives as objects."""
@@ -389,7 +386,9 @@ class ShardMaker:
 
     def _may_match(self, plan: Plan, state: SplitState) -> bool:
         known = frozenset(field.id for field in state.plan.fields)
-        return may_match(without_fields(plan, known), self._alone(state).searcher)
+        alone = self._alone(state)
+        with native_call(state.ref.key):
+            return may_match(without_fields(plan, known), alone.searcher)
 
     def _alone(self, state: SplitState) -> VirtualIndex:
         """An index of one split, for its dictionary."""

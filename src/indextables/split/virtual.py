@@ -10,11 +10,12 @@ of one begins with that of the other (`group_by_schema`). Other groups are searc
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -68,8 +69,9 @@ class VirtualIndex:
         try:
             self._write(folder, schema)
             self.index = open_index(folder)
-            plan.register_analyzers(self.index)
-            self.searcher = self.index.searcher()
+            with native_call(str(folder)):
+                plan.register_analyzers(self.index)
+                self.searcher = self.index.searcher()
         except FileNotFoundError:
             raise  # evicted between loading and linking: the caller loads it again
         except OSError as error:
@@ -87,10 +89,11 @@ class VirtualIndex:
 
     def counted(self, plan: Plan) -> TermStats:
         """What Tantivy will count for the scored terms of a plan: rows and frequencies, the carrier included."""
-        freqs = {
-            term_key(target, term): int(self.searcher.doc_freq(target.address, term))
-            for target, term in scored_terms(plan)
-        }
+        with native_call("a split"):
+            freqs = {
+                term_key(target, term): int(self.searcher.doc_freq(target.address, term))
+                for target, term in scored_terms(plan)
+            }
         rows = self.own.num_docs + (self.carrier.num_docs if self.carrier is not None else 0)
         return TermStats(rows, self.own.tokens, freqs)
 
@@ -180,24 +183,24 @@ def own_stats(members: Sequence[Member]) -> TermStats:
 
 def open_index(folder: Path) -> tantivy.Index:
     """Open an index; every way in which Tantivy can refuse is IndexUnavailable."""
-    try:
+    with native_call(str(folder)):
         index = tantivy.Index.open(str(folder))
         # The default policy would look for a new meta.json for as long as the index lives.
         index.config_reader("manual")
-    except (ValueError, OSError) as error:
-        raise IndexUnavailable(f"the index cannot be opened: {error}", path=str(folder), reason="open") from error
+        return index
+
+
+@contextlib.contextmanager
+def native_call(path: str) -> Iterator[None]:
+    """What Tantivy refuses or dies of is IndexUnavailable; the rows of the splits are there without it."""
+    try:
+        yield
+    except ValueError as error:
+        raise IndexUnavailable(f"{path}: Tantivy refuses: {error}", path=path, reason=str(error)[:500]) from error
     except BaseException as error:
-        raise_if_panic(error, str(folder))
-        raise
-    return index
-
-
-def raise_if_panic(error: BaseException, path: str) -> None:
-    """Turn a panic of Tantivy into IndexUnavailable; anything else is left to the caller.
-
-    pyo3 raises panics as a BaseException whose class cannot be imported, so that its name has to do.
-    """
-    if type(error).__name__ == "PanicException":
+        # pyo3 raises panics as a class that cannot be imported; everything else is not ours to stop.
+        if type(error).__name__ != "PanicException":
+            raise
         message = f"{path}: Tantivy gave up on the index ({str(error)[:200]}); reindex rebuilds it from the rows"
         raise IndexUnavailable(message, path=path, reason="panic") from error
 
