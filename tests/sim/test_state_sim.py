@@ -23,7 +23,7 @@ from tests.sim import schedule
 from tests.sim.truth import Broken
 from tests.sim.world import Actor, Chances, World
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_STATE_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_STATE_SCHEDULES", "150"))
 NAP_MS = 2 * 3_600_000
 
 FORMATS = (
