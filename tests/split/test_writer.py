@@ -228,12 +228,22 @@ def test_pages_are_small_enough_for_long_documents():
     assert rows_per_page(pa.table({"body": ["x" * 10_000_000]})) == 16
 
 
-def test_only_columns_that_repeat_themselves_have_a_dictionary(store):
-    table = lines(20_000)
+def test_each_column_has_the_form_that_suits_its_values(store):
+    rng = np.random.default_rng(0)
+    table = lines(20_000).append_column("noise", pa.array(rng.integers(-(2**62), 2**62, 20_000)))
+    table = table.append_column("ok", pa.array([i % 2 == 0 for i in range(20_000)]))
+    table = table.append_column("when", pa.array(np.cumsum(rng.integers(0, 5000, 20_000)), pa.timestamp("us")))
+    table = table.append_column("some", pa.array([None if i % 3 else i for i in range(20_000)], pa.int32()))
+    table = table.append_column("deep", pa.array([{"a": i, "b": ["x", "y"]} for i in range(20_000)]))
     (split,) = write_splits(store, [table], table.schema, options())
-    meta = SplitReader(store, split.ref).footer.metadata
-    found = {meta.row_group(0).column(i).path_in_schema: meta.row_group(0).column(i) for i in range(meta.num_columns)}
-    assert {name for name, chunk in found.items() if chunk.has_dictionary_page} == {"level", "tags.list.element"}
+    group = SplitReader(store, split.ref).footer.metadata.row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    found = {c.path_in_schema: (c.has_dictionary_page, c.encodings, c.compression) for c in chunks}
+    assert {path for path, (has, _, _) in found.items() if has} == {"level", "tags.list.element", "deep.b.list.element"}
+    packed = {path for path, (_, encodings, _) in found.items() if "DELTA_BINARY_PACKED" in encodings}
+    assert packed == {"id", "when", "some", "deep.a"}
+    assert {path for path, (_, _, codec) in found.items() if codec == "ZSTD"} == {"message", "noise"}
+    assert rows_of(store, split).equals(table)
 
 
 def test_row_groups_close_at_their_size(store):
