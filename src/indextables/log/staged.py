@@ -30,7 +30,7 @@ Removes: TypeAlias = "Sequence[Remove] | pa.Table"
 
 
 _NO_FILES = empty_files()
-_NO_REMOVES = REMOVES_SCHEMA.empty_table()
+_NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)  # empty_table() would import pandas
 
 
 class Staged(msgspec.Struct, frozen=True):

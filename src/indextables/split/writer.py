@@ -336,7 +336,7 @@ class _Building:
 
 def _scratch_failed(error: OSError) -> IndexTablesError:
     folder = tempfile.gettempdir()
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         return StoreFull(f"no space left for scratch files in {folder}: free some, or set TMPDIR", key=folder)
     return SplitError(f"scratch files in {folder} failed: {error}", path=folder, reason=str(error))
 
