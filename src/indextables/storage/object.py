@@ -377,7 +377,9 @@ def _reopen(location: Location, given: Mapping[str, str], policy: CallPolicy, am
 
 
 def _meta(key: str, found: Mapping[str, Any]) -> ObjectMeta:
-    return ObjectMeta(key, found["size"], int(found["last_modified"].timestamp() * 1000), found["e_tag"])
+    """Alike for the same object, whoever tells it: HEAD knows whole seconds only, Azure lists tags without quotes."""
+    etag = found["e_tag"]
+    return ObjectMeta(key, found["size"], int(found["last_modified"].timestamp()) * 1000, etag and etag.strip('"'))
 
 
 def _as_one_page(pages: Iterable[list[ObjectMeta]]) -> Iterator[list[ObjectMeta]]:

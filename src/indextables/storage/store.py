@@ -11,7 +11,10 @@ import msgspec
 
 
 class ObjectMeta(msgspec.Struct, frozen=True):
-    """What a listing or a head request tells about an object."""
+    """What a listing or a head request tells about an object: both the same about the same object.
+
+    `etag` changes when the object is replaced by other bytes.
+    """
 
     key: str
     size: int
@@ -24,7 +27,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
 
     `attempts` counts requests, the first included; 1 means that exactly one request is sent. The deadline spans all
     attempts and the waits between them (full jitter, doubling from `base_delay_s` up to `max_delay_s`). A put that is
-    not `durable` may be lost, as a whole, in a crash of the machine.
+    not `durable` may be lost or torn in a crash of the machine: only for what its reader can check and do without.
     """
 
     deadline_s: float = 30.0
