@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from indextables.log.names import LOG_DIR, MANIFEST_DIR
-from indextables.log.state import find_states, read_state, write_checkpoint
+from indextables.log.state import avrowrite, find_states, read_state, write_checkpoint
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import read_list
 from tests.state.logs import RandomLog, environment, same
@@ -141,3 +141,22 @@ def test_full_compaction_sorts_by_partition_and_changes_no_row():
     days = [info.bounds["day"] for info in state.manifests]
     assert all(left.max <= right.min for left, right in itertools.pairwise(days))
     assert all(10 <= info.num_entries <= 80 for info in state.manifests[:-1])
+
+
+@pytest.mark.parametrize("partitions", [("day", "shard"), ()])
+def test_a_table_larger_than_memory_allows_is_compacted_range_by_range(partitions, monkeypatch):
+    monkeypatch.setattr(avrowrite, "RANGE_ENTRIES", 150)
+    env = environment({"state.entriesPerManifest": 40, "state.compaction.maxManifests": 1000})
+    log = RandomLog(env, 9, partitions)
+    ref = write_checkpoint(env, log.state())
+    for _ in range(6):
+        log.append(150)
+        log.step()
+        ref = advance_state(env, ref, log.version)[0]
+    log.step()
+    ref, state, _ = advance_state(env, ref, log.version, "full")
+    same(read_state(env, ref), log.state())
+    assert len(state.tombstones) == 0
+    if partitions:
+        days = [info.bounds["day"] for info in state.manifests]
+        assert all(left.max <= right.min for left, right in itertools.pairwise(days))

@@ -29,6 +29,9 @@ from indextables.query.stats import FOREIGN, OURS, StatsRules
 
 __all__ = ["Where", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
 
+# Manifests that are decoded before the first of them is asked for: whoever streams a large table holds no more.
+_AHEAD = 16
+
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
 
@@ -73,7 +76,8 @@ def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo]) -> I
         table = decode_manifest(data, info)
         return table.set_column(0, "path", canonical_paths(table.column("path"), root))
 
-    return env.ambient.map("manifests", load, infos)
+    for start in range(0, len(infos), _AHEAD):
+        yield from env.ambient.map("manifests", load, infos[start : start + _AHEAD])
 
 
 def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:

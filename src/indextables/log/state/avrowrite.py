@@ -14,7 +14,6 @@ from indextables import options as opt
 from indextables.errors import CheckpointInvalid
 from indextables.log.arrays import bool_array, combined, int64_array, int64_values
 from indextables.log.env import LogEnv
-from indextables.log.files import empty_files
 from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
 from indextables.log.sethash import EMPTY, combine, set_hash, subtract
 from indextables.log.state.avroform import manifest_keys, read_entries
@@ -34,6 +33,7 @@ from indextables.log.state.statelist import (
     encode_list,
     hide,
 )
+from indextables.query.stats import map_values
 
 __all__ = ["Change", "difference", "list_of", "publish_list", "write_increment", "write_whole"]
 
@@ -234,18 +234,26 @@ def _without_hidden(
 def _sorted_manifests(
     env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]
 ) -> Iterator[ManifestInfo]:
-    """All entries sorted by partition, holding at most about RANGE_ENTRIES of them (or one partition) at a time."""
-    if state.num_entries <= RANGE_ENTRIES:
-        tables = list(_unhidden(env, ref, state, state.manifests))
-        yield from write_manifests(env, pa.concat_tables(tables or [empty_files()]), types, compacted=True)
-        return
-    for bounds in _ranges(env, ref, state, types):
-        pieces = []
+    """All entries sorted by partition, holding about RANGE_ENTRIES of them at a time.
+
+    Larger tables are read once to count their partitions, and once more for each range of partitions. A partition that
+    is larger than a range, or a table without partitions, is written in runs of that size.
+    """
+    small = state.num_entries <= RANGE_ENTRIES
+    for partitions in [None] if small or not types else _ranges(env, ref, state, types):
+        held: list[pa.Table] = []
         for table in _unhidden(env, ref, state, state.manifests):
-            keys = _partition_keys(table, types)
-            inside = pc.is_in(keys, value_set=bounds)
-            pieces.append(table.filter(inside))
-        yield from write_manifests(env, pa.concat_tables(pieces), types, compacted=True)
+            inside = table if partitions is None else table.filter(_within(table, types, partitions))
+            held.append(inside)
+            if sum(map(len, held)) > RANGE_ENTRIES and not small:
+                yield from write_manifests(env, pa.concat_tables(held), types, compacted=True)
+                held = []
+        if held:
+            yield from write_manifests(env, pa.concat_tables(held), types, compacted=True)
+
+
+def _within(table: pa.Table, types: dict[str, pa.DataType], partitions: pa.Array) -> pa.Array:
+    return pc.is_in(_partition_keys(table, types), value_set=partitions)
 
 
 def _ranges(env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]) -> Iterator[pa.Array]:
@@ -284,11 +292,7 @@ def _recount(rows: pa.Table) -> pa.Table:
 
 
 def _partition_keys(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Array:
-    from indextables.query.stats import map_values
-
     texts = [pc.fill_null(map_values(table.column("partitionValues"), name), "\x00") for name in types]
-    if not texts:
-        return pa.array([""] * len(table), pa.string())
     return pc.binary_join_element_wise(*texts, "\x01") if len(texts) > 1 else texts[0]
 
 

@@ -1,0 +1,75 @@
+"""Volume: a state of ten million files, made in bounded memory, opens for one partition in seconds."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import pytest
+
+COUNT = int(os.environ.get("INDEXTABLES_STATE_FILES", "10000000"))
+STEP = 300_000
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_a_state_of_ten_million_files_opens_for_one_partition_in_seconds(tmp_path):
+    script = f"from tests.state.test_soak import generate; generate({str(tmp_path)!r}, {COUNT})"
+    made = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    opened = subprocess.run(
+        [sys.executable, "-c", f"from tests.state.test_soak import open_one; open_one({str(tmp_path)!r})"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    print(made.stdout, opened.stdout)
+    files, seconds, peak = opened.stdout.split()
+    assert int(files) == 1000
+    assert float(seconds) < 60
+    assert float(peak) < 1024
+    assert float(made.stdout.split()[-1]) < 1536
+
+
+def generate(place: str, count: int) -> None:
+    """The state, partition after partition; prints its seconds and its peak memory in MiB."""
+    import msgspec
+    from benchmarks.state import environment, make_files, metadata, state_of, write_ours
+
+    from indextables.log.sethash import EMPTY, combine
+    from indextables.log.state.avrowrite import list_of, publish_list, write_manifests
+    from indextables.log.state.base import Totals
+    from indextables.log.state.bounds import partition_types
+
+    began = time.perf_counter()
+    env = environment(place)
+    write_ours(env, make_files(0))
+    infos, total, hashed = [], 0, EMPTY
+    types = partition_types(metadata())
+    for start in range(0, count, STEP):
+        files = make_files(min(STEP, count - start), start)
+        total += sum(files.column("size").to_pylist())
+        infos += list(write_manifests(env, files, types, compacted=True))
+    for info in infos:
+        hashed = combine(hashed, info.set_hash or EMPTY)
+    draft = list_of(state_of(make_files(0), 2), env.ambient.now_ms(), 8192)
+    totals = Totals(num_files=count, total_bytes=total, set_hash=hashed)
+    publish_list(env, msgspec.structs.replace(draft, manifests=tuple(infos), totals=totals))
+    print(len(infos), round(time.perf_counter() - began, 1), _peak())
+
+
+def open_one(place: str) -> None:
+    """Open for one partition; prints its files, seconds (without imports) and the peak memory in MiB."""
+    from benchmarks.state import environment, open_where
+
+    env = environment(place)
+    open_where(env, "day = '1999-01-01'")
+    began = time.perf_counter()
+    files = open_where(env, "day = '2024-01-07' AND shard = 100")
+    print(len(files), round(time.perf_counter() - began, 2), _peak())
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
