@@ -96,6 +96,8 @@ class Pages:
         self._values(counts, path)
         self._check_bounds(counts, rows_end, path)
         self.schema = _arrow_schema(wire, path)
+        self.heads: dict[tuple[int, ...], tuple[list[bytes], bytes]] = {}
+        """Schema elements and Arrow schema for a footer of these columns; filled by the fetches."""
 
     @property
     def num_rows(self) -> int:

@@ -21,6 +21,7 @@ __all__ = ["Fetch", "assemble", "index_array", "plan_fetch"]
 _Ints = npt.NDArray[np.int64]
 _MAGIC = b"PAR1"
 _MERGE_GAP = 8 << 10
+_THREADS_ABOVE = 1 << 15
 
 
 class _Part(NamedTuple):
@@ -32,6 +33,8 @@ class _Part(NamedTuple):
     taken: _Ints
     """For each wanted row, ascending, its place among the rows of the buffer."""
     num_rows: int
+    coded: bool
+    """Some column has dictionary pages, of which a column chunk can hold one only."""
 
 
 class Fetch(NamedTuple):
@@ -66,12 +69,15 @@ def assemble(pages: Pages, fetch: Fetch, read: Sequence[bytes]) -> pa.Table:
     """The rows of a fetch in the order asked for; `read` are the bytes of `fetch.ranges`. Raises SplitCorrupt."""
     source = _Bytes(fetch.ranges, read)
     by_column: dict[int, pa.ChunkedArray] = {}
+    in_order = bool((np.diff(fetch.order) == 1).all())
     for part in fetch.parts:
         try:
             table = _read_part(pages, part, source)
         except (thrift.ThriftError, KeyError) as error:
             raise _corrupt(pages.path, f"the page map holds a schema that is none: {error}") from error
-        picked = table.take(index_array(part.taken[fetch.order]))
+        picked = _take(table, part.taken)
+        if not in_order:
+            picked = picked.take(index_array(fetch.order))
         by_column |= dict(zip(part.columns, picked.columns, strict=True))
     schema = pa.schema([pages.schema.field(c) for c in fetch.columns])
     return pa.table([by_column[c] for c in fetch.columns], schema=schema)
@@ -80,6 +86,17 @@ def assemble(pages: Pages, fetch: Fetch, read: Sequence[bytes]) -> pa.Table:
 def index_array(numbers: _Ints) -> pa.Array:
     """The numbers as an Arrow array; `pa.array` would import pandas for it, which costs more than many a fetch."""
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def _take(table: pa.Table, rows: _Ints) -> pa.Table:
+    """These rows, ascending; batch by batch, because taking from many chunks at once joins them first."""
+    found, start = [], 0
+    for batch in table.to_batches():
+        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+        if first < last:
+            found.append(batch.take(index_array(rows[first:last] - start)))
+        start += batch.num_rows
+    return pa.Table.from_batches(found, schema=table.schema)
 
 
 class _Bytes:
@@ -96,14 +113,19 @@ class _Bytes:
 
 
 def _signature(pages: Pages, column: int, touched: _Ints) -> tuple[int, ...]:
-    """The classes of page boundaries of a column in the groups touched; -1 where its leaves disagree."""
+    """The classes of page boundaries of a column in the groups touched, -1 where its leaves disagree.
+
+    The last number says whether it has a dictionary: without one, pages of several groups make one column chunk.
+    """
     leaves = pages.leaves_of([column])
     width = len(pages.leaves)
     result = []
+    coded = 0
     for group in touched.tolist():
         classes = {int(pages.chunk_class[group * width + leaf]) for leaf in leaves}
         result.append(classes.pop() if len(classes) == 1 else -1)
-    return tuple(result)
+        coded |= any(pages.dict_length[group * width + leaf] for leaf in leaves)
+    return (*result, int(coded))
 
 
 def _plan_part(
@@ -112,7 +134,7 @@ def _plan_part(
     taken: list[_Ints] = []
     chosen: list[tuple[int, _Ints | None]] = []
     before = 0
-    for number, group in zip(signature, touched.tolist(), strict=True):
+    for number, group in zip(signature[:-1], touched.tolist(), strict=True):
         local = wanted[groups == group] - pages.group_start[group]
         group_rows = int(pages.group_rows[group])
         picked: _Ints | None = None
@@ -133,7 +155,7 @@ def _plan_part(
             before += int(starts[-1])
         chosen.append((group, picked))
     rows = np.concatenate(taken) if taken else np.empty(0, np.int64)
-    return _Part(columns=columns, pages=chosen, taken=rows, num_rows=before)
+    return _Part(columns=columns, pages=chosen, taken=rows, num_rows=before, coded=bool(signature[-1]))
 
 
 def _part_ranges(pages: Pages, part: _Part) -> list[tuple[int, int]]:
@@ -171,26 +193,30 @@ def _merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _read_part(pages: Pages, part: _Part, source: _Bytes) -> pa.Table:
     pieces: list[bytes | memoryview] = [_MAGIC]
     at = len(_MAGIC)
-    groups: list[ThriftStruct] = []
+    groups: list[ThriftStruct | bytes] = []
     width = len(pages.leaves)
     leaves = pages.leaves_of(part.columns)
-    for group, picked in part.pages:
-        rows = _rows_taken(pages, group, leaves[0], picked)
-        chunks: list[ThriftStruct] = []
+    for members in [[one] for one in part.pages] if part.coded else [part.pages]:
+        rows = sum(_rows_taken(pages, group, leaves[0], picked) for group, picked in members)
+        chunks: list[ThriftStruct | bytes] = []
         group_start = at
         for leaf in leaves:
-            chunk = group * width + leaf
             begin = at
             dict_at = None
-            if pages.dict_length[chunk]:
-                start = int(pages.dict_start[chunk])
-                pieces.append(source.slice(start, start + int(pages.dict_length[chunk])))
-                dict_at, at = at, at + int(pages.dict_length[chunk])
+            values = 0
+            if part.coded:
+                chunk = members[0][0] * width + leaf
+                start, length = int(pages.dict_start[chunk]), int(pages.dict_length[chunk])
+                if length:
+                    pieces.append(source.slice(start, start + length))
+                    dict_at, at = at, at + length
             data_at = at
-            for start, end in _page_ranges(pages, chunk, picked):
-                pieces.append(source.slice(start, end))
-                at += end - start
-            chunks.append(_chunk(pages, chunk, leaf, picked, rows, begin, data_at, dict_at, at))
+            for group, picked in members:
+                for start, end in _page_ranges(pages, group * width + leaf, picked):
+                    pieces.append(source.slice(start, end))
+                    at += end - start
+                values += _values_taken(pages, group * width + leaf, leaf, picked)
+            chunks.append(_chunk(pages, leaf, values or rows, at - begin, data_at, dict_at))
         groups.append({1: thrift.structs(chunks), 2: thrift.i64(at - group_start), 3: thrift.i64(rows)})
     footer = _footer(pages, part, groups)
     pieces += [footer, len(footer).to_bytes(4, "little"), _MAGIC]
@@ -205,61 +231,65 @@ def _rows_taken(pages: Pages, group: int, leaf: int, picked: _Ints | None) -> in
     return int(np.diff(np.append(first, rows))[picked].sum())
 
 
-def _chunk(
-    pages: Pages,
-    chunk: int,
-    leaf: int,
-    picked: _Ints | None,
-    rows: int,
-    begin: int,
-    data_at: int,
-    dict_at: int | None,
-    end: int,
-) -> ThriftStruct:
+def _values_taken(pages: Pages, chunk: int, leaf: int, picked: _Ints | None) -> int:
+    """Values of a repeated leaf; 0 for others, which have as many as rows."""
+    if not pages.leaves[leaf].repeated:
+        return 0
+    held = pages.page_values(chunk)
+    return int(held.sum() if picked is None else held[picked].sum())
+
+
+def _chunk(pages: Pages, leaf: int, values: int, length: int, data_at: int, dict_at: int | None) -> bytes:
     facts = pages.leaves[leaf]
-    values = rows
-    if facts.repeated:
-        held = pages.page_values(chunk)
-        values = int(held.sum() if picked is None else held[picked].sum())
     meta: ThriftStruct = {
         1: thrift.i32(facts.type),
         2: Field(thrift.LIST, ThriftList(thrift.I32, facts.encodings)),
         3: Field(thrift.LIST, ThriftList(thrift.BINARY, [p.encode() for p in facts.path])),
         4: thrift.i32(facts.codec),
         5: thrift.i64(values),
-        6: thrift.i64(end - begin),
-        7: thrift.i64(end - begin),
+        6: thrift.i64(length),
+        7: thrift.i64(length),
         9: thrift.i64(data_at),
     }
     if dict_at is not None:
         meta[11] = thrift.i64(dict_at)
-    return {2: thrift.i64(0), 3: Field(thrift.STRUCT, meta)}
+    return thrift.encode_struct({2: thrift.i64(0), 3: Field(thrift.STRUCT, meta)})
 
 
-def _footer(pages: Pages, part: _Part, groups: list[ThriftStruct]) -> bytes:
-    wire = pages.wire
-    root, _ = thrift.decode_struct(wire.elements[0])
-    root[5] = thrift.i32(len(part.columns))
-    # Schema elements are kept as bytes, and a Thrift list of structs is nothing but its items one after the other.
-    elements = [thrift.encode_struct(root)]
-    ordered = sorted(part.columns)
-    for column in ordered:
-        elements += wire.elements[wire.column_elements[column] : wire.column_elements[column + 1]]
-    schema = pa.schema([pages.schema.field(c) for c in ordered]).serialize().to_pybytes()
+def _footer(pages: Pages, part: _Part, groups: list[ThriftStruct | bytes]) -> bytes:
+    columns = tuple(sorted(part.columns))
+    if columns not in pages.heads:
+        pages.heads[columns] = _head(pages, columns)
+    elements, schema = pages.heads[columns]
     meta: ThriftStruct = {
         1: thrift.i32(2),
-        2: Field(thrift.LIST, ThriftList(thrift.STRUCT, [thrift.decode_struct(e)[0] for e in elements])),
+        2: thrift.structs(elements),
         3: thrift.i64(part.num_rows),
         4: thrift.structs(groups),
-        5: thrift.structs([{1: thrift.text("ARROW:schema"), 2: thrift.text(base64.b64encode(schema))}]),
+        5: thrift.structs([schema]),
     }
     return thrift.encode_struct(meta)
+
+
+def _head(pages: Pages, columns: tuple[int, ...]) -> tuple[list[bytes], bytes]:
+    """The schema elements of these columns, and the key-value pair with their Arrow schema, both as Thrift."""
+    wire = pages.wire
+    root, _ = thrift.decode_struct(wire.elements[0])
+    root[5] = thrift.i32(len(columns))
+    elements = [thrift.encode_struct(root)]
+    for column in columns:
+        own = wire.elements[wire.column_elements[column] : wire.column_elements[column + 1]]
+        elements += [thrift.encode_struct(thrift.decode_struct(e)[0]) for e in own]
+    schema = pa.schema([pages.schema.field(c) for c in columns]).serialize().to_pybytes()
+    pair = {1: thrift.text("ARROW:schema"), 2: thrift.text(base64.b64encode(schema))}
+    return elements, thrift.encode_struct(pair)
 
 
 def _read(buffer: bytes, pages: Pages, part: _Part) -> pa.Table:
     try:
         file = pq.ParquetFile(pa.BufferReader(buffer), page_checksum_verification=True, pre_buffer=False)
-        table = file.read(use_threads=False)
+        # Threads cost more than they give for a few pages.
+        table = file.read(use_threads=part.num_rows > _THREADS_ABOVE)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _corrupt(pages.path, f"pages cannot be read: {error}") from error
     if table.num_rows != part.num_rows or table.num_columns != len(part.columns):

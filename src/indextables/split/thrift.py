@@ -9,6 +9,7 @@ the error of their file.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -85,9 +86,9 @@ def text(value: str | bytes) -> Field:
     return Field(BINARY, value.encode() if isinstance(value, str) else value)
 
 
-def structs(items: list[ThriftStruct]) -> Field:
-    """A list of structs."""
-    return Field(LIST, ThriftList(STRUCT, items))
+def structs(items: Sequence[ThriftStruct | bytes]) -> Field:
+    """A list of structs; one that is encoded already may stand for itself."""
+    return Field(LIST, ThriftList(STRUCT, list(items)))
 
 
 def decode_struct(data: bytes | memoryview, start: int = 0) -> tuple[ThriftStruct, int]:
@@ -220,7 +221,10 @@ def _write_value(out: bytearray, wire: int, value: Any) -> None:
         _write_varint(out, len(value))
         out += value
     elif wire == STRUCT:
-        _write_struct(out, value)
+        if isinstance(value, bytes):
+            out += value
+        else:
+            _write_struct(out, value)
     elif wire == LIST:
         _write_list(out, value)
     elif wire == BYTE:
