@@ -39,6 +39,7 @@ from xml.sax.saxutils import escape
 from indextables.options import Options
 
 PAGE = 1000
+MOST_REQUESTS = 200_000
 
 Answer = int | Literal["reset", "close", "truncate", "error in 200"]
 """A status, a connection that is reset or closed without an answer, a body that ends half way, or a lie."""
@@ -188,6 +189,13 @@ class S3Server:
         with self.lock:
             return self._objects[self.bucket, key].data
 
+    def note(self, request: Request) -> None:
+        """Log a request. A server that runs for hours forgets the oldest."""
+        with self.lock:
+            self.requests.append(request)
+            if len(self.requests) > MOST_REQUESTS:
+                del self.requests[: MOST_REQUESTS // 2]
+
     def _fault_for(self, request: Request) -> Fault | None:
         with self.lock:
             for fault in self._faults:
@@ -245,7 +253,9 @@ class S3Server:
                 return _error(412, "PreconditionFailed")
             if "if-match" in request.headers and (stored is None or stored.etag != request.headers["if-match"]):
                 return _error(412, "PreconditionFailed")
-            return Reply(200, headers={"ETag": self._store(place, request.body).etag})
+            etag = self._store(place, request.body).etag
+            request.body = b""
+            return Reply(200, headers={"ETag": etag})
 
     def _wait_for_rival(self, place: tuple[str, str]) -> None:
         """Between check and act, wait for a second request to the key, so that the planted race is a certainty."""
@@ -365,8 +375,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         request = Request(self.command, bucket, key, url.query, headers, body)
-        with server.lock:
-            server.requests.append(request)
+        server.note(request)
         fault = server._fault_for(request)
         if fault is not None and fault.hook is not None:
             fault.hook()

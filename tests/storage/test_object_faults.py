@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.servers.clock import QuickAmbient
@@ -371,3 +372,15 @@ def test_the_probe_measures_how_far_the_clocks_are_apart(
 ):
     s3.clock_offset_s = offset_s
     assert least < store.probe().skew_ms < most
+
+
+def test_one_store_serves_many_threads(s3: S3Server, store: Store):
+    def work(number: int) -> bytes:
+        key, data = f"key-{number:03d}", b"%d" % number * 1000
+        store.put(key, data)
+        assert store.put_if_absent(key, b"") is PutAnswer.REFUSED
+        return store.get(key)
+
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(work, range(200))) == [b"%d" % number * 1000 for number in range(200)]
+    assert len(list(store.list_from(""))) == 200
