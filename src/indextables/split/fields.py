@@ -28,7 +28,18 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument, SplitCorrupt
 from indextables.split.analyze import DEFAULT_MAX_TOKEN_BYTES, MAX_RAW_BYTES, Analyzer, analyzer, register
 
-__all__ = ["ID_KEY", "FieldPlan", "IndexPlan", "Kind", "Record", "canonical_json", "column_id", "plan_fields"]
+__all__ = [
+    "ID_KEY",
+    "FieldPlan",
+    "IndexPlan",
+    "Kind",
+    "Record",
+    "canonical_json",
+    "column_id",
+    "is_nested_list",
+    "natural_kind",
+    "plan_fields",
+]
 
 Kind = Literal["text", "string", "int", "bool", "date", "timestamp", "ip", "json"]
 Record = Literal["basic", "freq", "position"]
