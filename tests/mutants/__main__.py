@@ -57,7 +57,7 @@ def is_caught(sources: Path, bug: Bug) -> bool:
 def run(sources: Path, tests: tuple[str, ...]) -> str | None:
     """The first test that fails, None if all pass."""
     for test in tests:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout=120", test]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout=600", test]
         environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
         ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if ran.returncode == 0:

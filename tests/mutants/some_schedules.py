@@ -7,7 +7,7 @@ import os
 
 from tests.sim import schedule
 
-COUNT = int(os.environ.get("INDEXTABLES_MUTANT_SCHEDULES", "1500"))
+COUNT = int(os.environ.get("INDEXTABLES_MUTANT_SCHEDULES", "500"))
 
 
 def test_some_schedules_keep_the_invariants():

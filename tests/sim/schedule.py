@@ -80,8 +80,8 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         )
     )
     options = {
-        "state.format": dice.choice(("json", "json", "json", "avro")),
-        "checkpoint.interval": dice.choice(("1000000", "1000000", "1000000", "2")),
+        "state.format": dice.choice((*(7 * ("json",)), "avro")),
+        "checkpoint.interval": dice.choice((*(7 * ("1000000",)), "2")),
         "logRetention.duration": str(RETENTION_MS),
         "checkpointRetention.duration": "0",
         "state.retention.versions": "1",
