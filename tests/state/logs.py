@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 
@@ -185,6 +186,20 @@ class RandomLog:
 
     def state(self) -> TableState:
         return replay(None, self.history)
+
+    def onto(self, env: LogEnv) -> RandomLog:
+        """The same log, with all that lies beside it and its times, in an empty store."""
+        clock = env.ambient
+        assert isinstance(clock, Clock)
+        assert isinstance(self.env.ambient, Clock)
+        for meta in self.env.store.list_from(""):
+            clock.time_ms = meta.modified_ms
+            env.store.put(meta.key, self.env.store.get(meta.key))
+        clock.time_ms = self.env.ambient.time_ms
+        twin = copy.copy(self)
+        twin.env, twin.chance = env, random.Random(self.version)
+        twin.live, twin.gone, twin.history = dict(self.live), dict(self.gone), list(self.history)
+        return twin
 
     def _fresh(self) -> dict[str, object]:
         self.number += 1

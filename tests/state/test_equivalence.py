@@ -20,7 +20,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_checkpoint_at_every_version_is_what_replay_gives(name, seed):
     env = environment(FORMATS[name])
     log = RandomLog(env, seed, partitions=("day", "shard") if seed % 2 else ())
@@ -62,3 +62,11 @@ def test_formats_mix_in_one_log():
         asked = with_options(env, **options)
         previous = write_checkpoint(asked, state, previous=previous)
         same(read_state(env, find_states(env.store.list_from(LOG_DIR))[0]), state)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_thousand_logs_more_are_what_replay_gives(name):
+    for seed in range(1000, 2000):
+        test_a_checkpoint_at_every_version_is_what_replay_gives(name, seed)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import NotSupported
 from indextables.log.env import LogEnv
@@ -48,6 +49,16 @@ def test_a_table_of_the_peer_opens_as_it_says(name):
     assert plain(snapshot.files.to_pylist()) == plain(expected["files"])
     skipped = {skip["path"]: skip["reason"] for skip in expected.get("mergeskip") or []}
     assert {path: skip.reason for path, skip in snapshot.skips.items()} == skipped
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_of_the_peer_opens_through_the_public_door(name):
+    expected = json.loads((FIXTURES / name / "expected.json").read_text())
+    table = indextables.open(FIXTURES / name / "table")
+    assert table.version == expected["version"]
+    assert table.partition_columns == expected["partitionColumns"]
+    assert table.schema == schema_from_json(json.dumps(expected["schema"]))
+    assert plain(table.files().to_pylist()) == plain(expected["files"])
 
 
 @pytest.mark.parametrize("name", NAMES)

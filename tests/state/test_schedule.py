@@ -241,6 +241,25 @@ def test_a_pointer_to_anything_else_changes_no_result(version):
     assert read_pointer(env).version == 4
 
 
+def test_compacting_a_version_that_has_its_state_already_takes_effect():
+    env = environment({"state.entriesPerManifest": 50})
+    log = RandomLog(env, 3)
+    for _ in range(5):
+        log.append(20)
+        ref = checkpoint(env)
+    log.commit([], [], [{"path": path, "dataChange": True} for path in log.state().files["path"].to_pylist()[:5]])
+    ref = checkpoint(env)
+    before = read_list(env, ref)
+    assert len(before.tombstones) == 5
+    assert not all(info.compacted for info in before.manifests)
+    again = checkpoint(env, compact="full")
+    after = read_list(env, again)
+    assert again.version == ref.version
+    assert len(after.tombstones) == 0
+    assert all(info.compacted for info in after.manifests)
+    same(read_state(env, again), log.state())
+
+
 def test_the_pointer_never_moves_back():
     env = environment()
     log = RandomLog(env, 3)

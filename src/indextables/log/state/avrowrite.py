@@ -35,7 +35,7 @@ from indextables.log.state.statelist import (
 )
 from indextables.query.stats import map_values
 
-__all__ = ["Change", "difference", "list_of", "publish_list", "write_increment", "write_whole"]
+__all__ = ["Change", "difference", "list_of", "publish_list", "rewrite", "write_increment", "write_whole"]
 
 # Entries that a full compaction holds in memory at a time.
 RANGE_ENTRIES = 1_000_000
@@ -163,8 +163,14 @@ def write_manifests(
     yield from env.ambient.map("checkpoint", write, cuts)
 
 
-def publish_list(env: LogEnv, state: StateList) -> tuple[StateRef, StateList]:
-    """Make the state exist. If another writer of this version was first, its state is returned.
+def rewrite(env: LogEnv, ref: StateRef, state: StateList, mode: Mode) -> tuple[StateRef, StateList]:
+    """Compact a state that exists: the same files, the same version, another list in the place of the old one."""
+    types = {} if state.metadata is None else partition_types(state.metadata)
+    return publish_list(env, compacted(env, ref, state, types, mode), replace=True)
+
+
+def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tuple[StateRef, StateList]:
+    """Make the state exist. If another writer of this version was first, its state is returned, unless it is replaced.
 
     The manifests are looked for before and after the put: a cleanup that overtook this write leaves no state behind
     that could not be read. Raises CheckpointInvalid.
@@ -178,13 +184,15 @@ def publish_list(env: LogEnv, state: StateList) -> tuple[StateRef, StateList]:
     )
     needed = manifest_keys(ref, state)
     _require_manifests(env, needed, state.version)
-    stored = put_once(env, key, data)
+    if replace:
+        env.store.put(key, data)
+    stored = data if replace else put_once(env, key, data)
     found = decode_list(stored, key, state.version)
     require(found.table_id == state.table_id, key, state.version, "it belongs to another table")
     try:
         _require_manifests(env, manifest_keys(ref, found), state.version)
     except CheckpointInvalid:
-        if stored == data:
+        if stored == data and not replace:
             env.store.delete_many([key])
         raise
     return ref, found

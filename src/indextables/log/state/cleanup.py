@@ -13,7 +13,7 @@ from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
-from indextables.log.state.reading import inspect_state
+from indextables.log.state.reading import inspect_state, read_state
 from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
 from indextables.storage.store import ObjectMeta
 
@@ -140,8 +140,13 @@ def _still_unreferenced(env: LogEnv, seen: list[ObjectMeta], manifests: tuple[st
 
 
 def _facts(env: LogEnv, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | None:
-    """None for a checkpoint that is damaged or names a manifest that is gone or has another size."""
+    """None for a checkpoint that is damaged or names a manifest that is gone or has another size.
+
+    JSON and Parquet are read in full; of an Avro state the list is, and its manifests are looked for.
+    """
     try:
+        if ref.format != "avro-state":
+            read_state(env, ref)
         found = inspect_state(env, ref)
     except (CheckpointError, LimitExceeded, ObjectNotFound):
         return None

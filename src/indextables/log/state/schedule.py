@@ -24,6 +24,7 @@ from indextables.log.names import LOG_DIR, crc_key, parse_key, state_dir, versio
 from indextables.log.protocol import READER_VERSION, is_foreign
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import read_list
+from indextables.log.state.avrowrite import rewrite
 from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.cleanup import clean_up
 from indextables.log.state.columns import totals_of
@@ -131,8 +132,8 @@ def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> StateRef:
 def _write(env: LogEnv, version: int, compact: Mode) -> StateRef:
     """From the last Avro state where there is one that can be built on, else from the whole table."""
     previous = _previous(env, version)
-    if previous is not None and previous.version == version and compact == "auto":
-        return _pointed_to(env, previous)
+    if previous is not None and previous.version == version:
+        return _again(env, previous, compact)
     if env.options[opt.STATE_FORMAT] == "avro" and previous is not None and previous.version < version:
         try:
             ref, written, after = advance_state(env, previous, version, compact)
@@ -148,9 +149,11 @@ def _write(env: LogEnv, version: int, compact: Mode) -> StateRef:
     return write_checkpoint(env, state, previous=None, compact=compact)
 
 
-def _pointed_to(env: LogEnv, ref: StateRef) -> StateRef:
-    """The state is there already: at least the pointer shall say so."""
+def _again(env: LogEnv, ref: StateRef, compact: Mode) -> StateRef:
+    """The state is there already: compact it where that is asked for, and let the pointer say so."""
     state = read_list(env, ref)
+    if compact in {"full", "hit"}:
+        ref, state = rewrite(env, ref, state, compact)
     point_to(env, ref, state.totals, state.num_entries, READER_VERSION)
     return ref
 
