@@ -1,6 +1,8 @@
 """Statements run by the engine agree with a look at every row."""
 
 import math
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -202,6 +204,25 @@ def test_a_wrong_statement_is_one_clear_line(text, kind, words):
     with pytest.raises(kind, match=words) as caught:
         ids(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_process_may_end_while_a_batch_is_read_that_nobody_waits_for():
+    code = """
+import pyarrow as pa
+from indextables.sql.engine import run
+
+class Slow:
+    schema = pa.schema([("id", pa.int64())])
+
+    def batches(self, *_):
+        for number in range(9):
+            sum(range(number * 5_000_000))
+            yield pa.record_batch([pa.array(range(100_000))], schema=self.schema)
+
+print(run("SELECT id FROM t WHERE id >= 0 LIMIT 1", {"t": Slow()}, memory_limit=1 << 28).num_rows)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "1\n"), ran.stderr
 
 
 def test_a_broken_file_is_reported_as_what_it_is():

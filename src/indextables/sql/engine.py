@@ -72,6 +72,9 @@ def _execute(
         # DataFusion raises bare Exceptions, also for what our own reading raised inside it.
         failure = next((p.failure for p in providers if p.failure is not None), None)
         raise failure or _explained(rewritten.text, cause) from cause
+    finally:
+        for provider in providers:
+            provider.close()
 
 
 def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> dict[str, Need]:

@@ -7,11 +7,15 @@ the dataset and the statement, below which no filter is pushed.
 
 from __future__ import annotations
 
+import atexit
+import time
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as pads
+from datafusion import SQLOptions, col
 
 from indextables.errors import IndexTablesError
 from indextables.query.expr import Node
@@ -21,6 +25,7 @@ from indextables.sql.rewrite import Search
 __all__ = ["Provider", "Source", "register", "registered_schema"]
 
 _NEVER_CUTS = 2**63 - 1
+_LONGEST_BATCH_S = 60
 
 
 class Source(Protocol):
@@ -50,8 +55,6 @@ def registered_schema(schema: pa.Schema, searches: tuple[Search, ...]) -> pa.Sch
 
 def register(context: Any, name: str, provider: Provider) -> None:
     """Make `provider` the table `name` of a DataFusion context."""
-    from datafusion import col
-
     raw = f"{name}__raw"
     context.register_table(raw, provider)
     everything = [col(f'"{column}"') for column in provider.schema.names]
@@ -67,6 +70,7 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         self._need = need
         self._registered = registered_schema(source.schema, searches)
         self.failure: IndexTablesError | None = None
+        self.closed = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -78,8 +82,12 @@ class Provider(pads.Dataset):  # type: ignore[misc]
     def scanner(self, *_: object, columns: list[str] | None = None, **__: object) -> _Scanner:
         return _Scanner(self, list(self._registered.names) if columns is None else columns)
 
+    def close(self) -> None:
+        """The statement has its answer: what is still being read is wanted no more."""
+        self.closed = True
+
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Batches with exactly these columns, in this order."""
+        """Batches with exactly these columns, in this order; ends early once closed."""
         wanted = pa.schema([self._registered.field(name) for name in columns])
         hidden = [search for search in self._searches if search.name in columns]
         required = tuple(search for search in self._searches if search.name in self._need.required)
@@ -89,6 +97,8 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         order = [*(name.lower() for name in own), *(search.name for search in marked)]
         try:
             for batch in self._source.batches(own, self._need.where, required, marked):
+                if self.closed:
+                    return
                 if not columns:
                     yield _lengths_only(batch.num_rows)
                     continue
@@ -112,8 +122,45 @@ class _Scanner:
     def projected_schema(self) -> pa.Schema:
         return pa.schema([self._provider.schema.field(name) for name in self._columns])
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        return self._provider.read(self._columns)
+    def to_batches(self) -> Reading:
+        return Reading(self._provider, self._provider.read(self._columns))
+
+
+class Reading:
+    """One scan, taken batch by batch on a thread of DataFusion's, which drops it when it is done with it."""
+
+    def __init__(self, provider: Provider, batches: Iterator[pa.RecordBatch]) -> None:
+        self.provider = provider
+        self._batches = batches
+        _under_way.add(self)
+
+    def __iter__(self) -> Reading:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+
+_under_way: weakref.WeakSet[Reading] = weakref.WeakSet()
+
+
+@atexit.register
+def _wait_for_readings() -> None:
+    """A statement with a limit can be answered while a batch is still being read for it.
+
+    Python aborts the process if a foreign thread is inside it when it shuts down: wait until all of them are out.
+    """
+    deadline = time.monotonic() + _LONGEST_BATCH_S
+    while _under_way and time.monotonic() < deadline:
+        _close_all()
+        # References that DataFusion's threads give up are counted down when the next call enters its library.
+        SQLOptions()
+        time.sleep(0.002)
+
+
+def _close_all() -> None:
+    for reading in list(_under_way):
+        reading.provider.close()
 
 
 def _lengths_only(rows: int) -> pa.RecordBatch:
