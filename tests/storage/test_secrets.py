@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import logging
 import pickle
 import traceback
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.s3 import Fault, S3Server
 
+import indextables
 from indextables.errors import IndexTablesError
 from indextables.options import Options
 from indextables.storage import CallPolicy, Store, open_store
@@ -233,3 +236,18 @@ def test_options_do_not_show_their_values(s3: S3Server):
     options = s3.options()
     s3.inject(Fault(before=500))
     assert s3.secret_key not in f"{options!r} {options}"
+
+
+def test_no_secret_is_written_into_the_table(s3: S3Server, table_name: str):
+    settings = s3.settings() | {"storage.secretKey": canary(2), "storage.sessionToken": canary(3)}
+    table = indextables.create(s3.table_url(table_name), pa.schema([("id", pa.int64())]), options=settings)
+    for number in range(12):
+        table.append(pa.table({"id": [number]}))
+    assert "cAnArY" not in f"{table!r} {table._repr_html_()} {table.history()} {table.log(1)}"
+    keys = s3.keys(table_name)
+    assert len(keys) > 24
+    for key in keys:
+        data = s3.data(key)
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        assert b"cAnArY" not in data
