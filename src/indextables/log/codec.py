@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,20 +22,19 @@ from indextables.log.actions import (
     Remove,
     Txn,
 )
-from indextables.log.arrays import Bools, Ints, bool_array, constant, int64_array, map_entries, validity
+from indextables.log.arrays import Ints, constant, int64_array
+from indextables.log.blocks import ADD, FEW_LINES, OTHER, REMOVE, Block, Rows
 from indextables.log.compression import MAX_LINE_BYTES, compress, expand_all, first_bytes, line_blocks, line_too_long
 from indextables.log.encoding import encode_lines, encode_rows
 from indextables.log.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
 from indextables.log.lines import (
     CHECKED_LINES,
-    NOTHING,
     CheckedLine,
     check_depth,
     check_line,
     corrupt,
-    count_keys,
-    count_nulls,
     explain,
+    small_action,
     too_large,
     without_nulls,
 )
@@ -44,6 +42,8 @@ from indextables.log.names import version_key
 from indextables.log.paths import canonical_path, canonical_paths
 
 __all__ = ["REMOVES_SCHEMA", "VersionContent", "commit_info_of", "decode_version", "encode_version", "raw_lines"]
+
+Run = Callable[[Callable[[Block], dict[int, Rows]], list[Block]], Iterable[dict[int, Rows]]]
 
 # The fields of `remove`, then its line in the version file, counted from 1.
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
@@ -103,10 +103,13 @@ def encode_version(
     return _compress(data) if compress else data
 
 
-def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool = True) -> VersionContent:
+def decode_version(
+    data: bytes, version: int, *, root_url: str = "", files: bool = True, run: Run = map
+) -> VersionContent:
     """The content of a version file. `root_url` lets absolute paths below it be recognised.
 
-    Without `files` adds and removes are left out, and only their form is checked.
+    Without `files` adds and removes are left out, and only their form is checked. `run` is `map`, or one that works
+    on several blocks at once.
 
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
@@ -114,6 +117,9 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
     try:
         for block in line_blocks(data, lambda reason: corrupt(version, None, reason)):
             reader.feed(block)
+            if len(reader.waiting) == _AT_ONCE:
+                reader.read_rows(run)
+        reader.read_rows(run)
     except LimitExceeded as error:
         if "version" in error.details:
             raise
@@ -167,12 +173,8 @@ _ONCE = ("commitInfo", "protocol", "metaData")
 # Lines that are neither add nor remove cost a Python object each.
 MAX_OTHER_LINES = 1_000_000
 
-# Below this many lines each is checked by itself, which is cheaper than counting.
-_FEW_LINES = 32
-
-_ADD_REQUIRED = ("path", "partitionValues", "size", "modificationTime", "dataChange")
-_REMOVE_REQUIRED = ("path", "dataChange")
-_VECTOR_REQUIRED = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+# How many blocks are held while their rows are read together.
+_AT_ONCE = 8
 
 
 class _Reader:
@@ -180,45 +182,45 @@ class _Reader:
 
     def __init__(self, version: int, root_url: str, *, files: bool) -> None:
         self.version = version
-        self.files = files
         self.root_url = root_url
+        self.files = files
         self.line = 1
         self.actions = 0
         self.others = 0
         self.small: dict[str, list[Any]] = {name: [] for name in _SMALL}
-        self.rows: dict[str, list[tuple[pa.StructArray, Ints]]] = {"add": [], "remove": []}
+        self.rows: dict[int, list[Rows]] = {ADD: [], REMOVE: []}
+        self.waiting: list[Block] = []
 
-    def feed(self, block: bytes) -> None:
-        """Take in the next whole lines. Raises as `decode_version`."""
-        if b"\r" in block or b"\x00" in block:
-            raise corrupt(
-                self.version, None, "it holds carriage returns or NUL bytes, so that it is no JSON lines file"
-            )
+    def feed(self, data: bytes) -> None:
+        """Take in the next whole lines; their adds and removes wait for `read_rows`. Raises as `decode_version`."""
+        if b"\r" in data or b"\x00" in data:
+            reason = "it holds carriage returns or NUL bytes, so that it is no JSON lines file"
+            raise corrupt(self.version, None, reason)
         try:
-            if not block.isascii():
-                block.decode("utf-8")
-            lines = CHECKED_LINES.decode_lines(block)
+            if not data.isascii():
+                data.decode("utf-8")
+            lines = CHECKED_LINES.decode_lines(data)
         except (ValueError, RecursionError) as error:
-            explain(block, self.line, self.version, error)
-        ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10)
-        starts = np.concatenate([[0], ends[:-1] + 1])
-        if int((ends - starts).max()) > MAX_LINE_BYTES:
-            raise line_too_long(int((ends - starts).max()))
-        numbers = np.arange(len(ends), dtype=np.int64)
-        if len(lines) != len(ends):
-            self._count_ignored(len(ends) - len(lines))
-            numbers = np.flatnonzero(ends > starts)
-            if len(lines) != len(numbers):
-                numbers = np.asarray([i for i in numbers if block[starts[i] : ends[i]].strip()], dtype=np.int64)
-            if len(lines) != len(numbers):
-                explain(block, self.line, self.version, ValueError("lines and JSON objects do not correspond"))
-        kinds = self._kinds(lines, numbers)
-        spans = (starts[numbers], ends[numbers])
-        small_lines = self._feed_small(block, lines, kinds, spans, numbers)
+            explain(data, self.line, self.version, error)
+        count = int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == 10))
+        if len(data) > MAX_LINE_BYTES:
+            longest = max(map(len, data.split(b"\n")))
+            if longest > MAX_LINE_BYTES:
+                raise line_too_long(longest)
+        places = np.arange(count) if len(lines) == count else self._places(data, len(lines), count)
+        block = Block(data, self.version, self.line, self._kinds(lines, places), places)
+        self._feed_small(block, lines)
         if self.files:
-            self._feed_rows(block, kinds, numbers, spans, small_lines)
-        self.line += len(ends)
+            self.waiting.append(block)
+        self.line += count
         self.actions += len(lines)
+
+    def read_rows(self, run: Run) -> None:
+        """Read the adds and removes of what was fed. Raises as `decode_version`."""
+        blocks, self.waiting = self.waiting, []
+        for found in run(Block.read_rows, blocks):
+            for code, rows in found.items():
+                self.rows[code].append(rows)
 
     def finish(self, stored_bytes: int) -> VersionContent:
         """The checked content. Raises as `decode_version`."""
@@ -238,59 +240,61 @@ class _Reader:
             cdc=tuple(self.small["cdc"]),
             stored_bytes=stored_bytes,
         )
-        adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows["add"]]
-        removes = [self._removes(struct, numbers) for struct, numbers in self.rows["remove"]]
+        adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows[ADD]]
+        removes = [self._removes(struct, numbers) for struct, numbers in self.rows[REMOVE]]
         return msgspec.structs.replace(
             content,
             adds=pa.Table.from_batches(adds, schema=FILES_SCHEMA) if adds else _NO_ADDS,
             removes=pa.Table.from_batches(removes, schema=REMOVES_SCHEMA) if removes else _NO_REMOVES,
         )
 
-    def _kinds(self, lines: list[CheckedLine], numbers: Ints) -> Ints:
-        """1 for an add, 2 for a remove, 0 for the rest. Raises LogCorrupt for a line with both."""
-        kinds = np.fromiter(
-            ((line.add is not None) + 2 * (line.remove is not None) for line in lines), dtype=np.int64, count=len(lines)
-        )
-        self._count_ignored(int((kinds == 0).sum()))
-        both = np.flatnonzero(kinds == 3)
+    def _places(self, data: bytes, objects: int, count: int) -> Ints:
+        """The lines that are not blank. Raises LogCorrupt if they are not one object each."""
+        self._count_others(count - objects)
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        places = np.flatnonzero(ends > starts)
+        if len(places) != objects:
+            places = np.asarray([i for i in places if data[starts[i] : ends[i]].strip()], dtype=np.int64)
+        if len(places) != objects:
+            explain(data, self.line, self.version, ValueError("lines and JSON objects do not correspond"))
+        return places
+
+    def _kinds(self, lines: list[CheckedLine], places: Ints) -> Ints:
+        """What each line is. Raises LogCorrupt for a line with both an add and a remove."""
+        adds, removes = [line.add for line in lines], [line.remove for line in lines]
+        if adds.count(None) == 0 and removes.count(None) == len(lines):
+            return np.full(len(lines), ADD)
+        kinds = np.fromiter((line is not None for line in adds), dtype=np.int64, count=len(lines))
+        kinds += REMOVE * np.fromiter((line is not None for line in removes), dtype=np.int64, count=len(lines))
+        self._count_others(int(np.count_nonzero(kinds == OTHER)))
+        both = np.flatnonzero(kinds == ADD + REMOVE)
         if len(both):
-            raise corrupt(self.version, self.line + int(numbers[both[0]]), "it holds two actions")
+            raise corrupt(self.version, self.line + int(places[both[0]]), "it holds two actions")
         return kinds
 
-    def _count_ignored(self, more: int) -> None:
+    def _count_others(self, more: int) -> None:
         """Raises LimitExceeded when lines that name no file outnumber what any commit has."""
         self.others += more
         if self.others > MAX_OTHER_LINES:
             reason = f"more than {MAX_OTHER_LINES} lines are blank or neither add nor remove"
             raise too_large(self.version, None, reason)
 
-    def _feed_small(
-        self, block: bytes, lines: list[CheckedLine], kinds: Ints, spans: tuple[Ints, Ints], numbers: Ints
-    ) -> list[bytes]:
-        """Decode all but adds and removes, strictly; the lines that were looked at."""
-        looked_at: list[bytes] = []
-        for i in range(len(lines)) if len(lines) <= _FEW_LINES else np.flatnonzero(kinds == 0).tolist():
-            number = self.line + int(numbers[i])
-            text = block[spans[0][i] : spans[1][i]]
-            for name in self._check_line(text, lines[i], number):
-                if name in _ONCE and self.small[name]:
-                    raise corrupt(self.version, number, f"{name} stands there a second time")
-                self.small[name].append(self._decode_small(name, bytes(getattr(lines[i], name)), number))
-            if not kinds[i]:
-                looked_at.append(text)
-        return looked_at
-
-    def _check_line(self, text: bytes, line: CheckedLine, number: int) -> list[str]:
-        """The small actions of a line, at most one. Raises LogCorrupt, LimitExceeded."""
-        found = [name for name in _SMALL if (raw := getattr(line, name)) is not NOTHING and bytes(raw) != b"null"]
-        actions = len(found) + (line.add is not None) + (line.remove is not None)
-        if not actions:
-            check_depth(text, self.version, number)
-            return found
-        check_line(text, self.version, number)
-        if actions > 1:
-            raise corrupt(self.version, number, "it holds two actions")
-        return found
+    def _feed_small(self, block: Block, lines: list[CheckedLine]) -> None:
+        """Decode all but adds and removes, strictly. In a block of few lines those are checked here too."""
+        few = len(lines) <= FEW_LINES
+        for i in range(len(lines)) if few else np.flatnonzero(block.kinds == OTHER).tolist():
+            number = block.number(i)
+            name = small_action(lines[i], self.version, number)
+            if name is None and block.kinds[i] == OTHER:
+                check_depth(block.text(i), self.version, number)
+                continue
+            check_line(block.text(i), self.version, number)
+            if name is None:
+                continue
+            if name in _ONCE and self.small[name]:
+                raise corrupt(self.version, number, f"{name} stands there a second time")
+            self.small[name].append(self._decode_small(name, bytes(getattr(lines[i], name)), number))
 
     def _decode_small(self, name: str, raw: bytes, number: int) -> Any:
         try:
@@ -305,84 +309,6 @@ class _Reader:
             if isinstance(value, int) and not 0 <= value < 2**63:
                 raise too_large(self.version, number, f"{name}.{field} is out of the range 0 to 2^63 - 1")
         return action
-
-    def _feed_rows(
-        self, block: bytes, kinds: Ints, numbers: Ints, spans: tuple[Ints, Ints], small_lines: list[bytes]
-    ) -> None:
-        present = [(name, kind) for name, kind in (("add", ADD_TYPE), ("remove", REMOVE_TYPE)) if _code(name) in kinds]
-        if not present:
-            return
-        batch = self._read_native(block, pa.schema(present), len(kinds))
-        keys = 0
-        for name, _ in present:
-            chosen = kinds == _code(name)
-            struct = _chosen(batch.column(name), chosen)
-            lines = self.line + numbers[chosen]
-            self._check_required(name, struct, lines)
-            keys += _decoded_keys(struct) if len(kinds) > _FEW_LINES else 0
-            self._check_maps(struct, lines)
-            self.rows[name].append((struct, lines))
-        if len(kinds) <= _FEW_LINES:
-            return
-        surplus = count_keys(block) - sum(map(count_keys, small_lines)) - keys
-        if surplus and surplus != count_nulls(block) - sum(map(count_nulls, small_lines)) - _null_items(
-            self.rows, present
-        ):
-            for i in np.flatnonzero(kinds).tolist():
-                text = block[spans[0][i] : spans[1][i]]
-                self._check_line(text, CHECKED_LINES.decode(text), self.line + int(numbers[i]))
-
-    def _read_native(self, block: bytes, schema: pa.Schema, rows: int) -> pa.RecordBatch:
-        import arro3.io
-
-        try:
-            reader = arro3.io.read_json(io.BytesIO(block), schema, batch_size=rows + 1)
-            table = pa.RecordBatchReader.from_stream(reader).read_all()
-        except (pa.ArrowException, ValueError, OSError) as error:
-            self._bisect(block, schema, error)
-        if table.num_rows != rows:
-            raise corrupt(self.version, None, "lines and JSON objects do not correspond")
-        return table.combine_chunks().to_batches()[0]
-
-    def _bisect(self, block: bytes, schema: pa.Schema, error: Exception) -> Any:
-        """Raise LogCorrupt for the first line that the native reader refuses."""
-        import arro3.io
-
-        lines = block.split(b"\n")
-        low, high = 0, len(lines)
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                part = b"\n".join(lines[low:middle]) + b"\n"
-                pa.RecordBatchReader.from_stream(arro3.io.read_json(io.BytesIO(part), schema)).read_all()
-                low = middle
-            except (pa.ArrowException, ValueError, OSError) as narrower:
-                high, error = middle, narrower
-        raise corrupt(self.version, self.line + low, str(error).rsplit("Json error: ", maxsplit=1)[-1]) from None
-
-    def _check_required(self, name: str, struct: pa.StructArray, lines: Ints) -> None:
-        for field in _ADD_REQUIRED if name == "add" else _REMOVE_REQUIRED:
-            column = struct.field(field)
-            if column.null_count:
-                line = lines[np.flatnonzero(~validity(column))[0]]
-                raise corrupt(self.version, int(line), f"{name} has no {field}")
-        vectors = struct.field("deletionVector")
-        if vectors.null_count < len(vectors):
-            there = validity(vectors)
-            for field in _VECTOR_REQUIRED:
-                missing = there & ~validity(vectors.field(field))
-                if missing.any():
-                    line = lines[np.flatnonzero(missing)[0]]
-                    raise corrupt(self.version, int(line), f"the deletionVector of {name} has no {field}")
-
-    def _check_maps(self, struct: pa.StructArray, lines: Ints) -> None:
-        if len(struct) <= _FEW_LINES:
-            return
-        for field in struct.type:
-            if pa.types.is_map(field.type):
-                row = _repeated_key(struct.field(field.name))
-                if row is not None:
-                    raise corrupt(self.version, int(lines[row]), f"a key of {field.name} stands twice")
 
     def _adds(self, struct: pa.StructArray, lines: Ints, timestamp_ms: int | None) -> pa.RecordBatch:
         columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
@@ -417,56 +343,3 @@ class _Reader:
     def _escaped(self, error: PathEscape, line: int | None) -> IndexTablesError:
         where = f"version {self.version}" if line is None else f"line {line} of version {self.version}"
         return PathEscape(f"{where}: {error}", **{**error.details, "version": self.version, "line": line})
-
-
-def _code(name: str) -> int:
-    return 1 if name == "add" else 2
-
-
-def _chosen(column: pa.StructArray, chosen: Bools) -> pa.StructArray:
-    """The chosen rows, without a copy where they are neighbours."""
-    rows = np.flatnonzero(chosen)
-    if len(rows) == rows[-1] - rows[0] + 1:
-        return column.slice(int(rows[0]), len(rows))
-    return column.filter(bool_array(chosen))
-
-
-def _decoded_keys(struct: pa.StructArray) -> int:
-    """How many keys the lines of these rows have, wrappers included, if each was decoded once."""
-    keys = len(struct)
-    for field in struct.type:
-        column = struct.field(field.name)
-        keys += len(column) - column.null_count
-        if pa.types.is_map(field.type):
-            keys += len(map_entries(column)[0])
-        elif pa.types.is_struct(field.type) and column.null_count < len(column):
-            keys += sum(len(inner) - inner.null_count for inner in column.flatten())
-    return keys
-
-
-def _null_items(rows: dict[str, list[tuple[pa.StructArray, Ints]]], present: list[tuple[str, pa.DataType]]) -> int:
-    """How many map entries of the newest rows have no value: they are counted among the decoded keys already."""
-    total = 0
-    for name, _ in present:
-        struct = rows[name][-1][0]
-        for field in struct.type:
-            if pa.types.is_map(field.type):
-                total += map_entries(struct.field(field.name))[1].null_count
-    return total
-
-
-def _repeated_key(column: pa.MapArray) -> int | None:
-    """The first row with a repeated key, or None. Rows that share one list of keys are settled by the first."""
-    keys, _, rows = map_entries(column)
-    if len(keys) == 0:
-        return None
-    codes = np.frombuffer(keys.dictionary_encode().indices.buffers()[1], dtype=np.int32)[: len(keys)]
-    counts = np.bincount(rows, minlength=len(column))
-    width = int(counts.max())
-    if (counts == width).all():
-        grid = codes.reshape(-1, width)
-        if (grid == grid[0]).all():
-            return 0 if len(set(grid[0].tolist())) != width else None
-    pairs = np.sort(rows << 32 | codes)
-    again = np.flatnonzero(pairs[1:] == pairs[:-1])
-    return int(pairs[again[0]] >> 32) if len(again) else None

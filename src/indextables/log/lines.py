@@ -13,6 +13,7 @@ import re
 from typing import Annotated, Any, NoReturn
 
 import msgspec
+import numpy as np
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt
 from indextables.log.names import version_key
@@ -28,6 +29,7 @@ __all__ = [
     "count_keys",
     "count_nulls",
     "explain",
+    "small_action",
     "too_large",
     "without_nulls",
 ]
@@ -83,6 +85,11 @@ class CheckedLine(msgspec.Struct, frozen=True, gc=False):
 
 CHECKED_LINES = msgspec.json.Decoder(CheckedLine)
 
+_SMALL = tuple(name for name in CheckedLine.__struct_fields__ if name not in {"add", "remove"})
+
+_COLON, _QUOTE, _BACKSLASH = ord(":"), ord('"'), ord("\\")
+_SMALL_BLOCK = 1 << 12
+
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _RANGE = re.compile(r"out of range|Expected `int` [<>]=")
 
@@ -106,8 +113,13 @@ def too_large(version: int, line: int | None, reason: str) -> LimitExceeded:
 
 def count_keys(block: bytes) -> int:
     """How many keys a block of compact JSON has, not counting those inside strings."""
-    keys = block.count(b'":')
-    return keys - block.count(b'\\":') if b"\\" in block else keys
+    if len(block) < _SMALL_BLOCK:
+        return block.count(b'":') - block.count(b'\\":')
+    data = np.frombuffer(block, dtype=np.uint8)
+    keys = (data[2:] == _COLON) & (data[1:-1] == _QUOTE)
+    if b"\\" in block:
+        keys &= data[:-2] != _BACKSLASH
+    return int(np.count_nonzero(keys))
 
 
 def count_nulls(block: bytes) -> int:
@@ -136,6 +148,14 @@ def check_line(line: bytes, version: int, number: int) -> None:
         raise _classified(error, version, number) from None
     if not isinstance(value, dict):
         raise corrupt(version, number, "it is no JSON object")
+
+
+def small_action(line: CheckedLine, version: int, number: int) -> str | None:
+    """Which action other than `add` and `remove` a line holds. Raises LogCorrupt for a line with two actions."""
+    found = [name for name in _SMALL if (raw := getattr(line, name)) is not NOTHING and bytes(raw) != b"null"]
+    if len(found) + (line.add is not None) + (line.remove is not None) > 1:
+        raise corrupt(version, number, "it holds two actions")
+    return found[0] if found else None
 
 
 def explain(block: bytes, first_line: int, version: int, error: Exception) -> NoReturn:
