@@ -145,7 +145,7 @@ def test_full_compaction_sorts_by_partition_and_changes_no_row():
 
 @pytest.mark.parametrize("partitions", [("day", "shard"), ()])
 def test_a_table_larger_than_memory_allows_is_compacted_range_by_range(partitions, monkeypatch):
-    monkeypatch.setattr(avrowrite, "RANGE_ENTRIES", 150)
+    monkeypatch.setattr(avrowrite, "RANGE_ENTRIES", 100)
     env = environment({"state.entriesPerManifest": 40, "state.compaction.maxManifests": 1000})
     log = RandomLog(env, 9, partitions)
     ref = write_checkpoint(env, log.state())

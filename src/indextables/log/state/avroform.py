@@ -29,9 +29,6 @@ from indextables.query.stats import FOREIGN, OURS, StatsRules
 
 __all__ = ["Where", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
 
-# Manifests that are decoded before the first of them is asked for: whoever streams a large table holds no more.
-_AHEAD = 16
-
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
 
@@ -61,8 +58,8 @@ def read_list(env: LogEnv, ref: StateRef) -> StateList:
     return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version)
 
 
-def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo]) -> Iterator[pa.Table]:
-    """The entries of each manifest in order, read and decoded in parallel. Raises as `read_state`."""
+def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, ahead: int = 16) -> Iterator[pa.Table]:
+    """The entries of each manifest in order, `ahead` of them read and decoded in parallel. Raises as `read_state`."""
     folder = ref.keys[0].rsplit("/", 1)[0] + "/"
     root = env.store.url
 
@@ -76,8 +73,8 @@ def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo]) -> I
         table = decode_manifest(data, info)
         return table.set_column(0, "path", canonical_paths(table.column("path"), root))
 
-    for start in range(0, len(infos), _AHEAD):
-        yield from env.ambient.map("manifests", load, infos[start : start + _AHEAD])
+    for start in range(0, len(infos), ahead):
+        yield from env.ambient.map("manifests", load, infos[start : start + ahead])
 
 
 def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:

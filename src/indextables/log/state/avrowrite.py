@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -24,6 +23,7 @@ from indextables.log.state.compaction import Mode, plan
 from indextables.log.state.layout import chunks, partition_order
 from indextables.log.state.manifests import ManifestInfo, decode_manifest, encode_manifest
 from indextables.log.state.publish import put_once, require
+from indextables.log.state.ranges import ranges
 from indextables.log.state.statelist import (
     NO_TOMBSTONES,
     REGISTRY_PREFIX,
@@ -33,17 +33,20 @@ from indextables.log.state.statelist import (
     encode_list,
     hide,
 )
-from indextables.query.stats import map_values
 
 __all__ = ["Change", "difference", "list_of", "publish_list", "rewrite", "write_increment", "write_whole"]
 
-# Entries that a full compaction holds in memory at a time.
-RANGE_ENTRIES = 1_000_000
+# Entries that a full compaction aims to hold in memory at a time, and manifests that it reads ahead.
+RANGE_ENTRIES = 250_000
+_AHEAD = 4
+
+# The list is small and read by everybody.
+_LIST_LEVEL = 12
 
 _END_OF_VERSION = 2**62
 
-# 64 random bits: no two of a table's manifests meet, and a list of many stays small.
-_ID_DIGITS = 16
+# Short, because a list names each; a name that is taken already is not used.
+_ID_DIGITS = 12
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -144,7 +147,13 @@ def write_manifests(
 
     def write(cut: tuple[int, int]) -> ManifestInfo:
         rows = entries.take(int64_array(order[cut[0] : cut[1]]))
-        key = manifest_key(env.ambient.token()[-_ID_DIGITS:])
+        while True:
+            key = manifest_key(env.ambient.token()[-_ID_DIGITS:])
+            info, data = describe(rows, key)
+            if put_once(env, key, data) == data:
+                return info
+
+    def describe(rows: pa.Table, key: str) -> tuple[ManifestInfo, bytes]:
         data, info = encode_manifest(
             rows,
             key,
@@ -157,8 +166,7 @@ def write_manifests(
         if set_hash(decode_manifest(data, info)) != info.set_hash:
             message = f"{key} does not read back as it was written; nothing is published"
             raise CheckpointInvalid(message, path=key, reason="set hash")
-        env.store.put(key, data)
-        return info
+        return info, data
 
     yield from env.ambient.map("checkpoint", write, cuts)
 
@@ -178,7 +186,7 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
     _check_counts(state)
     key = state_key(state.version)
     sync = bytes.fromhex(env.ambient.token())
-    data = encode_list(state, level=env.options[opt.STATE_COMPRESSION_LEVEL], sync=sync)
+    data = encode_list(state, level=_LIST_LEVEL, sync=sync)
     ref = StateRef(
         version=state.version, format="avro-state", keys=(key,), size=len(data), modified_ms=state.created_at
     )
@@ -222,7 +230,7 @@ def _check_counts(state: StateList) -> None:
 
 
 def _unhidden(env: LogEnv, ref: StateRef, state: StateList, infos: Iterable[ManifestInfo]) -> Iterator[pa.Table]:
-    for table in read_entries(env, ref, list(infos)):
+    for table in read_entries(env, ref, list(infos), ahead=_AHEAD):
         hidden = hide(table, state.tombstones)
         yield table.filter(bool_array(~hidden)) if hidden.any() else table
 
@@ -231,7 +239,7 @@ def _without_hidden(
     env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]
 ) -> Iterator[ManifestInfo]:
     """Every manifest is looked at, so that no tombstone is needed afterwards; only those with hidden entries change."""
-    for info, table in zip(state.manifests, read_entries(env, ref, state.manifests), strict=True):
+    for info, table in zip(state.manifests, read_entries(env, ref, state.manifests, ahead=_AHEAD), strict=True):
         hidden = hide(table, state.tombstones)
         if not hidden.any():
             yield info
@@ -244,64 +252,18 @@ def _sorted_manifests(
 ) -> Iterator[ManifestInfo]:
     """All entries sorted by partition, holding about RANGE_ENTRIES of them at a time.
 
-    Larger tables are read once to count their partitions, and once more for each range of partitions. A partition that
-    is larger than a range, or a table without partitions, is written in runs of that size.
+    The table is cut into ranges of its first partition column where manifests end, so that a manifest that is sorted
+    already is read for the range or two that it overlaps. What does not fit into a range is written in runs.
     """
-    small = state.num_entries <= RANGE_ENTRIES
-    for partitions in [None] if small or not types else _ranges(env, ref, state, types):
+    for number, infos in ranges(state.manifests, types, RANGE_ENTRIES):
         held: list[pa.Table] = []
-        for table in _unhidden(env, ref, state, state.manifests):
-            inside = table if partitions is None else table.filter(_within(table, types, partitions))
-            held.append(inside)
-            if sum(map(len, held)) > RANGE_ENTRIES and not small:
+        for table in _unhidden(env, ref, state, infos):
+            held.append(table if number is None else table.filter(number(table)))
+            if sum(map(len, held)) > 2 * RANGE_ENTRIES:
                 yield from write_manifests(env, pa.concat_tables(held), types, compacted=True)
                 held = []
         if held:
             yield from write_manifests(env, pa.concat_tables(held), types, compacted=True)
-
-
-def _within(table: pa.Table, types: dict[str, pa.DataType], partitions: pa.Array) -> pa.Array:
-    return pc.is_in(_partition_keys(table, types), value_set=partitions)
-
-
-def _ranges(env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]) -> Iterator[pa.Array]:
-    """Sets of partitions, neighbours together, of about RANGE_ENTRIES entries each. Keeps one row per partition."""
-    seen: pa.Table | None = None
-    for table in _unhidden(env, ref, state, state.manifests):
-        part = pa.table({"key": _partition_keys(table, types), "partitionValues": table.column("partitionValues")})
-        grouped = _count(part)
-        seen = grouped if seen is None else _recount(pa.concat_tables([seen, grouped]))
-    if seen is None:
-        return
-    order, _ = partition_order(seen, types)
-    sorted_rows = seen.take(int64_array(order))
-    sizes = int64_values(sorted_rows.column("count"))
-    number = (np.cumsum(sizes) - 1) // RANGE_ENTRIES
-    for _, places in itertools.groupby(range(len(sizes)), key=lambda at: int(number[at])):
-        at = list(places)
-        yield sorted_rows.column("key").slice(at[0], len(at)).combine_chunks()
-
-
-def _count(part: pa.Table) -> pa.Table:
-    encoded = pc.dictionary_encode(part.column("key")).combine_chunks()
-    codes = np.asarray(encoded.indices)
-    firsts = np.unique(codes, return_index=True)[1]
-    counts = np.bincount(codes, minlength=len(encoded.dictionary))
-    rows = part.take(int64_array(firsts))
-    return rows.append_column("count", int64_array(counts))
-
-
-def _recount(rows: pa.Table) -> pa.Table:
-    encoded = pc.dictionary_encode(rows.column("key")).combine_chunks()
-    codes = np.asarray(encoded.indices)
-    firsts = np.unique(codes, return_index=True)[1]
-    counts = np.bincount(codes, weights=int64_values(rows.column("count"))).astype(np.int64)
-    return rows.select(["key", "partitionValues"]).take(int64_array(firsts)).append_column("count", int64_array(counts))
-
-
-def _partition_keys(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Array:
-    texts = [pc.fill_null(map_values(table.column("partitionValues"), name), "\x00") for name in types]
-    return pc.binary_join_element_wise(*texts, "\x01") if len(texts) > 1 else texts[0]
 
 
 def _identity(files: pa.Table) -> pa.Array:
