@@ -39,3 +39,19 @@ def test_a_search_of_a_local_table_loads_arrow_alone(tmp_path, commits):
 def test_help_loads_no_library():
     code = "from indextables.cli import main\nmain(['search', '--help'])"
     assert loaded_after(code) == "['typer']"
+
+
+@pytest.mark.parametrize(
+    ("flags", "loaded"), [("", "['rich', 'typer', 'pyarrow']"), ("'--json'", "['typer', 'pyarrow']")]
+)
+def test_a_search_from_the_shell_loads_what_it_shows_with(tmp_path, flags, loaded):
+    table = indextables.create(
+        tmp_path / "t",
+        pa.schema([("at", pa.timestamp("us", "UTC")), ("message", pa.string())]),
+        indexing={"message": "text"},
+    )
+    table.append([{"at": None, "message": "timeout"}])
+    place = str(tmp_path / "t")
+    cache = f"'--option', 'cache.directory={tmp_path / 'cache'}'"
+    code = f"from indextables.cli import main\nassert main(['search', {place!r}, 'timeout', {cache}, {flags}]) == 0"
+    assert loaded_after(code) == loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import html
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
     """A result; columns of `marked` show their highlighted form, which the column it names holds."""
     if as_json:
         for batch in table.to_batches(max_chunksize=_JSON_ROWS):
-            json_lines(batch.to_pylist(maps_as_pydicts="strict"))
+            json_lines(_dicts(batch))
         return
     from rich.console import Console
     from rich.table import Table
@@ -44,7 +44,7 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
             table.schema.field(name).type
         )
         grid.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in table.to_pylist(maps_as_pydicts="strict"):
+    for row in _dicts(table):
         grid.add_row(*(Text.assemble(*_spans(row.get(marked.get(name, ""), None), row[name])) for name in shown))
     Console(width=None if sys.stdout.isatty() else 200).print(grid)
 
@@ -66,6 +66,30 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError
+
+
+def _dicts(rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows as Python values."""
+    columns = [_values(column) for column in rows.columns]
+    names = rows.schema.names
+    return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Python values of a column. Arrow's own way from instants to datetimes imports pandas."""
+    unit = {"us": 1, "ms": 1_000}.get(column.type.unit) if pa.types.is_timestamp(column.type) else None
+    if unit is None:
+        return list(column.to_pylist(maps_as_pydicts="strict"))
+    zone = dt.UTC if column.type.tz is not None else None
+    epoch = dt.datetime(1970, 1, 1, tzinfo=zone)
+    try:
+        return [
+            None if number is None else epoch + dt.timedelta(microseconds=number * unit)
+            for number in column.cast(pa.int64()).to_pylist()
+        ]
+    except OverflowError:
+        # Beyond the years that datetimes have.
+        return list(column.cast(pa.string()).to_pylist())
 
 
 def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:

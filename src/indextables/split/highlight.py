@@ -11,6 +11,7 @@ import html
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.split.analyze import Token, analyzer
@@ -92,7 +93,7 @@ def highlighter(
 def snippets(plan: Plan, rows: pa.Table, column: str, *, max_chars: int = 160) -> pa.Array:
     """A snippet of each row's text. A list of texts gives the snippet of its first marked text."""
     marker = highlighter(plan, column, max_chars=max_chars)
-    return pa.array([_snippet_of(marker, value) for value in rows.column(column).to_pylist()], pa.string())
+    return _texts([_snippet_of(marker, value) for value in rows.column(column).to_pylist()])
 
 
 def _snippet_of(marker: Highlighter, value: object) -> str | None:
@@ -176,3 +177,14 @@ def _window(text: str, places: Sequence[Place], length: int) -> Place:
         last = max((right for _, right in places if right <= end), default=start)
         end = blank if blank >= last and blank > start else end
     return start, end
+
+
+def _texts(values: Sequence[str | None]) -> pa.Array:
+    """A string column through its buffers: pa.array would import pandas."""
+    encoded = [b"" if value is None else value.encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
+    np.cumsum([len(value) for value in encoded], out=offsets[1:])
+    valid = np.packbits([value is not None for value in values], bitorder="little")
+    return pa.StringArray.from_buffers(
+        len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)), pa.py_buffer(valid.tobytes())
+    )
