@@ -97,7 +97,7 @@ def _chunk_values(chunk: pa.MapArray, key: str) -> pa.Array:
     offsets = chunk.offsets.to_numpy(zero_copy_only=False)
     hits = np.flatnonzero(pc.fill_null(pc.equal(chunk.keys, key), False).to_numpy(zero_copy_only=False))  # noqa: FBT003
     hits = hits[(hits >= offsets[0]) & (hits < offsets[-1])]
-    rows = np.searchsorted(offsets, hits, side="right") - 1
+    rows = _owners(offsets, hits)
     positions = np.zeros(len(chunk), np.int64)
     positions[rows] = hits
     missing = np.ones(len(chunk), bool)
@@ -108,14 +108,27 @@ def _chunk_values(chunk: pa.MapArray, key: str) -> pa.Array:
     return pc.take(chunk.items, pa.array(positions, mask=missing))
 
 
+def _owners(offsets: np.ndarray[Any, Any], hits: np.ndarray[Any, Any]) -> Any:
+    """The map that each entry belongs to; maps of one writer have equally many keys, which spares the search."""
+    count = len(offsets) - 1
+    width, rest = divmod(int(offsets[-1] - offsets[0]), count)
+    if not rest and width and (np.diff(offsets) == width).all():
+        return np.floor_divide(hits - offsets[0], width)
+    return np.searchsorted(offsets, hits, side="right") - 1
+
+
 def _typed(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
     """One cast where all texts are values (hexadecimal ones, which only Arrow reads, are not), else the careful way."""
-    if not pc.any(pc.match_substring(texts, "x", ignore_case=True), min_count=0).as_py():
+    if not (pa.types.is_integer(data_type) and _mentions(texts, "x", "X")):
         try:
             return pc.cast(texts, data_type)
         except pa.ArrowInvalid:
             pass
     return cast_or_null(texts, data_type, budget=_BAD_TEXT_BUDGET)
+
+
+def _mentions(texts: pa.Array, *words: str) -> bool:
+    return any(pc.any(pc.match_substring(texts, word), min_count=0).as_py() for word in words)
 
 
 def _times(texts: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, pa.Array]:
