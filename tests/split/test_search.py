@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS, any_query
 from tests.split.search_world import World, build_world, has_phrase, make_rows
 
+from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
-from indextables.split.search import OrderBy
+from indextables.split.cache import IndexCache
+from indextables.split.search import OrderBy, SplitSearcher
+from indextables.split.search_state import States
+from indextables.split.virtual import OpenIndexes
 
 RELAXED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
@@ -42,6 +48,15 @@ def test_combined_queries_find_exactly_the_rows_they_describe(world, case):
     except LimitExceeded:
         return
     assert found == world.meant(meaning), text
+
+
+@pytest.mark.soak
+@settings(max_examples=5_000, deadline=None, suppress_health_check=RELAXED)
+@given(case=any_query())
+def test_a_great_many_combined_queries_find_exactly_the_rows_they_describe(world, case):
+    text, meaning = case
+    with contextlib.suppress(LimitExceeded):
+        assert world.ids(text) == world.meant(meaning), text
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=RELAXED)
@@ -127,3 +142,16 @@ def test_phrases_are_exact_on_columns_that_are_indexed_without_positions(tmp_pat
         assert world.ids(query) == world.meant(lambda row, p=phrase, s=slop: has_phrase(row["message"], p, s))
     assert world.ids("message:foo-bar") == world.meant(lambda row: has_phrase(row["message"], ["foo", "bar"]))
     assert world.ids('message:"foo ti"*') == build_world(tmp_path / "p", rows, 1).ids('message:"foo ti"*')
+
+
+def test_a_search_after_an_append_reads_only_the_new_split(world, tmp_path):
+    store = CountingStore(world.store, is_local=True)
+    cache, states, opened = IndexCache(tmp_path, 1 << 30, SystemAmbient()), States(), OpenIndexes()
+    shared = {"cache": cache, "states": states, "opened": opened}
+    shared |= {"schema": world.searcher.schema, "index": world.searcher.index}
+    before = SplitSearcher(store, world.refs[:-1], **shared)
+    before.search("message:foo")
+    store.reads.clear()
+    after = SplitSearcher(store, world.refs, **shared)
+    assert len(after.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
+    assert {key for key, _ in store.reads} == {world.refs[-1].key}

@@ -17,8 +17,8 @@ from indextables.errors import IndexUnavailable
 from indextables.split import delfile
 from indextables.split.build_nodes import leaves
 from indextables.split.components import needed
+from indextables.split.search_answer import IndexShard
 from indextables.split.search_model import SearchMetrics
-from indextables.split.search_shards import IndexShard
 from indextables.split.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
 
 

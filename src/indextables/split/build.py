@@ -19,6 +19,7 @@ from indextables.split.build_nodes import (
     HasValue,
     Interval,
     Leaf,
+    Mask,
     Nothing,
     Plan,
     TermFuzzy,
@@ -89,6 +90,10 @@ class QueryBuilder:
         """A query for the same rows, each with the score 0: cheaper, and all of them come out in row order."""
         return tantivy.Query.const_score_query(self._node(plan, scored=False), 0.0)
 
+    def plain(self, plan: Plan) -> tantivy.Query:
+        """A query for the same rows whose scores mean nothing."""
+        return self._node(plan, scored=False)
+
     def _node(self, plan: Plan, *, scored: bool) -> tantivy.Query:
         make = tantivy.Query
         match plan:
@@ -100,7 +105,7 @@ class QueryBuilder:
             case Unscored():
                 inner = self._node(plan.plan, scored=False)
                 return make.const_score_query(inner, 0.0) if scored else inner
-            case Nothing():
+            case Nothing() | Mask():
                 return make.empty_query()
             case Everything():
                 return make.const_score_query(make.all_query(), 0.0) if scored else make.all_query()

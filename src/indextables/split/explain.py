@@ -11,8 +11,8 @@ from indextables.errors import InvalidArgument
 from indextables.split.build_nodes import Plan, leaves
 from indextables.split.components import needed
 from indextables.split.search import SplitSearcher
+from indextables.split.search_answer import IndexShard
 from indextables.split.search_model import Hits, SearchMetrics
-from indextables.split.search_shards import IndexShard
 
 
 def explain_query(searcher: SplitSearcher, query: str | Plan | None) -> dict[str, Any]:

@@ -30,9 +30,10 @@ from indextables.split.carrier import TermStats
 from indextables.split.fields import IndexPlan
 from indextables.split.querylang_ast import Operator
 from indextables.split.ref import SplitRef
+from indextables.split.search_answer import Shard
 from indextables.split.search_model import Hits, SearchMetrics, SearchResult, join_hits, no_hits
 from indextables.split.search_order import OrderBy, ordered_hits
-from indextables.split.search_shards import Shard, ShardMaker
+from indextables.split.search_shards import ShardMaker
 from indextables.split.search_state import SplitState, States
 from indextables.split.virtual import OpenIndexes
 from indextables.storage.store import Store

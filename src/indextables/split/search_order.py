@@ -13,8 +13,9 @@ import tantivy
 from indextables.errors import InvalidArgument
 from indextables.split.build_nodes import Bool, HasValue, Plan, Target, Unscored
 from indextables.split.build_target import resolve_target
+from indextables.split.search_answer import IndexShard
 from indextables.split.search_model import Hits, SearchMetrics, join_hits
-from indextables.split.search_shards import IndexShard, ShardMaker
+from indextables.split.search_shards import ShardMaker
 
 _FAST_ORDER = ("int", "date", "timestamp")
 

@@ -1,7 +1,7 @@
 """How is a plan run over many splits? As few opened indexes as exactness allows, each answering for its own rows.
 
-A *group* is a set of splits that can share one virtual index for a plan. A *shard* answers the plan for some rows:
-through Tantivy, or from a set of rows that is the whole answer. The answers of all shards together are the result.
+A *group* is a set of splits that can share one virtual index for a plan. A *shard* (`search_answer`) answers the plan
+for some rows. The answers of all shards together are the result.
 """
 
 from __future__ import annotations
@@ -11,25 +11,34 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import cachetools
 import msgspec
 import numpy as np
 import pyarrow as pa
-import tantivy
 
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
-from indextables.split.build import QueryBuilder
-from indextables.split.build_nodes import Everything, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves, simplify
+from indextables.split.build_nodes import (
+    Everything,
+    Leaf,
+    Nothing,
+    Plan,
+    Terms,
+    Where,
+    leaves,
+    scored_leaves,
+    simplify,
+)
 from indextables.split.cache import IndexCache
-from indextables.split.carrier import TermStats, boost_of, make_carrier, merge_stats
+from indextables.split.carrier import TermStats, make_carrier, merge_stats
 from indextables.split.components import needed
 from indextables.split.delfile import Mask as RowMask
 from indextables.split.fields import IndexPlan
+from indextables.split.search_answer import IndexShard, RowsShard, Shard
 from indextables.split.search_columns import columns_read, mask_of_plan
-from indextables.split.search_model import Fallback, Hits, SearchMetrics, no_hits
+from indextables.split.search_model import Fallback, SearchMetrics
 from indextables.split.search_plan import cut_out, index_answers, relaxed, with_masks, without_fields
 from indextables.split.search_prune import may_match
 from indextables.split.search_state import SplitState, schema_for_rebuild
@@ -40,93 +49,6 @@ _RECHECK_SHARE = 16
 _ATTEMPTS = 3
 _READY = 64
 """Plans whose shards are kept: the next page of hits, the count, the same question again."""
-
-
-class Shard(Protocol):
-    """Answers a plan for some rows."""
-
-    def count(self) -> int: ...
-
-    def top(self, limit: int) -> Hits:
-        """The best `limit` hits; equal scores by split and row."""
-        ...
-
-    def everything(self) -> Hits:
-        """All hits, by split and row, with the score 0."""
-        ...
-
-
-class RowsShard:
-    """Rows that are known already, each with the score 0."""
-
-    def __init__(self, places: Sequence[int], masks: Sequence[RowMask]) -> None:
-        found = [np.flatnonzero(mask) for mask in masks]
-        splits = np.repeat(np.array(places, dtype=np.int64), [len(rows) for rows in found])
-        rows = np.concatenate(found) if found else np.zeros(0, np.int64)
-        self._hits = Hits(splits, rows.astype(np.int64), np.zeros(len(rows), np.float32))
-
-    def count(self) -> int:
-        return len(self._hits)
-
-    def top(self, limit: int) -> Hits:
-        return self._hits.take(np.arange(min(limit, len(self._hits))))
-
-    def everything(self) -> Hits:
-        return self._hits
-
-
-class IndexShard:
-    """A plan on an opened index."""
-
-    def __init__(self, index: VirtualIndex, places: Sequence[int], plan: Plan, everywhere: TermStats | None) -> None:
-        self.index = index
-        self.places = np.array([*places, -1], dtype=np.int64)
-        self.plan = plan
-        self._queries: dict[bool, tantivy.Query] = {}
-        boosts = None
-        if everywhere is not None:
-            here = index.counted(plan)
-
-            def boosts(leaf: Terms) -> float:
-                return boost_of(leaf, everywhere, here)
-
-        self._builder = QueryBuilder(index.index, index.searcher, boosts)
-
-    def query(self, *, scored: bool) -> tantivy.Query:
-        """The plan as Tantivy takes it."""
-        found = self._queries.get(scored)
-        if found is not None:
-            return found
-        with native_call("a split"):
-            found = self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
-            self._queries[scored] = found
-        return found
-
-    def count(self) -> int:
-        return int(self.run(self.query(scored=False), limit=1).count)
-
-    def top(self, limit: int) -> Hits:
-        scored = any(True for _ in scored_leaves(self.plan))
-        return self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
-
-    def everything(self) -> Hits:
-        query = self.query(scored=False)
-        total = int(self.run(query, limit=1).count)
-        return self.hits(self.run(query, limit=total, count=False).hits) if total else no_hits()
-
-    def run(self, query: tantivy.Query, **settings: Any) -> Any:
-        """Search; what Tantivy refuses or dies of is IndexUnavailable. The GIL is released meanwhile."""
-        with native_call("a split"):
-            return self.index.searcher.search(query, **settings)
-
-    def hits(self, found: list[tuple[Any, tantivy.DocAddress]]) -> Hits:
-        """Columns of what Tantivy gives as objects."""
-        if not found:
-            return no_hits()
-        orders = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
-        rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
-        scores = np.fromiter((score for score, _ in found), np.float32, len(found))
-        return Hits(self.places[orders], rows, scores)
 
 
 class Group(msgspec.Struct, frozen=True):

@@ -67,7 +67,8 @@ class VirtualIndex:
         self.carrier = carrier
         self.own = own_stats(members)
         try:
-            self._write(folder, schema)
+            with native_call(str(folder)):
+                self._write(folder, schema)
             self.index = open_index(folder)
             with native_call(str(folder)):
                 plan.register_analyzers(self.index)
@@ -78,6 +79,7 @@ class VirtualIndex:
             raise StoreFull(f"the cache folder {folder.parent} cannot be written: {error}", key=str(folder)) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        self.whole = frozenset.intersection(*(member.whole for member in self.members)) if members else frozenset()
         expected = len(self.members) + (carrier is not None)
         if self.searcher.num_segments != expected:
             message = f"an index of {expected} segments opened with {self.searcher.num_segments}"

@@ -1,0 +1,122 @@
+"""Who answers a plan for some rows: an opened index, or a set of rows that is the whole answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tantivy
+
+from indextables.split.build import QueryBuilder
+from indextables.split.build_nodes import Boosted, Plan, Terms, Unscored, scored_leaves
+from indextables.split.carrier import TermStats, boost_of
+from indextables.split.components import needed
+from indextables.split.delfile import Mask as RowMask
+from indextables.split.search_model import Hits, no_hits
+from indextables.split.virtual import VirtualIndex, native_call
+
+
+class Shard(Protocol):
+    """Answers a plan for some rows."""
+
+    def count(self) -> int: ...
+
+    def top(self, limit: int) -> Hits:
+        """The best `limit` hits; equal scores by split and row."""
+        ...
+
+    def everything(self) -> Hits:
+        """All hits, by split and row, with the score 0."""
+        ...
+
+
+class RowsShard:
+    """Rows that are known already, each with the score 0."""
+
+    def __init__(self, places: Sequence[int], masks: Sequence[RowMask]) -> None:
+        found = [np.flatnonzero(mask) for mask in masks]
+        splits = np.repeat(np.array(places, dtype=np.int64), [len(rows) for rows in found])
+        rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+        self._hits = Hits(splits, rows.astype(np.int64), np.zeros(len(rows), np.float32))
+
+    def count(self) -> int:
+        return len(self._hits)
+
+    def top(self, limit: int) -> Hits:
+        return self._hits.take(np.arange(min(limit, len(self._hits))))
+
+    def everything(self) -> Hits:
+        return self._hits
+
+
+class IndexShard:
+    """A plan on an opened index."""
+
+    def __init__(self, index: VirtualIndex, places: Sequence[int], plan: Plan, everywhere: TermStats | None) -> None:
+        self.index = index
+        self.places = np.array([*places, -1], dtype=np.int64)
+        self.plan = plan
+        self._queries: dict[bool, tantivy.Query] = {}
+        boosts = None
+        if everywhere is not None:
+            here = index.counted(plan)
+
+            def boosts(leaf: Terms) -> float:
+                return boost_of(leaf, everywhere, here)
+
+        self._builder = QueryBuilder(index.index, index.searcher, boosts)
+
+    def query(self, *, scored: bool) -> tantivy.Query:
+        """The plan as Tantivy takes it."""
+        found = self._queries.get(scored)
+        if found is not None:
+            return found
+        with native_call("a split"):
+            found = self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
+            self._queries[scored] = found
+        return found
+
+    def count(self) -> int:
+        term = self._only_term()
+        if term is not None:
+            with native_call("a split"):
+                return int(self.index.searcher.doc_freq(term.target.address, term.terms[0][1]))
+        # Scoring as usual is quicker than giving everything the score 0, if what it reads is here.
+        ready = needed(self.plan, scored=True) <= self.index.whole
+        query = self._counting() if ready else self.query(scored=False)
+        return int(self.run(query, limit=1).count)
+
+    def top(self, limit: int) -> Hits:
+        scored = any(True for _ in scored_leaves(self.plan))
+        return self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
+
+    def everything(self) -> Hits:
+        query = self.query(scored=False)
+        total = int(self.run(query, limit=1).count)
+        return self.hits(self.run(query, limit=total, count=False).hits) if total else no_hits()
+
+    def _only_term(self) -> Terms | None:
+        """The term whose document frequency is the answer: nothing else is asked, and no row is hidden."""
+        plan = self.plan.plan if isinstance(self.plan, Unscored | Boosted) else self.plan
+        if not isinstance(plan, Terms) or len(plan.terms) > 1 or self.index.carrier is not None:
+            return None
+        return plan if all(member.alive is None for member in self.index.members) else None
+
+    def _counting(self) -> tantivy.Query:
+        with native_call("a split"):
+            return self._builder.plain(self.plan)
+
+    def run(self, query: tantivy.Query, **settings: Any) -> Any:
+        """Search; what Tantivy refuses or dies of is IndexUnavailable. The GIL is released meanwhile."""
+        with native_call("a split"):
+            return self.index.searcher.search(query, **settings)
+
+    def hits(self, found: list[tuple[Any, tantivy.DocAddress]]) -> Hits:
+        """Columns of what Tantivy gives as objects."""
+        if not found:
+            return no_hits()
+        orders = np.fromiter((address.segment_ord for _, address in found), np.int64, len(found))
+        rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
+        scores = np.fromiter((score for score, _ in found), np.float32, len(found))
+        return Hits(self.places[orders], rows, scores)
