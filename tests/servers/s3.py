@@ -114,6 +114,7 @@ class S3Server:
         self.undeletable = ""
         self.loses_page_tokens = False
         self.requests: list[Request] = []
+        self.connections: set[socket.socket] = set()
         self.lock = threading.RLock()
         self._objects: dict[tuple[str, str], Stored] = {}
         self._order: list[tuple[str, str]] = []
@@ -135,6 +136,10 @@ class S3Server:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+        with self.lock:
+            for connection in self.connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def endpoint(self) -> str:
@@ -364,6 +369,13 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.server_object.lock:
+            self.server_object.connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.server_object.lock:
+            self.server_object.connections.discard(self.connection)
+        super().finish()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         pass

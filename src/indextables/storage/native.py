@@ -101,7 +101,9 @@ def translate(
     if kind is StoreUnavailable and "status code: 507" in text:
         return StoreFull(f"{what}: the store has no space left", key=key)
     if kind is StorePermissionDenied:
-        return kind(f"{what}: the store refuses these credentials: {reason}", key=key)
+        return kind(f"{what}: the store refuses these credentials, check them and their rights: {reason}", key=key)
+    if kind is StoreUnavailable:
+        return kind(f"{what}: no usable answer, check network and endpoint and try again: {reason}", key=key)
     return kind(f"{what}: {reason}", key=key)
 
 
