@@ -335,7 +335,13 @@ SPLIT_MEMORY_BUDGET = _count(
 )
 
 # Search
-CACHE_DIRECTORY = _text("cache.directory", "", "folder of the index cache; empty is one below the user's cache folder")
+CACHE_DIRECTORY = _text(
+    "cache.directory", "", "folder of the index cache; empty is one of this user's own below the temporary folder"
+)
+SEARCH_DEFAULT_OPERATOR = _choice("search.defaultOperator", "or", "what nothing between two words means", "or", "and")
+SEARCH_DEFAULT_FIELDS = _text(
+    "search.defaultFields", "", "columns, separated by commas, for words without a field; empty is all text columns"
+)
 CACHE_MAX_SIZE = _count("cache.maxSize", 10_737_418_240, "bytes that the index cache may take", least=1_048_576)
 
 # SQL without Spark

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS, any_query
-from tests.split.search_world import World, build_world, has_phrase, make_rows
+from tests.split.search_world import World, build_world, has_phrase, make_rows, words_of
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
+from indextables.options import Options
 from indextables.split.cache import IndexCache
 from indextables.split.search import OrderBy, SplitSearcher
 from indextables.split.search_state import States
@@ -155,3 +156,14 @@ def test_a_search_after_an_append_reads_only_the_new_split(world, tmp_path):
     after = SplitSearcher(store, world.refs, **shared)
     assert len(after.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
     assert {key for key, _ in store.reads} == {world.refs[-1].key}
+
+
+def test_defaults_come_from_the_options(world):
+    options = Options({"search.defaultOperator": "AND", "search.defaultFields": "title"}, environ={})
+    searcher = SplitSearcher(world.store, world.refs, cache=world.searcher.cache, options=options)
+    hits = searcher.matches("foo bar").hits
+    found = set(searcher.rows(hits, ["id"]).column("id").to_pylist())
+    assert found == world.meant(lambda row: {"foo", "bar"} <= set(words_of(row["title"])))
+    plan = searcher.plan("foo bar", default_operator="or", default_fields=["message"])
+    found = set(searcher.rows(searcher.matches(plan).hits, ["id"]).column("id").to_pylist())
+    assert found == world.meant(lambda row: bool({"foo", "bar"} & set(words_of(row["message"]))))

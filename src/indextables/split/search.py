@@ -50,7 +50,8 @@ _MOST_KEPT = 4096
 def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
     """The index cache that the options name. Raises InvalidArgument for a folder that cannot be used."""
     given = options[opt.CACHE_DIRECTORY]
-    folder = Path(given) if given else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}" / "cache"
+    # One level below the temporary folder: whoever owns a folder in between could exchange what lies in it.
+    folder = Path(given) if given else Path(tempfile.gettempdir()) / f"indextables-cache-{os.getuid()}"
     return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient)
 
 
@@ -100,11 +101,17 @@ class SplitSearcher:
         where: Predicate | None = None,
         *,
         default_fields: Sequence[str] | None = None,
-        default_operator: Operator = "or",
+        default_operator: Operator | None = None,
     ) -> Plan:
-        """What a query and a predicate ask for, together. Raises QueryInvalid with the position, LimitExceeded."""
+        """What a query and a predicate ask for, together. Raises QueryInvalid with the position, LimitExceeded.
+
+        Defaults are those of the options `search.defaultFields` and `search.defaultOperator`.
+        """
         if isinstance(query, str):
-            plan = self._planned(query, None if default_fields is None else tuple(default_fields), default_operator)
+            given = [name.strip() for name in self._options[opt.SEARCH_DEFAULT_FIELDS].split(",") if name.strip()]
+            fields = (tuple(given) or None) if default_fields is None else tuple(default_fields)
+            usual: Operator = "and" if self._options[opt.SEARCH_DEFAULT_OPERATOR] == "and" else "or"
+            plan = self._planned(query, fields, default_operator or usual)
         else:
             plan = Everything() if query is None else query
         if where is None:
