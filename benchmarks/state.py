@@ -314,13 +314,16 @@ def _compaction(tables: _Tables) -> list[Bar]:
     answer = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     seconds, cpu, peak = map(float, answer.stdout.split()[-3:])
     _delta_commit(tables.delta, 2)
+    began = time.perf_counter()
     table = DeltaTable(tables.delta)
+    opened = time.perf_counter() - began
     spent = time.process_time()
     peer = best_of(1, table.create_checkpoint)
     spent = time.process_time() - spent
     claim = f"full compaction of {tables.count:,} entries"
     return [
         Bar(claim, seconds, peer, "s", 1, peer_name="delta-rs checkpoint"),
+        Bar(f"{claim}, both from disk", seconds, opened + peer, "s", peer_name="delta-rs open and checkpoint"),
         Bar(f"{claim}, CPU", cpu, spent, "s CPU", peer_name="delta-rs checkpoint"),
         Bar("peak memory of that process", peak, None, "MiB", 1536, absolute=True),
     ]

@@ -13,8 +13,8 @@ from indextables.log.state.pools import pool_sizes
 from indextables.options import Options
 
 
-def running() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("indextables-")]
+def running() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("indextables-")}
 
 
 def test_pools_have_the_sizes_of_the_options():
@@ -50,14 +50,14 @@ def test_a_task_of_a_pool_may_use_the_pools():
 
 
 def test_no_thread_starts_before_it_is_needed_and_none_is_left_after_shutdown():
-    before = set(running())
+    before = running()
     ambient = SystemAmbient()
     assert list(ambient.map("manifests", str, [1])) == ["1"]
-    assert set(running()) == before
+    assert running() == before
     list(ambient.map("manifests", str, range(10)))
-    assert set(running()) - before
+    assert running() - before
     ambient.shutdown()
-    assert set(running()) == before
+    assert running() == before
     assert list(ambient.map("manifests", str, range(3))) == ["0", "1", "2"]
     ambient.shutdown()
 
