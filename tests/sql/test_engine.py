@@ -161,6 +161,20 @@ def test_an_order_by_a_column_that_the_filter_pins_survives_the_planner():
     assert ids(text) == [1]
 
 
+def test_a_limit_stops_reading_early():
+    table = pa.table({"id": range(300_000)})
+    taken = []
+
+    class Counted(MemorySource):
+        def batches(self, columns, where, required, marked):
+            for batch in table.select(columns).to_batches(max_chunksize=1000):
+                taken.append(batch.num_rows)
+                yield batch
+
+    assert len(ids("SELECT id FROM t WHERE id % 2 = 0 LIMIT 10", t=Counted(table))) == 10
+    assert sum(taken) < 150_000
+
+
 def test_conditions_that_move_with_the_clock_are_left_to_the_engine():
     t = MemorySource(pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us", "UTC"))}))
     assert ids("SELECT id FROM t WHERE at < now()", t=t) == [1]

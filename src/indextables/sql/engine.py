@@ -16,11 +16,13 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.provider import Provider, Source, register, registered_schema
-from indextables.sql.pushdown import Need, needs_of
+from indextables.sql.pushdown import Need, needs_of, row_limit
 from indextables.sql.rewrite import Rewritten, rewrite
 
 __all__ = ["run"]
 
+_BATCH_ROWS = 8192
+_LEAST_BATCH_ROWS = 64
 # The two plans must agree on constants. These are evaluated while planning, so they would differ.
 _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stamp)?)\b", re.IGNORECASE)
 # DataFusion 55 takes a column that its filters pin to one value for sorted, loses that in a join of several partitions,
@@ -43,11 +45,11 @@ def run(
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {name: value for name, value in params.items() if f"${name}" in rewritten.text}
-    needs = _needs(rewritten, schemas, values)
+    needs, limit = _needs(rewritten, schemas, values)
     if _MOVING.search(text):
         needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
     try:
-        result = _execute(rewritten, sources, needs, values, _context(memory_limit))
+        result = _execute(rewritten, sources, needs, values, _context(memory_limit, limit=limit))
     except QueryInvalid as fault:
         if _PLANNER_BUG not in str(fault):
             raise
@@ -77,7 +79,8 @@ def _execute(
             provider.close()
 
 
-def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> dict[str, Need]:
+def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> tuple[dict[str, Need], int | None]:
+    """What each table must give, and after how many rows the statement stops."""
     context = _context(None)
     own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
     for name, target in rewritten.targets.items():
@@ -85,18 +88,22 @@ def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) 
         empty = [pa.array([], field.type) for field in schema]
         context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
     hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
-    plan = _plan(context, rewritten.text, values)
+    frame = _plan(context, rewritten.text, values)
     try:
-        return needs_of(plan.optimized_logical_plan(), own, hidden)
+        plan = frame.optimized_logical_plan()
+        return needs_of(plan, own, hidden), row_limit(plan)
     except Exception as cause:
         raise _explained(rewritten.text, cause) from cause
 
 
-def _context(memory_limit: int | None, partitions: int | None = None) -> Any:
+def _context(memory_limit: int | None, *, partitions: int | None = None, limit: int | None = None) -> Any:
     runtime = RuntimeEnvBuilder()
     if memory_limit is not None:
         runtime = runtime.with_disk_manager_os().with_fair_spill_pool(memory_limit)
     config = SessionConfig() if partitions is None else SessionConfig().with_target_partitions(partitions)
+    if limit is not None and limit < _BATCH_ROWS:
+        # Filters collect a whole batch before they pass it on; a statement that stops early should not wait for one.
+        config = config.with_batch_size(max(limit, _LEAST_BATCH_ROWS))
     return SessionContext(config, runtime)
 
 

@@ -7,6 +7,7 @@ still applies the filter itself, so that a translation that gives up costs time,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from indextables.query.expr import And, Column, CompareOp, Comparison, In, IsNull, Literal, Node, Not, Or
 
-__all__ = ["Need", "needs_of"]
+__all__ = ["Need", "needs_of", "row_limit"]
 
 _OPERATORS: dict[str, CompareOp] = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MIRRORED: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -52,6 +53,14 @@ def needs_of(plan: Any, schemas: Mapping[str, pa.Schema], hidden: Mapping[str, f
         else Need(frozenset(schemas[name].names) | hidden.get(name, frozenset()))
         for name, needs in found.items()
     }
+
+
+def row_limit(plan: Any) -> int | None:
+    """How many rows a plan takes before it stops, if that is the last thing it does; None if it takes all."""
+    lines = plan.display_indent().splitlines()
+    last = next((line for line in lines if not line.strip().startswith(("Projection:", "SubqueryAlias:"))), "")
+    found = re.match(r"\s*Limit: skip=(\d+), fetch=(\d+)$", last)
+    return int(found[1]) + int(found[2]) if found else None
 
 
 def _scans(plan: Any, predicate: Any) -> Iterator[tuple[Any, Any]]:

@@ -24,6 +24,9 @@ from indextables.table.search import Searchers
 __all__ = ["SnapshotSource", "select"]
 
 OWN_NAME = "t"
+_FIRST_ROWS = 256
+"""Rows fetched at first, because a statement may have a limit; then four times as many, up to `_BATCH_ROWS`."""
+
 _BATCH_ROWS = 65_536
 
 
@@ -83,9 +86,13 @@ class SnapshotSource:
             more = _row_sets(searcher, other, None)
             found = {place: np.intersect1d(rows, more.get(place, rows[:0])) for place, rows in found.items()}
         marks = [_row_sets(searcher, search, None) for search in marked]
+        step = _FIRST_ROWS
         for place, rows in found.items():
-            for start in range(0, len(rows), _BATCH_ROWS):
-                part = rows[start : start + _BATCH_ROWS]
+            start = 0
+            while start < len(rows):
+                part = rows[start : start + step]
+                start += step
+                step = min(step * 4, _BATCH_ROWS)
                 flags = [_flags(np.isin(part, mark.get(place, part[:0]), assume_unique=True)) for mark in marks]
                 yield _batch(self._fetch(searcher, place, part, columns), flags, len(part))
 
