@@ -167,3 +167,12 @@ def test_defaults_come_from_the_options(world):
     plan = searcher.plan("foo bar", default_operator="or", default_fields=["message"])
     found = set(searcher.rows(searcher.matches(plan).hits, ["id"]).column("id").to_pylist())
     assert found == world.meant(lambda row: bool({"foo", "bar"} & set(words_of(row["message"]))))
+
+
+def test_existence_is_known_from_null_counts_where_all_rows_have_a_value_or_none(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("full", pa.string()), ("bare", pa.string()), ("some", pa.string())])
+    rows = [{"id": i, "full": "x", "bare": None, "some": "x" if i % 2 else None} for i in range(10)]
+    world = build_world(tmp_path, rows, 2, schema=schema)
+    for query, expected, scanned in (("full:*", 10, 0), ("bare:*", 0, 0), ("-bare:*", 10, 0), ("some:*", 5, 10)):
+        result = world.searcher.search(query, limit=None)
+        assert (len(result.hits), result.metrics.rows_scanned) == (expected, scanned)

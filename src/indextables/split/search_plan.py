@@ -110,22 +110,36 @@ def _conjuncts(plan: Plan) -> Iterator[tuple[Plan, bool]]:
 def with_masks(plan: Plan, values: tuple[bool, ...]) -> Plan:
     """The plan for rows that are in exactly these sets."""
 
-    def visit(node: Plan) -> Plan:
-        match node:
-            case Mask(number=number):
-                return Everything() if values[number] else Nothing()
-            case Bool():
-                return Bool(
-                    tuple(map(visit, node.must)), tuple(map(visit, node.should)), tuple(map(visit, node.must_not))
-                )
-            case Boosted():
-                return Boosted(visit(node.plan), node.factor)
-            case Unscored():
-                return Unscored(visit(node.plan))
-            case _:
-                return node
+    def known(node: Plan) -> Plan:
+        if isinstance(node, Mask):
+            return Everything() if values[node.number] else Nothing()
+        return node
 
-    return simplify(visit(plan))
+    return simplify(_mapped(plan, known))
+
+
+def with_existence(plan: Plan, known: Callable[[HasValue], bool | None]) -> Plan:
+    """The plan for a split of which `known` tells that all rows have a value, or none (None: some have)."""
+
+    def settled(node: Plan) -> Plan:
+        answer = known(node) if isinstance(node, HasValue) else None
+        return node if answer is None else Everything() if answer else Nothing()
+
+    return simplify(_mapped(plan, settled))
+
+
+def _mapped(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+    """The same tree with other leaves."""
+    match plan:
+        case Bool():
+            sides = (tuple(_mapped(part, change) for part in side) for side in (plan.must, plan.should, plan.must_not))
+            return Bool(*sides)
+        case Boosted():
+            return Boosted(_mapped(plan.plan, change), plan.factor)
+        case Unscored():
+            return Unscored(_mapped(plan.plan, change))
+        case _:
+            return change(plan)
 
 
 def relaxed(plan: Plan) -> Plan:
@@ -152,22 +166,12 @@ def relaxed(plan: Plan) -> Plan:
 def without_fields(plan: Plan, known: frozenset[str]) -> Plan:
     """The plan for splits whose rows have no value in fields other than these."""
 
-    def visit(node: Plan) -> Plan:
-        match node:
-            case Bool():
-                return Bool(
-                    tuple(map(visit, node.must)), tuple(map(visit, node.should)), tuple(map(visit, node.must_not))
-                )
-            case Boosted():
-                return Boosted(visit(node.plan), node.factor)
-            case Unscored():
-                return Unscored(visit(node.plan))
-            case Everything() | Nothing() | Mask() | Where():
-                return node
-            case _:
-                return node if node.target.field in known else Nothing()
+    def kept(node: Plan) -> Plan:
+        if isinstance(node, Bool | Boosted | Unscored | Everything | Nothing | Mask | Where):
+            return node
+        return node if node.target.field in known else Nothing()
 
-    return simplify(visit(plan))
+    return simplify(_mapped(plan, kept))
 
 
 def index_answers(leaf: Leaf, table: IndexPlan, split: IndexPlan, incomplete: dict[str, list[str]]) -> bool:

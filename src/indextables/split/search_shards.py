@@ -22,6 +22,7 @@ from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
 from indextables.split.build_nodes import (
     Everything,
+    HasValue,
     Leaf,
     Nothing,
     Plan,
@@ -39,7 +40,7 @@ from indextables.split.fields import IndexPlan
 from indextables.split.search_answer import IndexShard, RowsShard, Shard
 from indextables.split.search_columns import columns_read, mask_of_plan
 from indextables.split.search_model import Fallback, SearchMetrics
-from indextables.split.search_plan import cut_out, index_answers, relaxed, with_masks, without_fields
+from indextables.split.search_plan import cut_out, index_answers, relaxed, with_existence, with_masks, without_fields
 from indextables.split.search_prune import may_match
 from indextables.split.search_state import SplitState, schema_for_rebuild
 from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_by_schema, native_call, own_stats
@@ -254,6 +255,9 @@ class ShardMaker:
         candidates = self._candidates(group, metrics)
 
         def one(state: SplitState) -> list[RowMask]:
+            counted = [_by_null_count(tree, state) for tree in group.subtrees]
+            if all(mask is not None for mask in counted):
+                return [mask for mask in counted if mask is not None]
             rows = None if candidates is None else candidates.get(self._places[id(state)], np.zeros(0, np.int64))
             table = state.all_rows(columns) if rows is None else state.fetch(rows, columns)
             metrics.rows_scanned += table.num_rows
@@ -374,6 +378,21 @@ def _schema_of(state: SplitState) -> str:
 def _seen(state: SplitState, mask: RowMask | None) -> RowMask:
     alive = np.ones(state.num_rows, dtype=np.bool_) if state.alive is None else state.alive
     return alive if mask is None else alive & mask
+
+
+def _by_null_count(tree: Plan, state: SplitState) -> RowMask | None:
+    """The answer of a subtree that only asks which rows have values, if the directory knows; None: read the column."""
+
+    def known(leaf: HasValue) -> bool | None:
+        if leaf.target.multi or leaf.target.nested or state.cached is None:
+            return None
+        nulls = state.cached.directory.null_counts.get(leaf.target.column)
+        return True if nulls == 0 else False if nulls == state.num_rows else None
+
+    settled = with_existence(tree, known)
+    if isinstance(settled, Everything):
+        return np.ones(state.num_rows, dtype=np.bool_)
+    return np.zeros(state.num_rows, dtype=np.bool_) if isinstance(settled, Nothing) else None
 
 
 def _class_mask(sets: Sequence[RowMask], values: tuple[bool, ...]) -> RowMask:
