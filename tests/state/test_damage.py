@@ -328,6 +328,62 @@ def test_a_bomb_is_stopped(codec):
         read_container(container([(1, packed)], codec=codec), ENTRY, name="x")
 
 
+def test_a_container_of_too_many_records_is_refused_before_they_are_decoded():
+    out = bytearray()
+    avro_frame._put(ENTRY.schema, {**dict.fromkeys(_names(ENTRY), None), **_LEAST_ENTRY}, out)
+    count = avro_frame.MAX_ROWS + 1
+    packed = avro_frame._compress(memoryview(bytes(out) * count), "zstandard", 3)
+    assert len(packed) < 100_000
+    with pytest.raises(LimitExceeded):
+        read_container(container([(count, packed)], codec=b"zstandard"), ENTRY, name="x")
+
+
+def test_a_list_of_too_many_manifests_is_refused():
+    info = {
+        "path": "",
+        "numEntries": 0,
+        "minAddedAtVersion": 0,
+        "maxAddedAtVersion": 0,
+        "tombstoneCount": 0,
+        "liveEntryCount": 0,
+    }
+    names = [field["name"] for field in LIST.schema["fields"][5]["type"]["items"]["fields"]]
+    record = {
+        **dict.fromkeys(_names(LIST), None),
+        "formatVersion": 1,
+        "stateVersion": 1,
+        "createdAt": 1,
+        "numFiles": 0,
+        "totalBytes": 0,
+        "manifests": [{**dict.fromkeys(names, None), **info}] * 300_000,
+        "tombstones": [],
+        "schemaRegistry": {},
+        "protocolVersion": 4,
+    }
+    data = avro_frame.write_record(record, LIST, codec="zstandard", level=3, sync=b"s" * 16)
+    assert len(data) < 100_000
+    env = environment()
+    env.store.put(state_key(1), data)
+    with pytest.raises(LimitExceeded):
+        read_state(env, find_states(env.store.list_from(LOG_DIR))[0])
+
+
+_LEAST_ENTRY = {
+    "path": "",
+    "partitionValues": {},
+    "size": 0,
+    "modificationTime": 0,
+    "dataChange": False,
+    "hasFooterOffsets": False,
+    "addedAtVersion": 0,
+    "addedAtTimestamp": 0,
+}
+
+
+def _names(shape) -> list[str]:
+    return [field["name"] for field in shape.schema["fields"]]
+
+
 def test_random_damage_to_a_container_is_a_typed_error_or_the_same_rows():
     good = manifest_bytes()
     plain = _uncompressed(good)

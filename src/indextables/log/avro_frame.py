@@ -4,7 +4,8 @@ The frame (magic, header, blocks, sync markers) is read and written here, with e
 believed; the records of one block are decoded and encoded natively. What holds after `read_container` returns:
 
 1. the file was an Avro container to its last byte: magic, codec, sync markers and block lengths are right;
-2. no block was decompressed beyond `MAX_BLOCK` bytes and all of them together not beyond `limit`;
+2. no block was decompressed beyond `MAX_BLOCK` bytes, all of them together not beyond `limit`, and there are no more
+   than `MAX_ROWS` records;
 3. the writer's schema is one that we know (`Shape.accepts`): names and types, nothing recursive, nothing deep;
 4. the number of rows is the sum of the blocks' counts.
 
@@ -23,10 +24,13 @@ import pyruhvro
 
 from indextables.errors import CheckpointCorrupt, LimitExceeded
 
-__all__ = ["MAX_BLOCK", "Shape", "read_container", "write_container", "write_record"]
+__all__ = ["MAX_BLOCK", "MAX_ROWS", "Shape", "read_container", "write_container", "write_record"]
 
 MAX_BLOCK = 200 << 20
 """Bytes that one decompressed block may have (the default of Avro's own library)."""
+
+MAX_ROWS = 1_000_000
+"""Records in one container: a few bytes in a file become hundreds in columns."""
 
 MAX_FILE = 8 << 30
 MAX_HEADER = 4 << 20
@@ -70,9 +74,12 @@ def read_container(data: bytes | memoryview, shape: Shape, *, name: str, limit: 
     schema = shape.accepts(writer, name)
     sync = frame.take(_SYNC_BYTES)
     batches = []
-    total = 0
+    total = rows = 0
     for count, block in _blocks(frame, sync, codec, name):
         total += len(block)
+        rows += count
+        if rows > MAX_ROWS:
+            raise LimitExceeded(f"{name} holds more than {MAX_ROWS} records", path=name, limit=MAX_ROWS, actual=rows)
         if total > limit:
             raise LimitExceeded(f"{name} decompresses to more than {limit} bytes", path=name, limit=limit, actual=total)
         batches.append(_decode(count, block, schema, name))

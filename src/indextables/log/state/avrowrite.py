@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from indextables import options as opt
 from indextables.errors import CheckpointInvalid
 from indextables.log.arrays import bool_array, combined, int64_array, int64_values
+from indextables.log.avro_frame import MAX_ROWS
 from indextables.log.env import LogEnv
 from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
 from indextables.log.sethash import EMPTY, combine, set_hash, subtract
@@ -143,7 +144,7 @@ def write_manifests(
     # Taking rows out of a column in many chunks joins the chunks each time.
     entries = entries.combine_chunks()
     order, groups = partition_order(entries, types)
-    cuts = chunks(groups, env.options[opt.STATE_ENTRIES_PER_MANIFEST])
+    cuts = chunks(groups, min(env.options[opt.STATE_ENTRIES_PER_MANIFEST], MAX_ROWS))
 
     def write(cut: tuple[int, int]) -> ManifestInfo:
         rows = entries.take(int64_array(order[cut[0] : cut[1]]))

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CheckpointCorrupt
+from indextables.errors import CheckpointCorrupt, LimitExceeded
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
+from indextables.log.arrays import combined
 from indextables.log.avro_frame import read_container, write_record
 from indextables.log.state.avro_schema import FORMAT_VERSION, LIST
 from indextables.log.state.base import TokenWindow, Totals
@@ -25,6 +26,9 @@ from indextables.log.state.manifests import ManifestInfo
 __all__ = ["NO_TOMBSTONES", "REGISTRY_PREFIX", "TOMBSTONES_SCHEMA", "StateList", "decode_list", "encode_list", "hide"]
 
 REGISTRY_PREFIX = "docMappingSchema."
+
+MAX_LIST = 32 << 20
+MAX_MANIFESTS = 200_000
 
 # Version and line of the `remove`; a null version hides by path alone.
 TOMBSTONES_SCHEMA = pa.schema([("path", pa.string()), ("version", pa.int64()), ("line", pa.int64())])
@@ -101,9 +105,12 @@ def encode_list(state: StateList, *, level: int, sync: bytes) -> bytes:
 
 def decode_list(data: bytes, key: str, version: int) -> StateList:
     """The list in `data`. Raises CheckpointCorrupt unless it is the state of `version`, and LimitExceeded."""
-    table = read_container(data, LIST, name=key)
+    table = read_container(data, LIST, name=key, limit=MAX_LIST)
     if table.num_rows != 1:
         raise _corrupt(key, f"it holds {table.num_rows} records instead of one")
+    count = len(combined(table.column("manifests")).flatten())
+    if count > MAX_MANIFESTS:
+        raise LimitExceeded(f"{key} names {count} manifests", path=key, limit=MAX_MANIFESTS, actual=count)
     tombstones = _tombstones(table)
     row: dict[str, Any] = table.drop_columns(
         [n for n in ("tombstonesAt", "tombstones") if n in table.column_names]
