@@ -73,7 +73,7 @@ def test_flipping_any_byte_gives_the_same_rows_or_an_error_that_names_the_part()
     chance = random.Random(4)
     # All of header, directory and footer, and a sample of the rest.
     places = {*range(split.index_start, split.index_start + 60), *range(split.footer_start, split.size, 7)}
-    places |= {chance.randrange(len(data)) for _ in range(500)}
+    places |= {chance.randrange(len(data)) for _ in range(300)}
     for place in sorted(places):
         damaged = bytearray(data)
         damaged[place] ^= 1 << chance.randrange(8)
@@ -284,3 +284,54 @@ def test_a_footer_bomb_is_refused_quickly():
     store.put("b", b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     with pytest.raises(SplitError):
         SplitReader(store, SplitRef("b")).fetch([0])
+
+
+def forge(store, split, chance):
+    """Replace the split by one whose footer lies and whose checksum agrees with the lie."""
+    data = store.get(split.key)
+    footer = bytearray(data[split.footer_start : split.footer_end])
+    place = footer.index(layout.KEY) + len(layout.KEY) + 3
+    footer[place : place + layout.KEY_BYTES] = b" " * layout.KEY_BYTES
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        at = chance.randrange(len(footer))
+        if not place - 30 <= at < place + layout.KEY_BYTES:
+            footer[at] = chance.choice([chance.randrange(256), footer[at] ^ (1 << chance.randrange(8)), 255, 0])
+    pointer = layout.IndexPointer(split.index_start, split.footer_start - split.index_start, split.range1_length)
+    filled = layout.fill_key(bytes(footer), split.num_rows, pointer)
+    return data[: split.footer_start] + filled + len(filled).to_bytes(4, "little") + b"PAR1"
+
+
+_FORGING = """
+import random, sys
+import msgspec
+from indextables.split.writer import WrittenSplit
+from indextables.storage import open_store
+from tests.split.test_hostile_splits import forge, readings
+split = msgspec.json.decode(open(sys.argv[1] + ".json", "rb").read(), type=WrittenSplit)
+good, bad = open_store("memory://good"), open_store("memory://bad")
+good.put(split.key, open(sys.argv[1], "rb").read())
+chance = random.Random(int(sys.argv[2]))
+for _ in range(int(sys.argv[3])):
+    bad.put(split.key, forge(good, split, chance))
+    list(readings(bad, split.ref, split.num_rows))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("kind", ["every type", "lines"])
+def test_no_forged_footer_kills_the_process(tmp_path, kind):
+    store = open_store("memory://forged")
+    table = every_type() if kind == "every type" else lines(300)
+    if kind == "every type":
+        table = table.set_column(1, "name", pa.array(["n"] * table.num_rows))
+    (split,) = write_splits(store, [table], table.schema, Options({}, environ={}))
+    (tmp_path / "split").write_bytes(store.get(split.key))
+    (tmp_path / "split.json").write_bytes(msgspec.json.encode(split))
+    done = subprocess.run(
+        [sys.executable, "-c", _FORGING, str(tmp_path / "split"), "5", "250"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr[-2000:]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
-from indextables.split import layout, pages_fetch
+from indextables.split import layout, pages_fetch, thrift
 from indextables.split.layout import Directory, SplitKey
 from indextables.split.pages import Pages, decode_pages
 from indextables.split.ref import SplitRef
@@ -43,6 +43,10 @@ class Footer(msgspec.Struct, frozen=True):
     schema: pa.Schema
     key: SplitKey | None
     rows_end: int
+    leaf_columns: list[int]
+    """For each leaf, in file order, the place of its top-level column."""
+    chunks: list[list[tuple[int, int]]]
+    """For each row group and leaf the bytes [start, end) of its column chunk, all within the rows of the file."""
 
 
 def resolve(store: Store, ref: SplitRef) -> SplitRef:
@@ -157,13 +161,13 @@ class SplitReader:
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
         """All rows of these row groups, in file order. The columns are places in the schema."""
         footer = self.footer
-        ranges = _chunk_ranges(footer, groups, columns, self.key)
+        ranges = _chunk_ranges(footer, groups, columns)
         read = read_ranges(self.store, self.key, ranges, "rows")
         return decode_groups(footer, groups, columns, ranges, read, self.key)
 
     def group_ranges(self, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
         """The byte ranges that `read_groups` reads."""
-        return _chunk_ranges(self.footer, groups, columns, self.key)
+        return _chunk_ranges(self.footer, groups, columns)
 
     def _fetch_groups(self, rows: npt.NDArray[np.int64], columns: list[int]) -> pa.Table:
         meta = self.footer.metadata
@@ -360,27 +364,49 @@ def _parse_footer(data: bytes, ref: SplitRef) -> Footer:
     claimed |= {key.rows} if key is not None else set()
     if len(claimed) > 1:
         raise _corrupt(ref.key, "footer", f"log, footer and split disagree on the number of rows: {sorted(claimed)}")
-    return Footer(metadata=meta, schema=schema.remove_metadata(), key=key, rows_end=rows_end)
+    leaf_columns = [place for place, field in enumerate(schema) for _ in range(_leaf_count(field.type))]
+    return Footer(
+        metadata=meta,
+        schema=schema.remove_metadata(),
+        key=key,
+        rows_end=rows_end,
+        leaf_columns=leaf_columns,
+        chunks=_chunks(data, len(leaf_columns), rows_end, ref.key),
+    )
 
 
-def _chunk_ranges(footer: Footer, groups: Sequence[int], columns: Sequence[int], path: str) -> list[tuple[int, int]]:
-    """The byte ranges of the column chunks, ascending, neighbours joined; all inside the rows of the file."""
-    wanted = {footer.schema.names[c] for c in columns}
-    meta = footer.metadata
-    ranges: list[tuple[int, int]] = []
-    for group in groups:
-        row_group = meta.row_group(group)
-        for number in range(row_group.num_columns):
-            chunk = row_group.column(number)
-            if meta.schema.column(number).path.split(".")[0] not in wanted and not _dotted(chunk, wanted):
-                continue
-            start = chunk.data_page_offset
-            if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < start:
-                start = chunk.dictionary_page_offset
-            end = start + chunk.total_compressed_size
-            if not 4 <= start <= end <= footer.rows_end:
+def _chunks(footer: bytes, leaves: int, rows_end: int, path: str) -> list[list[tuple[int, int]]]:
+    """Where the column chunks are, from the Thrift itself.
+
+    pyarrow's view of a column chunk is not asked: a footer that lies in its histograms ends the process there.
+    """
+    try:
+        groups = thrift.decode_struct(footer)[0][4].value.items
+        found = []
+        for group in groups:
+            metas = [chunk[3].value for chunk in group[1].value.items]
+            starts = [min(m[9].value, m[11].value) if 11 in m and m[11].value > 0 else m[9].value for m in metas]
+            found.append([(start, start + m[7].value) for start, m in zip(starts, metas, strict=True)])
+    except (thrift.ThriftError, KeyError, AttributeError, TypeError) as error:
+        raise _corrupt(path, "footer", f"the Parquet footer describes no column chunks: {error!r}") from error
+    for number, chunks in enumerate(found):
+        if len(chunks) != leaves:
+            raise _corrupt(path, "footer", f"row group {number} has {len(chunks)} chunks for {leaves} leaves")
+        for start, end in chunks:
+            if not 4 <= start <= end <= rows_end:
                 raise _corrupt(path, "footer", f"a column chunk lies at {start} to {end}, outside the rows")
-            ranges.append((start, end))
+    return found
+
+
+def _chunk_ranges(footer: Footer, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
+    """The byte ranges of the column chunks, ascending, neighbours joined."""
+    wanted = set(columns)
+    ranges = [
+        chunk
+        for group in groups
+        for column, chunk in zip(footer.leaf_columns, footer.chunks[group], strict=True)
+        if column in wanted
+    ]
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
@@ -390,10 +416,15 @@ def _chunk_ranges(footer: Footer, groups: Sequence[int], columns: Sequence[int],
     return merged
 
 
-def _dotted(chunk: pq.ColumnChunkMetaData, wanted: set[str]) -> bool:
-    """True for a chunk of a column whose own name has dots in it."""
-    path = chunk.path_in_schema
-    return any("." in name and (path == name or path.startswith(f"{name}.")) for name in wanted)
+def _leaf_count(kind: pa.DataType) -> int:
+    """How many Parquet leaves a column of this type has."""
+    if pa.types.is_struct(kind):
+        return sum(_leaf_count(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _leaf_count(kind.value_type)
+    return 1
 
 
 def _corrupt(path: str, part: str, reason: str) -> SplitCorrupt:
