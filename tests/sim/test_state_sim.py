@@ -97,18 +97,18 @@ def play(seed: int, met: Counter[str] | None = None) -> str:
     }
     world = StateWorld(seed, chances, local=dice.random() < 0.5, options=options)
     outcomes: Counter[str] = Counter()
-    schedule._populate(world)
+    _populate(world)
     verbs = ("append", "append", "rewrite", "merge", "overwrite", "property")
     for number in range(2):
         chosen = [dice.choice(verbs) for _ in range(3)]
-        world.spawn(f"writer{number}", schedule._writer(chosen, outcomes, f"app{number}"), lives=2)
+        world.spawn(f"writer{number}", schedule.writer(chosen, outcomes, f"app{number}"), lives=2)
     for number in range(2):
         world.spawn(f"pointer{number}", _checkpointer(dice.randrange(1000), 4), lives=2)
     world.spawn("cleaner0", _cleaner([0.8, 0.9]), lives=2)
     world.spawn("cleaner1", _cleaner([1.0, NAP_MS / 1000 + 2, 1.0]))
-    world.spawn("reader", schedule._reader(3), lives=2)
+    world.spawn("reader", schedule.reader(3), lives=2)
     late = [dice.choice(verbs) for _ in range(2)]
-    world.spawn("writer9", _after(NAP_MS / 1000, schedule._writer(late, outcomes, "app9")))
+    world.spawn("writer9", _after(NAP_MS / 1000, schedule.writer(late, outcomes, "app9")))
     world.spawn("pointer9", _after(NAP_MS / 1000 + 0.5, _checkpointer(dice.randrange(1000), 3)))
     try:
         world.run()
@@ -124,6 +124,15 @@ def play(seed: int, met: Counter[str] | None = None) -> str:
         met["manifests deleted"] += kinds.count("manifest")
         met["versions deleted"] += kinds.count("version")
     return world.trace.hexdigest()
+
+
+def _populate(world: World) -> None:
+    """A table with a file or two, made in peace."""
+    stormy, world.chances = world.chances, Chances()
+    maker = world.spawn("maker", schedule.make)
+    world.run()
+    world.chances = stormy
+    world.actors.remove(maker)
 
 
 def _after(seconds: float, script: Callable[[Actor], None]) -> Callable[[Actor], None]:
@@ -150,7 +159,7 @@ def _checkpointer(seed: int, rounds: int) -> Callable[[Actor], None]:
                 else:
                     checkpoint(env, compact=dice.choice(("auto", "auto", "hit", "full")))
             except TableNotFound:
-                schedule._expect_no_table(actor, actor.world.truth.acked)
+                _expect(actor.world, actor.world.truth.acked < 0, "L8: no table is found")
             except schedule.TROUBLE:
                 pass
 
