@@ -237,6 +237,9 @@ ISOLATION_LEVEL = _choice(
     "isolationLevel", "writeserializable", "which concurrent commits conflict", "writeserializable", "serializable"
 )
 LOG_IGNORE_GAPS = _flag("log.stopAtGap", False, "read a log with a gap up to it, with a warning, instead of raising")
+MAX_STALENESS_MS = _count(
+    "maxStaleness", 0, "milliseconds for which a read may take the newest version found before for the newest"
+)
 
 # Storage
 STORAGE_FSYNC = _flag("storage.fsync", True, "make local files survive a power loss before a commit is reported")

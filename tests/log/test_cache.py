@@ -227,3 +227,20 @@ def test_metadata_questions_are_answered_from_the_cache(tmp_path, region):
     before = log.cache_stats().regions[region].hits
     assert log.metadata_at()[0] == 1
     assert log.cache_stats().regions[region].hits == before + 1
+
+
+def test_bounded_staleness_is_an_option(tmp_path):
+    env = local_env(tmp_path / "t", maxStaleness=5000)
+    clock = Clock()
+    create(env)
+    append(env, 1)
+    log = open_log(LogEnv(env.store, clock, env.options))
+    assert log.latest_version() == 1
+    append(env, 2)
+    clock.now += 4.9
+    assert log.latest_version() == 1
+    clock.now += 0.2
+    assert log.latest_version() == 2
+    append(env, 3)
+    log.invalidate()
+    assert log.latest_version() == 3

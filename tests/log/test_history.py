@@ -146,3 +146,14 @@ def test_a_time_in_the_future_is_the_newest_version():
     create(env)
     append(env, 1)
     assert version_at(open_log(env), START_MS * 2) == 1
+
+
+def test_a_table_of_checkpoints_alone_has_a_row_for_each():
+    env = memory_env()
+    create(env)
+    append(env, 1)
+    for version in (0, 1):
+        write_checkpoint(env, open_log(env).snapshot(version).state)
+    env.store.delete_many([version_key(0), version_key(1)])
+    assert history(open_log(env)).column("version").to_pylist() == [1, 0]
+    assert history(open_log(env), limit=1).column("version").to_pylist() == [1]

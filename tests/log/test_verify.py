@@ -5,7 +5,8 @@ import pytest
 from tests.log.logs import METADATA, add, append, create, local_env, memory_env, open_log, remove, write
 
 from indextables.errors import TableNotFound
-from indextables.log.codec import decode_version
+from indextables.log.actions import Protocol
+from indextables.log.codec import decode_version, encode_version
 from indextables.log.crcfile import EMPTY_TOTALS, build_next, encode_crc, parse_crc
 from indextables.log.names import POINTER_KEY, crc_key, version_key
 from indextables.log.state import write_checkpoint
@@ -155,3 +156,13 @@ def test_data_files_are_checked_for_presence_and_size(tmp_path):
         ("data-file-missing", "gone.split"),
         ("data-file-size", "a b.split"),
     ]
+
+
+def test_states_of_another_system_count_on_a_line_of_their_own():
+    """A state-v0 that was written later than version 0 holds files which version 0 has not."""
+    env = memory_env()
+    write(env, 0, Protocol(4, 4), METADATA)
+    state = open_log(env).snapshot().state
+    later = decode_version(encode_version([add("a")], compress=False), 1).adds
+    write_checkpoint(env, msgspec.structs.replace(state, files=later))
+    assert verify(env).findings == ()

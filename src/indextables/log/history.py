@@ -38,12 +38,14 @@ _AT_ONCE = 64
 def history(log: Log, limit: int | None = None) -> pa.Table:
     """One row per version whose file is there, newest first; only commit information is read.
 
-    A version that tells no time has the time of its file. Raises TableNotFound, LogGap, LogCorrupt, and
-    InvalidArgument for a limit below 1.
+    A table that has only checkpoints has a row for each of them. A version that tells no time has the time of its
+    file. Raises TableNotFound, LogGap, LogCorrupt, and InvalidArgument for a limit below 1.
     """
     if limit is not None and limit < 1:
         raise InvalidArgument(f"the limit of a history is at least 1, not {limit}", limit=limit)
     versions = log.versions()
+    if not versions:
+        return _of_states(log, limit)
     newest_first = versions[::-1] if limit is None else versions[::-1][:limit]
     rows: list[dict[str, object]] = []
     for start in range(0, len(newest_first), _AT_ONCE):
@@ -83,6 +85,15 @@ def version_at(log: Log, timestamp_ms: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _of_states(log: Log, limit: int | None) -> pa.Table:
+    """Where no version file is left, and where IndexTables4Spark never wrote one, the checkpoints are all there is."""
+    times: dict[int, int] = {}
+    for ref in log.states():
+        times.setdefault(ref.version, ref.modified_ms)
+    rows = [{"version": version, "timestamp": time} for version, time in list(times.items())[:limit]]
+    return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
 
 def commit_time(log: Log, version: int) -> int:

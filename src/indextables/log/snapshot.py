@@ -131,6 +131,7 @@ class Log:
     def __init__(self, env: LogEnv, cache: LogCache | None = None) -> None:
         self.env = env
         self._cache = cache if cache is not None else cache_for(env)
+        self._looked_at: float | None = None
 
     @property
     def url(self) -> str:
@@ -209,6 +210,7 @@ class Log:
 
     def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
         """Drop what is cached of this table; the number of entries."""
+        self._looked_at = None
         if self._cache is None:
             return 0
         return self._cache.invalidate(self.url) if regions is None else self._cache.invalidate(self.url, regions)
@@ -220,11 +222,20 @@ class Log:
     def _current(self) -> Known:
         """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
         known = self._recall_known()
+        if known is not None and self._is_recent():
+            return known
+        now = self.env.ambient.monotonic()
         fresh = None if known is None else advance(self.env, known)
         if fresh is None:
             fresh = discover(self.env, known)
         self._learn(fresh)
+        self._looked_at = now
         return fresh
+
+    def _is_recent(self) -> bool:
+        """True if this handle has looked so lately that the user does not mind."""
+        allowed_s = self.env.options[opt.MAX_STALENESS_MS] / 1000
+        return self._looked_at is not None and self.env.ambient.monotonic() - self._looked_at < allowed_s
 
     def _retried(self, load: Callable[[Known], T]) -> T:
         """Load from what is newest, and again from a new listing where something known is gone."""
