@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.errors import NotSupported, QueryInvalid, SplitCorrupt
+from indextables.errors import IndexTablesError, NotSupported, QueryInvalid, SplitCorrupt
 from indextables.sql.engine import run
 from tests.sql.memory import MemorySource, matches
 
@@ -218,6 +218,67 @@ def test_a_wrong_statement_is_one_clear_line(text, kind, words):
     with pytest.raises(kind, match=words) as caught:
         ids(text)
     assert "\n" not in str(caught.value)
+
+
+FRAGMENTS = [
+    *(
+        "SELECT",
+        "*",
+        "id",
+        "message",
+        "FROM",
+        "t",
+        "WHERE",
+        "TEXTSEARCH(message, 'timeout')",
+        "TEXTSEARCH(",
+        "'x'",
+        ")",
+    ),
+    *(
+        "(",
+        ",",
+        "AND",
+        "OR",
+        "NOT",
+        "JOIN t u ON",
+        "t.id = u.id",
+        "WITH c AS (",
+        "UNION",
+        "GROUP BY",
+        "ORDER BY",
+        "LIMIT",
+    ),
+    *(
+        "1",
+        "=",
+        "AS",
+        "TEXTSEARCH(*, 'disk')",
+        "u.",
+        "$q",
+        '"',
+        "'",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "count(*)",
+        "\x00",
+        "💥",
+        "\\",
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.booleans())
+@settings(max_examples=250, deadline=None)
+def test_any_text_is_answered_or_refused_with_a_typed_error(parts, whole):
+    text = " ".join(["SELECT id FROM t WHERE", *parts] if whole else parts)
+    refused = None
+    try:
+        run(text, {"t": source()}, params={"q": "timeout"}, memory_limit=LIMIT)
+    except IndexTablesError as error:
+        refused = str(error)
+    assert "\n" not in (refused or "")
 
 
 def test_a_process_may_end_while_a_batch_is_read_that_nobody_waits_for():

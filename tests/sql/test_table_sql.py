@@ -1,5 +1,7 @@
 """`Table.sql` on real tables agrees with a look at every row."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +113,18 @@ def test_groups_and_joins_over_other_versions(table):
 
 def test_time_travel_pins_what_is_seen(table):
     assert ids(table.at(version=2), "SELECT count(*) FROM t") == [80]
+
+
+def test_many_threads_ask_one_table(table):
+    def ask(number):
+        text = "SELECT id FROM t WHERE TEXTSEARCH(message, $q) AND id % 2 = $r ORDER BY id"
+        return ids(table, text, params={"q": WORDS[number % 4], "r": number % 2})
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(ask, range(24)))
+    for number, result in enumerate(found):
+        word = WORDS[number % 4]
+        assert result == [r["id"] for r in ROWS if has(r, word, "message") and r["id"] % 2 == number % 2]
 
 
 def test_an_empty_table_answers(tmp_path):
