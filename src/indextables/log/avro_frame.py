@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyruhvro
 
-from indextables.errors import CheckpointCorrupt, LimitExceeded
+from indextables.errors import CheckpointCorrupt, CheckpointWriteFailed, LimitExceeded
 
 __all__ = ["MAX_BLOCK", "MAX_ROWS", "Shape", "read_container", "write_container", "write_record"]
 
@@ -91,7 +91,8 @@ def read_container(data: bytes | memoryview, shape: Shape, *, name: str, limit: 
 def write_container(rows: pa.Table, shape: Shape, *, codec: str, level: int, sync: bytes, block_rows: int) -> bytes:
     """The bytes of a container; `rows` has the columns of `shape`, in order. `sync` is 16 random bytes.
 
-    `codec` is one of `null`, `deflate`, `snappy`, `zstandard`; `level` counts for zstandard.
+    `codec` is one of `null`, `deflate`, `snappy`, `zstandard`; `level` counts for zstandard. Raises
+    CheckpointWriteFailed for values that the records cannot hold.
     """
     pieces = [_head(shape, codec, sync)]
     for batch in rows.combine_chunks().to_batches(max_chunksize=block_rows):
@@ -202,7 +203,14 @@ def _decode(count: int, block: bytes, schema: str, name: str) -> pa.RecordBatch:
 
 def _encode(batch: pa.RecordBatch, shape: Shape) -> memoryview:
     """The concatenated records: the value buffer of the native encoder's answer."""
-    encoded = pyruhvro.serialize_record_batch(batch, shape.text, 1)[0]
+    try:
+        encoded = pyruhvro.serialize_record_batch(batch, shape.text, 1)[0]
+    except BaseException as error:
+        # As in `_decode`: a panic is a BaseException and nothing finer.
+        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit)):
+            raise
+        message = f"records cannot be encoded ({type(error).__name__}: {error})"
+        raise CheckpointWriteFailed(message, reason=str(error)) from error
     offsets, values = encoded.buffers()[1:]
     ends = memoryview(offsets).cast("i")
     return memoryview(values)[ends[encoded.offset] : ends[encoded.offset + len(encoded)]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import CheckpointCorrupt, ObjectNotFound, SchemaInvalid
+from indextables.errors import CheckpointCorrupt, SchemaInvalid
 from indextables.log.actions import MergeSkip, Metadata, Protocol
 from indextables.log.arrays import bool_array
 from indextables.log.codec import decode_version
@@ -64,12 +64,8 @@ def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, a
     root = env.store.url
 
     def load(info: ManifestInfo) -> pa.Table:
-        key = manifest_location(info.path, folder)
-        try:
-            data = env.store.get(key)
-        except ObjectNotFound as error:
-            message = f"{ref.keys[0]} names {key}, which is gone; an older checkpoint or the log is used"
-            raise CheckpointCorrupt(message, path=key, reason="missing manifest") from error
+        # A manifest that is gone is ObjectNotFound: cleanup may have overtaken this reader, who then lists again.
+        data = env.store.get(manifest_location(info.path, folder))
         table = decode_manifest(data, info)
         return table.set_column(0, "path", canonical_paths(table.column("path"), root))
 

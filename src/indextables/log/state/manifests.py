@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CheckpointCorrupt, CheckpointInvalid
+from indextables.errors import CheckpointCorrupt, CheckpointInvalid, CheckpointWriteFailed
 from indextables.log.arrays import constant
 from indextables.log.avro_frame import read_container, write_container
 from indextables.log.files import FILES_SCHEMA
@@ -112,11 +112,19 @@ def _to_avro(entries: pa.Table) -> pa.Table:
         if name in _MAPS:
             column = drop_null_items(column)
         elif name == "numMergeOps":
-            column = column.cast(pa.int32())
+            column = _as_int(column)
         elif name in {"addedAtTimestamp", "addedAtVersion"}:
             column = pc.fill_null(column, 0)
         columns.append(column)
     return pa.table(columns, names=list(ENTRY_COLUMNS))
+
+
+def _as_int(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.int32())
+    except pa.ArrowInvalid as error:
+        message = f"numMergeOps has a value that an Avro state cannot hold: {error}"
+        raise CheckpointWriteFailed(message, reason=str(error)) from error
 
 
 def _differs(info: ManifestInfo, what: str, said: object, found: object) -> CheckpointInvalid:

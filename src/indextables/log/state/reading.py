@@ -37,8 +37,8 @@ def read_state(env: LogEnv, ref: StateRef, *, where: Where | None = None) -> Tab
     `pruned`.
 
     Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
-    the set hash do not agree, LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were
-    written.
+    the set hash do not agree, ObjectNotFound for a part or a manifest that is gone (by damage or by cleanup),
+    LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were written.
     """
     if ref.format == "avro-state":
         return read_avro_state(env, ref, where)

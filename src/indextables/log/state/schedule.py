@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import msgspec
+import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import (
@@ -107,7 +108,7 @@ def _attempt(env: LogEnv, version: int, compact: Mode) -> int:
     """Write and clean up; the version of the checkpoint, or -1. Whatever goes wrong is logged."""
     try:
         written = _upgraded_or_written(env, version, compact).version
-    except IndexTablesError as error:
+    except (IndexTablesError, pa.ArrowException) as error:
         _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
         return -1
     if env.options[opt.CLEANUP_ENABLED]:

@@ -46,7 +46,7 @@ def write_checkpoint(
             point_to(env, ref, written.totals, written.num_entries, state.protocol.minReaderVersion)
         else:
             ref = _write_actions(env, state)
-    except StoreError as error:
+    except (StoreError, pa.ArrowException) as error:
         message = f"the checkpoint of version {state.version} could not be written: {error}"
         raise CheckpointWriteFailed(message, version=state.version) from error
     _LOGGER.info("checkpoint of %s: version %d, %d files", env.store.url, state.version, len(state.files))
