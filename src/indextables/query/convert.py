@@ -5,6 +5,7 @@ Everything is vectorised: a value that does not convert becomes null, and whoeve
 
 from __future__ import annotations
 
+import decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -138,12 +139,43 @@ def _to_text(values: pa.Array, target: pa.DataType, zone: str) -> pa.Array:
     if is_timestamp(source, zoned=True):
         local = pc.local_timestamp(pc.cast(values, pa.timestamp(source.unit, zone)))
         return pc.cast(_short_fraction(pc.cast(local, pa.string())), target)
+    if pa.types.is_floating(source):
+        return pc.cast(_float_texts(values), target)
     text = pc.cast(values, pa.string()) if not pa.types.is_binary(source) else values
     if pa.types.is_timestamp(source):
         text = _short_fraction(text)
     if pa.types.is_binary(source) or pa.types.is_large_binary(source):
         return _bisect(values, target, None)
     return pc.cast(text, target)
+
+
+def _float_texts(values: pa.Array) -> pa.Array:
+    """As Java writes them, each distinct value once: `1.5`, `100.0`, `1.0E7`, `NaN`, `-Infinity`."""
+    # Encoding by value would make one of 0.0 and -0.0.
+    bits = (
+        values.view(pa.int64()) if pa.types.is_float64(values.type) else pc.cast(values, pa.float32()).view(pa.int32())
+    )
+    encoded = pc.dictionary_encode(bits)
+    distinct = encoded.dictionary.view(pa.float64() if pa.types.is_float64(values.type) else pa.float32())
+    shortest = pc.cast(distinct, pa.string()).to_pylist()
+    return pc.take(pa.array([_java_float(text) for text in shortest], pa.string()), encoded.indices)
+
+
+def _java_float(text: str) -> str:
+    """The shortest exact text of a number in Java's notation: plain from 0.001 up to 10,000,000, else `d.dEn`."""
+    if text.lstrip("-") in {"nan", "inf"}:
+        return {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[text]
+    sign, digits, exponent = decimal.Decimal(text).as_tuple()
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + int(exponent)
+    minus = "-" if sign else ""
+    if shown == "0":
+        return f"{minus}0.0"
+    if -2 <= point <= 7:
+        whole = shown[:point].ljust(point, "0") if point > 0 else "0"
+        fraction = shown[point:] if point > 0 else "0" * -point + shown
+        return f"{minus}{whole}.{fraction or '0'}"
+    return f"{minus}{shown[0]}.{shown[1:] or '0'}E{point - 1}"
 
 
 def _short_fraction(text: pa.Array) -> pa.Array:

@@ -109,6 +109,14 @@ def _wider(data_type: pa.DataType, digits: int, scale: int) -> pa.DataType | Non
     return make(precision, data_type.scale + scale)
 
 
+def _roomy(args: Sequence[Values], result: Callable[[Sequence[pa.DataType]], pa.DataType | None]) -> list[Values]:
+    """The arguments as 256-bit decimals where the result needs that many digits."""
+    target = result([arg.type for arg in args])
+    if target is None or not pa.types.is_decimal256(target):
+        return list(args)
+    return [pc.cast(arg, pa.decimal256(arg.type.precision, arg.type.scale)) for arg in args]
+
+
 def _one_number(types: Sequence[pa.DataType]) -> pa.DataType | None:
     return types[0] if len(types) == 1 and is_number(types[0]) else None
 
@@ -150,7 +158,18 @@ def _floor_or_ceil(compute: Callable[[Values], Values]) -> Function:
         ok = len(types) == 1 and (pa.types.is_integer(types[0]) or pa.types.is_floating(types[0]))
         return pa.int64() if ok else None
 
-    return Function(check, lambda args, _: pc.cast(compute(args[0]), pa.int64()), monotone=True)
+    return Function(check, lambda args, _: _saturated(compute(args[0])))
+
+
+def _saturated(whole: Values) -> Values:
+    """As Java casts: NaN is 0, what is too large is the largest."""
+    if pa.types.is_integer(whole.type):
+        return pc.cast(whole, pa.int64())
+    inside = pc.and_(pc.less(whole, 2.0**63), pc.greater_equal(whole, -(2.0**63)))
+    plain = pc.cast(pc.if_else(inside, whole, pa.scalar(0.0, whole.type)), pa.int64())
+    least, most = pa.scalar(-(2**63), pa.int64()), pa.scalar(2**63 - 1, pa.int64())
+    above = pc.if_else(pc.greater_equal(whole, 2.0**63), most, plain)
+    return pc.if_else(pc.less(whole, -(2.0**63)), least, above)
 
 
 def _substring(args: Sequence[Values], _: str) -> Values:
@@ -160,8 +179,8 @@ def _substring(args: Sequence[Values], _: str) -> Values:
         return pa.nulls(len(text), text.type)
     first = start - 1 if start > 0 else start
     if first < 0:
-        text = pc.utf8_slice_codeunits(text, first)
-        first = 0
+        end = None if length is None or first + max(length, 0) >= 0 else first + max(length, 0)
+        return pc.utf8_slice_codeunits(text, first, end)
     stop = None if length is None else first + max(length, 0)
     return pc.utf8_slice_codeunits(text, first, stop)
 
@@ -195,9 +214,9 @@ def _date_add(args: Sequence[Values], _: str) -> Values:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "+": Function(_sum_type, lambda a, _: pc.add_checked(a[0], a[1])),
-    "-": Function(_sum_type, lambda a, _: pc.subtract_checked(a[0], a[1])),
-    "*": Function(_product_type, lambda a, _: pc.multiply_checked(a[0], a[1])),
+    "+": Function(_sum_type, lambda a, _: pc.add_checked(*_roomy(a, _sum_type))),
+    "-": Function(_sum_type, lambda a, _: pc.subtract_checked(*_roomy(a, _sum_type))),
+    "*": Function(_product_type, lambda a, _: pc.multiply_checked(*_roomy(a, _product_type))),
     "/": Function(_doubles, _divide),
     "%": Function(lambda t: None if t and is_decimal(t[0]) else _same_numbers(t), _remainder),
     "div": Function(_integers, _quotient),
