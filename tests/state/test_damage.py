@@ -32,7 +32,6 @@ from indextables.log.replay import replay
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, find_states, read_state, write_checkpoint
 from indextables.log.state.avro_schema import ENTRY, LIST
-from indextables.log.state.base import StateRef
 from tests.state.logs import TABLE_ID, RandomLog, environment, same, with_options
 
 FORMATS = {
@@ -508,12 +507,15 @@ def test_totals_that_do_not_agree_are_invalid():
     assert caught.value.reason == "files"
 
 
-def test_racing_checkpoints_of_one_version_leave_one_valid_state():
-    env, log, _ = checkpointed("avro")
-    log.append(4)
+@pytest.mark.parametrize("name", FORMATS)
+def test_racing_checkpoints_of_one_version_leave_one_valid_state(name):
+    env, log, _ = checkpointed(name)
+    log.append(40)
+    log.step()
     first = write_checkpoint(env, log.state())
     second = write_checkpoint(env, log.state())
-    assert first.version == second.version
+    assert first.version == second.version == log.version
     same(read_state(env, second), log.state())
+    newest = find_states(env.store.list_from(LOG_DIR))[0]
+    same(read_state(env, newest), log.state())
     assert env.store.exists(POINTER_KEY)
-    assert isinstance(first, StateRef)

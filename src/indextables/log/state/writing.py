@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import msgspec
@@ -12,11 +13,13 @@ from indextables.errors import CheckpointError, CheckpointInvalid, CheckpointWri
 from indextables.log.arrays import bool_array
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
+from indextables.log.names import LOG_DIR, parquet_checkpoint_key
 from indextables.log.state.avroform import read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment, write_whole
-from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.base import StateFormat, StateRef, TableState, Totals
 from indextables.log.state.columns import totals_of, validate
 from indextables.log.state.compaction import Mode
+from indextables.log.state.find import find_states
 from indextables.log.state.jsonform import write_json_state
 from indextables.log.state.parquetform import write_parquet_state
 from indextables.log.state.pointer import pointer_to, write_pointer
@@ -100,17 +103,18 @@ def _write_actions(env: LogEnv, state: TableState) -> StateRef:
     puts = write_json_state(env, kept, totals) if as_json else write_parquet_state(env, kept, totals)
     for key, data in puts:
         put_once(env, key, data)
-    keys = [key for key, _ in puts]
-    ordered = (keys[-1], *keys[:-1]) if as_json else tuple(keys)
-    size = sum(len(data) for _, data in puts)
-    ref = StateRef(
-        version=state.version,
-        format="json" if as_json else "parquet",
-        keys=ordered,
-        modified_ms=env.ambient.now_ms(),
-        size=size,
-    )
+    ref = _published(env, state.version, "json" if as_json else "parquet", [key for key, _ in puts])
     found = read_state(env, ref)
     validate(totals, totals_of(found.files), state.version, ref.keys[0])
     point_to(env, ref, totals, len(state.files), state.protocol.minReaderVersion)
     return ref
+
+
+def _published(env: LogEnv, version: int, kind: StateFormat, keys: list[str]) -> StateRef:
+    """The checkpoint that is there now: ours, or that of a writer who was first."""
+    before = parquet_checkpoint_key(version).removesuffix("checkpoint.parquet")
+    beside = itertools.takewhile(lambda meta: meta.key.startswith(before), env.store.list_from(LOG_DIR, before))
+    found = [ref for ref in find_states(beside) if ref.format == kind]
+    mine = (keys[-1], *keys[:-1]) if kind == "json" else tuple(keys)
+    ours = next((ref for ref in found if ref.keys == mine), found[0] if found else None)
+    return ours or StateRef(version=version, format=kind, keys=mine, modified_ms=env.ambient.now_ms())
