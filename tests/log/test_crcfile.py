@@ -156,3 +156,8 @@ def test_unknown_keys_are_ignored():
 
 def test_the_checksum_is_crc32c():
     assert crc32c(b"123456789") == 0xE3069283
+
+
+def test_totals_beyond_64_bits_are_exact():
+    content, data = version(1, add("a", size=2**62), add("b", size=2**62), add("c", size=5))
+    assert build_next(EMPTY_TOTALS, content, data).totals().size_bytes == 2**63 + 5

@@ -9,8 +9,8 @@ from __future__ import annotations
 import google_crc32c
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.log.arrays import int64_values
 from indextables.log.codec import VersionContent
 from indextables.log.lines import corrupt
 from indextables.log.sethash import EMPTY, combine, set_hash, subtract
@@ -151,4 +151,6 @@ def _sum(table: pa.Table, name: str) -> int | None:
     column = table.column(name)
     if column.null_count:
         return None
-    return int(pc.sum(column).as_py() or 0)
+    # Halves are summed apart, because the sum of numbers below 2^63 need not be below it.
+    values = int64_values(column)
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
