@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import sys
 
-from tests.golden.split import OPTIONS, SCHEMA, keep, rows
-
 from indextables.options import Options
 from indextables.split import dv
 from indextables.split.writer import write_splits
 from indextables.storage import open_store
+from tests.golden.split import OPTIONS, SCHEMA, keep, rows
 
 if __name__ == "__main__":
     store = open_store("memory://golden")
