@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from benchmarks.harness import Bar, best_of
+from benchmarks.harness import Bar, best_of, cpu_of
 from indextables.ambient import SystemAmbient
 from indextables.log.actions import CommitInfo, Metadata
 from indextables.log.codec import decode_version, encode_version
@@ -49,6 +49,9 @@ def run(scale: str) -> list[Bar]:
             per_add.append(ours / count)
             bar = 1 / 1.25 if count == 100_000 else None
             bars.append(Bar(f"{count:,} adds, bytes to Arrow", ours, peer, "s", bar, peer_name="delta-rs open"))
+            ours_cpu = min(cpu_of(lambda p=path: decode_version(p.read_bytes(), 0)) for _ in range(repeats))
+            peer_cpu = min(cpu_of(lambda p=path: DeltaTable(str(p.parent.parent))) for _ in range(repeats))
+            bars.append(Bar(f"{count:,} adds, CPU time", ours_cpu, peer_cpu, "s", peer_name="delta-rs open"))
             gzipped = encode_version([], adds=decode_version(data, 0).adds, compress=True)
             packed = best_of(repeats, lambda d=gzipped: decode_version(d, 0, run=RUN))
             bars.append(Bar(f"{count:,} adds, the same from gzip", packed, peer, "s", peer_name="delta-rs open, plain"))

@@ -10,6 +10,7 @@ import gzip
 import os
 import random
 import resource
+import sys
 import zlib
 
 import pytest
@@ -332,3 +333,22 @@ def test_path_escapes_in_every_combination_stay_inside():
         assert not {"", ".", ".."} & set(key.split("/"))
         assert key.split("/")[0] != "_transaction_log"
     assert seen > 5000
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_the_same_with_two_hundred_times_the_inputs(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "INPUTS", 200 * INPUTS)
+    for test in (
+        test_version_files,
+        test_what_was_read_can_be_replayed,
+        test_compressed_version_files,
+        test_lines_and_commit_information,
+        test_small_files_and_large_files_are_judged_alike,
+        test_names,
+        test_paths,
+        test_check_files,
+        test_pointers,
+        test_schemas,
+    ):
+        test()
