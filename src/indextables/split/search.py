@@ -28,6 +28,7 @@ from indextables.split.build_predicate import plan_predicate
 from indextables.split.cache import IndexCache
 from indextables.split.carrier import TermStats
 from indextables.split.fields import IndexPlan
+from indextables.split.pages_fetch import distinct
 from indextables.split.querylang_ast import Operator
 from indextables.split.ref import SplitRef
 from indextables.split.search_answer import Shard
@@ -188,7 +189,7 @@ class SplitSearcher:
             message = f"there is no column {unknown[0]!r}; there are {', '.join(self.schema.names[:20])}"
             raise InvalidArgument(message, column=unknown[0])
         schema = pa.schema([self.schema.field(name) for name in names])
-        places = np.unique(hits.splits)
+        places = distinct(hits.splits)
 
         def one(place: np.int64) -> pa.Table:
             return self.states[int(place)].fetch(hits.rows[hits.splits == place], names).cast(schema)
