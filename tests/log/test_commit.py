@@ -301,6 +301,16 @@ def test_a_refusal_after_a_put_in_doubt_is_still_a_doubt(table):
         append(log, [add("a")])
 
 
+def test_a_lost_race_that_cannot_be_looked_into_is_a_doubt(table):
+    """The slot holds somebody else's file; only the log can tell whether ours had been there before."""
+    log = table.process()
+    log.env.store.play("put_if_absent", SLOT, lambda call: (append(table.process(), [add("b")]), call())[1])
+    log.env.store.play("get", version_key(2), unavailable, times=9)
+    with pytest.raises(CommitStateUnknown):
+        append(log, [add("a")])
+    assert table.paths() == ["b"]
+
+
 def test_one_put_per_attempt_and_no_listing_once_the_head_is_known(table):
     log = table.process()
     append(log, [add("a")])
@@ -410,6 +420,19 @@ def test_a_writer_with_an_old_head_notices_that_the_slot_below_belongs_to_anothe
         append(log, [add("b")])
     assert table.paths() == ["x"]
     assert table.process().latest_version() == 1
+
+
+def test_a_winner_of_another_table_stops_a_commit_prepared_for_the_old_one(table):
+    append(table.process(), [add("a")])
+    snapshot = table.process().snapshot()
+    store = table.process().env.store
+    store.delete_many([meta.key for meta in store.list_from(LOG_DIR)])
+    create_table(table.process(), Metadata(id="another", schemaString=SCHEMA, createdTime=2))
+    for name in ("x", "y", "z"):
+        append(table.process(), [add(name)])
+    with pytest.raises(TableReplaced):
+        Transaction(table.process(), snapshot, operation="WRITE").add([add("b")]).commit_or_raise()
+    assert table.paths() == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ BUGS = [
         COMMIT,
         "            if self.pending is None:\n                raise\n",
         "            raise\n",
-        SIMULATION,
+        COMMIT_TESTS,
     ),
     Bug(
         "doubt after a put becomes a store error",
@@ -122,11 +122,11 @@ BUGS = [
         COMMIT_TESTS,
     ),
     Bug(
-        "a new token for every attempt",
+        "versions that beat us are not verified",
         COMMIT,
-        "encoded = self.work.encode(self.base, self.token)",
-        "self.token = self.env.ambient.token()\n        encoded = self.work.encode(self.base, self.token)",
-        SIMULATION,
+        "        if not self._base_is_unchanged(identity):\n",
+        "        if not self:\n",
+        COMMIT_TESTS,
     ),
     Bug(
         "a table of another id is written to",

@@ -93,13 +93,13 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     _populate(world)
     for i in range(dice.choice((2, 2, 3))):
         verbs = [dice.choice(VERBS) for _ in range(dice.choice((1, 2)))]
-        world.spawn(f"writer{i}", _writer(verbs, outcomes, f"app{dice.randrange(2)}"), lives=2)
+        world.spawn(f"writer{i}", writer(verbs, outcomes, f"app{dice.randrange(2)}"), lives=2)
     if dice.random() < 0.4:
         world.sleepers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2))]
-    world.spawn("cleaner", _cleaner(dice.choice((1, 2, 3))), lives=2)
+    world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
     if dice.random() < 0.3:
-        world.spawn("cleaner2", _cleaner(1))
-    world.spawn("reader", _reader(2), lives=2)
+        world.spawn("cleaner2", cleaner(1))
+    world.spawn("reader", reader(2), lives=2)
     return world, outcomes
 
 
@@ -123,16 +123,16 @@ def _populate(world: World) -> None:
     """Version 0 comes from racing creators in one world out of eight, else it is just there, with a file."""
     if world.random.random() < 0.12:
         for i in range(2):
-            world.spawn(f"creator{i}", _creator)
+            world.spawn(f"creator{i}", create)
         return
     quiet, world.chances = world.chances, Chances()
-    maker = world.spawn("maker", _maker)
+    maker = world.spawn("maker", make)
     world.run()
     world.chances = quiet
     world.actors.remove(maker)
 
 
-def _maker(actor: Actor) -> None:
+def make(actor: Actor) -> None:
     log = open_log(actor.env())
     create_table(log, _metadata(actor))
     for _ in range(2):
@@ -140,7 +140,7 @@ def _maker(actor: Actor) -> None:
         _record(actor, tx.commit(), Counter())
 
 
-def _creator(actor: Actor) -> None:
+def create(actor: Actor) -> None:
     actor.doing = "create"
     log = open_log(actor.env())
     try:
@@ -157,7 +157,7 @@ def _creator(actor: Actor) -> None:
             raise Broken(f"seed {actor.world.seed}: L11: two creators of version 0")
 
 
-def _writer(verbs: list[str], outcomes: Counter[str], app: str) -> Callable[[Actor], None]:
+def writer(verbs: list[str], outcomes: Counter[str], app: str) -> Callable[[Actor], None]:
     """Each verb once; after a death the next life goes on with the verb that was under way."""
     left = list(verbs)
     batches = iter(range(100))
@@ -193,6 +193,7 @@ def _attempt(
     actor: Actor, log: Log, stage: Callable[[Actor, Log], Transaction | None], outcomes: Counter[str]
 ) -> Outcome | None:
     acked = actor.world.truth.acked
+    tx: Transaction | None = None
     try:
         tx = stage(actor, log)
         outcome = None if tx is None else tx.commit()
@@ -203,6 +204,8 @@ def _attempt(
         return None
     except TROUBLE as error:
         outcomes[type(error).__name__] += 1
+        if tx is not None:
+            actor.world.truth.conflicted(tx.token)
         return None
     if outcome is not None and tx is not None:
         _check_blind(actor, tx, outcome)
@@ -304,7 +307,7 @@ def _expect_no_table(actor: Actor, acked: int) -> None:
         raise Broken(f"seed {actor.world.seed}: L8: no table is found after version {acked}")
 
 
-def _reader(reads: int) -> Callable[[Actor], None]:
+def reader(reads: int) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         actor.doing = "read"
         log = open_log(actor.env())
@@ -335,7 +338,7 @@ def _check_snapshot(actor: Actor, snapshot: Snapshot) -> None:
     actor.world.truth.read(snapshot.version, paths, snapshot.metadata.id, snapshot.metadata.schemaString)
 
 
-def _cleaner(rounds: int) -> Callable[[Actor], None]:
+def cleaner(rounds: int) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         env = actor.env()
         log = open_log(env)

@@ -86,6 +86,7 @@ class Actor:
         self.dead = False
         self.skew_ms = 0
         self.lives = 1
+        self.calls = 0
         self.store = SimStore(world, self)
         self.ambient = SimAmbient(world, self)
         self.greenlet = greenlet.greenlet(self._run)
@@ -130,6 +131,8 @@ class World:
         self.lines: list[str] | None = None
         self.coverage: Counter[tuple[str, str, str]] = Counter()
         self.sleepers: list[Actor] = []
+        self.plan: Callable[[Actor], str | None] = lambda _actor: None
+        """The fault, if any, that a process meets at its present call: `die`, `die-after`, or one by name."""
         self.steps = 0
         self._etags = 0
         self._main = greenlet.getcurrent()
@@ -267,6 +270,7 @@ class SimStore:
     def __init__(self, world: World, actor: Actor) -> None:
         self.world = world
         self.actor = actor
+        self.planned: str | None = None
 
     @property
     def url(self) -> str:
@@ -293,17 +297,19 @@ class SimStore:
 
     def put(self, key: str, data: bytes | memoryview, *, policy: object = None) -> None:
         self._step("put", key)
-        if self._chance(self.world.chances.put):
-            after = self._chance(0.5)
+        if self.planned is not None or self._chance(self.world.chances.put):
+            after = self.planned in {"lost", "die-after"} if self.planned else self._chance(0.5)
             if after:
                 self.world.replace(key, bytes(data))
             self.world.cover(self.actor, "put-lost" if after else "put-5xx")
+            if self.planned == "die-after":
+                self._die()
             raise StoreUnavailable(f"no answer to the put of {key}", key=key)
         self.world.replace(key, bytes(data))
 
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: object = None) -> PutAnswer:
         self._step("put_if_absent", key)
-        if self._chance(self.world.chances.put):
+        if self.planned is not None or self._chance(self.world.chances.put):
             return self._faulty_put(key, bytes(data))
         created = self.world.create(key, bytes(data))
         self.world.note(self.actor, "answer", key, created)
@@ -341,10 +347,12 @@ class SimStore:
             self.world.random.shuffle(ordered)
         for key in ordered:
             self._step("delete", key)
-            if self._chance(self.world.chances.read):
+            if self.planned is not None or self._chance(self.world.chances.read):
                 self.world.cover(self.actor, "delete-5xx")
-                if self._chance(0.5):
+                if self.planned in {"lost", "die-after"} or (self.planned is None and self._chance(0.5)):
                     self.world.remove(key)
+                if self.planned == "die-after":
+                    self._die()
                 left[key] = "no answer"
             else:
                 self.world.remove(key)
@@ -354,10 +362,12 @@ class SimStore:
         return StoreFacts(skew_ms=-self.actor.skew_ms)
 
     def _faulty_put(self, key: str, data: bytes) -> PutAnswer:
-        fault = self.world.random.choice(PUT_FAULTS)
+        fault = self.planned or self.world.random.choice(PUT_FAULTS)
         self.world.cover(self.actor, fault)
-        if fault in {"lost", "409-landed"}:
+        if fault in {"lost", "409-landed", "die-after"}:
             self.world.create(key, data)
+            if fault == "die-after":
+                self._die()
         elif fault == "late":
             self.world.late.append((key, data))
         return PutAnswer.REFUSED if fault.startswith("409") else PutAnswer.UNKNOWN
@@ -366,12 +376,23 @@ class SimStore:
         self.actor.about_to = f"{what} {key}"
         self.world.pause(self.actor)
         self.world.note(self.actor, what, key)
+        self.actor.calls += 1
+        self.planned = self.world.plan(self.actor)
+        if self.planned == "die":
+            self._die()
 
     def _chance(self, probability: float) -> bool:
         return probability > 0 and self.world.random.random() < probability
 
+    def _die(self) -> None:
+        self.world.cover(self.actor, "death")
+        self.actor.dead = True
+        raise Killed
+
     def _maybe_unavailable(self, key: str) -> None:
-        if self._chance(self.world.chances.read):
+        if self.planned == "die-after":
+            self._die()
+        if self.planned is not None or self._chance(self.world.chances.read):
             self.world.cover(self.actor, "read-5xx")
             raise StoreUnavailable(f"no answer about {key}", key=key)
 
