@@ -6,7 +6,6 @@ import json
 import random
 import tempfile
 import uuid
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from benchmarks.harness import Bar, best_of, cpu_of
-from indextables.ambient import SystemAmbient
 from indextables.log.actions import CommitInfo, Metadata
 from indextables.log.codec import decode_version, encode_version
 from indextables.log.replay import replay
 from indextables.log.sethash import set_hash
-
-# Blocks of one file are read side by side, as a snapshot does.
-RUN = partial(SystemAmbient().map, "versions")
 
 SCHEMA = json.dumps(
     {
@@ -44,7 +39,7 @@ def run(scale: str) -> list[Bar]:
             path = _delta_log(Path(folder) / str(count), count)
             data = path.read_bytes()
             repeats = 5 if count <= 100_000 else 2
-            ours = best_of(repeats, lambda p=path: decode_version(p.read_bytes(), 0, run=RUN))
+            ours = best_of(repeats, lambda p=path: decode_version(p.read_bytes(), 0))
             peer = best_of(repeats, lambda p=path: DeltaTable(str(p.parent.parent)))
             per_add.append(ours / count)
             bar = 1 / 1.25 if count == 100_000 else None
@@ -53,7 +48,7 @@ def run(scale: str) -> list[Bar]:
             peer_cpu = min(cpu_of(lambda p=path: DeltaTable(str(p.parent.parent))) for _ in range(repeats))
             bars.append(Bar(f"{count:,} adds, CPU time", ours_cpu, peer_cpu, "s", peer_name="delta-rs open"))
             gzipped = encode_version([], adds=decode_version(data, 0).adds, compress=True)
-            packed = best_of(repeats, lambda d=gzipped: decode_version(d, 0, run=RUN))
+            packed = best_of(repeats, lambda d=gzipped: decode_version(d, 0))
             bars.append(Bar(f"{count:,} adds, the same from gzip", packed, peer, "s", peer_name="delta-rs open, plain"))
     bars.append(Bar("time per add, largest against smallest", per_add[-1], per_add[0], "s", 1.5, peer_name="smallest"))
     return [*bars, *_fold(1_000_000 if scale == "full" else 100_000)]

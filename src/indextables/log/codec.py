@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -42,8 +42,6 @@ from indextables.log.names import version_key
 from indextables.log.paths import canonical_path, canonical_paths
 
 __all__ = ["REMOVES_SCHEMA", "VersionContent", "commit_info_of", "decode_version", "encode_version", "raw_lines"]
-
-Run = Callable[[Callable[[Block], dict[int, Rows]], list[Block]], Iterable[dict[int, Rows]]]
 
 # The fields of `remove`, then its line in the version file, counted from 1.
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
@@ -103,13 +101,10 @@ def encode_version(
     return _compress(data) if compress else data
 
 
-def decode_version(
-    data: bytes, version: int, *, root_url: str = "", files: bool = True, run: Run = map
-) -> VersionContent:
+def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool = True) -> VersionContent:
     """The content of a version file. `root_url` lets absolute paths below it be recognised.
 
-    Without `files` adds and removes are left out, and only their form is checked. `run` is `map`, or one that works
-    on several blocks at once.
+    Without `files` adds and removes are left out, and only their form is checked.
 
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
@@ -117,9 +112,6 @@ def decode_version(
     try:
         for block in line_blocks(data, lambda reason: corrupt(version, None, reason)):
             reader.feed(block)
-            if len(reader.waiting) == _AT_ONCE:
-                reader.read_rows(run)
-        reader.read_rows(run)
     except LimitExceeded as error:
         if "version" in error.details:
             raise
@@ -173,9 +165,6 @@ _ONCE = ("commitInfo", "protocol", "metaData")
 # Lines that are neither add nor remove cost a Python object each.
 MAX_OTHER_LINES = 1_000_000
 
-# How many blocks are held while their rows are read together.
-_AT_ONCE = 8
-
 
 class _Reader:
     """Collects the blocks of one version file."""
@@ -189,10 +178,9 @@ class _Reader:
         self.others = 0
         self.small: dict[str, list[Any]] = {name: [] for name in _SMALL}
         self.rows: dict[int, list[Rows]] = {ADD: [], REMOVE: []}
-        self.waiting: list[Block] = []
 
     def feed(self, data: bytes) -> None:
-        """Take in the next whole lines; their adds and removes wait for `read_rows`. Raises as `decode_version`."""
+        """Take in the next whole lines. Raises as `decode_version`."""
         if b"\r" in data or b"\x00" in data:
             reason = "it holds carriage returns or NUL bytes, so that it is no JSON lines file"
             raise corrupt(self.version, None, reason)
@@ -211,16 +199,10 @@ class _Reader:
         block = Block(data, self.version, self.line, self._kinds(lines, places), places)
         self._feed_small(block, lines)
         if self.files:
-            self.waiting.append(block)
+            for code, rows in block.read_rows().items():
+                self.rows[code].append(rows)
         self.line += count
         self.actions += len(lines)
-
-    def read_rows(self, run: Run) -> None:
-        """Read the adds and removes of what was fed. Raises as `decode_version`."""
-        blocks, self.waiting = self.waiting, []
-        for found in run(Block.read_rows, blocks):
-            for code, rows in found.items():
-                self.rows[code].append(rows)
 
     def finish(self, stored_bytes: int) -> VersionContent:
         """The checked content. Raises as `decode_version`."""

@@ -91,7 +91,7 @@ def canonical_paths(paths: pa.Array | pa.ChunkedArray, root_url: str) -> pa.Arra
         if all(_PLAIN_TEXT.fullmatch(text) and not _LOG_TEXT.match(text) and len(text) <= 1000 for text in texts):
             return column
     plain = pc.match_substring_regex(column, _PLAIN)
-    if pc.any(pc.match_substring_regex(column, _LOG_LIKE)).as_py():
+    if pc.any(pc.starts_with(column, "_")).as_py():
         plain = pc.and_not(plain, pc.match_substring_regex(column, _LOG_LIKE))
     if pc.max(pc.binary_length(column)).as_py() > MAX_PATH_BYTES:
         plain = pc.and_(plain, pc.less_equal(pc.binary_length(column), MAX_PATH_BYTES))

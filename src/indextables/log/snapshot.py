@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -397,16 +396,12 @@ class Log:
         return contents
 
     def _read(self, version: int, *, files: bool = True) -> VersionContent:
+        key = version_key(version)
         try:
-            return self._decode(version, files=files)
+            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
         except LogCorrupt:
             # A short or damaged answer is no damaged file: the second look decides.
-            return self._decode(version, files=files)
-
-    def _decode(self, version: int, *, files: bool) -> VersionContent:
-        data = self.env.store.get(version_key(version))
-        run = partial(self.env.ambient.map, "versions")
-        return decode_version(data, version, root_url=self.url, files=files, run=run)
+            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
 
     def _recall_known(self) -> Known | None:
         if self._cache is None:
