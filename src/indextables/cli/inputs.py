@@ -117,7 +117,18 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         return Input(name, 0, iter(()), lambda: 0)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as cause:
         raise _unreadable(name, cause) from cause
-    return Input(name, size, (conform(batch, schema, name) for batch in reader), position)
+    blocks = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal blocks
+        for batch in reader:
+            yield conform(batch, schema, name)
+            blocks += 1
+
+    # The reader works ahead of us; a batch is a block, unless the file is compressed.
+    return Input(
+        name, size, batches(), lambda: min(position(), blocks * _BLOCK_BYTES) if _is_plain(name) else position()
+    )
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -242,6 +253,10 @@ def _is_stream(name: str) -> bool:
     """Standard input, a pipe, a device, a file of the kernel: it has no size and may come only once."""
     path = Path(name)
     return name == STDIN or (path.exists() and not path.is_dir() and not (path.is_file() and path.stat().st_size))
+
+
+def _is_plain(name: str) -> bool:
+    return Path(name).suffix.lower() not in _COMPRESSED
 
 
 @lru_cache(maxsize=64)
