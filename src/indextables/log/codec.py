@@ -244,11 +244,12 @@ class _Reader:
 
     def _kinds(self, lines: list[CheckedLine], places: Ints) -> Ints:
         """What each line is. Raises LogCorrupt for a line with both an add and a remove."""
-        adds, removes = [line.add for line in lines], [line.remove for line in lines]
-        if adds.count(None) == 0 and removes.count(None) == len(lines):
+        adds = [line.add for line in lines]
+        if len(lines) > FEW_LINES and None not in adds:
+            # A remove beside an add shows as keys that nobody decoded.
             return np.full(len(lines), ADD)
-        kinds = np.fromiter((line is not None for line in adds), dtype=np.int64, count=len(lines))
-        kinds += REMOVE * np.fromiter((line is not None for line in removes), dtype=np.int64, count=len(lines))
+        kinds = np.fromiter((add is not None for add in adds), dtype=np.int64, count=len(lines))
+        kinds += REMOVE * np.fromiter((line.remove is not None for line in lines), dtype=np.int64, count=len(lines))
         self._count_others(int(np.count_nonzero(kinds == OTHER)))
         both = np.flatnonzero(kinds == ADD + REMOVE)
         if len(both):
