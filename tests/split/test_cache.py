@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ import pytest
 from tests.split.search_counting import CountingStore
 from tests.split.search_world import World, build_world, make_rows, open_searcher
 
+import indextables.split
 from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
 from indextables.options import Options
@@ -229,3 +231,13 @@ def _storm(root: str, refs: bytes, folder: str, number: int) -> list[int]:
         if number == 0:
             cache.flush()
     return found
+
+
+def test_structs_are_decoded_by_decoders_made_on_import():
+    """msgspec crashes the process if two threads decode a Struct by `type=` for the first time at once."""
+    found = []
+    for path in sorted(Path(indextables.split.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "decode":
+                found += [f"{path.name}:{node.lineno}" for keyword in node.keywords if keyword.arg == "type"]
+    assert found == []

@@ -55,7 +55,7 @@ def footer_version(tail: bytes) -> bytes:
     if magic != FOOTER_MAGIC or length > len(tail) - 8:
         raise ValueError("the file does not end with a footer of Tantivy")
     try:
-        footer = msgspec.json.decode(tail[-8 - length : -8], type=_Footer)
+        footer = _FOOTER.decode(tail[-8 - length : -8])
     except msgspec.MsgspecError as error:
         raise ValueError("the footer cannot be read") from error
     return bytes(footer.version)
@@ -64,3 +64,8 @@ def footer_version(tail: bytes) -> bytes:
 class _Footer(msgspec.Struct):
     version: msgspec.Raw
     crc: int
+
+
+# Made on import: msgspec publishes what it knows of a Struct before it is complete, and a second thread that decodes
+# one for the first time reads a null pointer.
+_FOOTER = msgspec.json.Decoder(_Footer)

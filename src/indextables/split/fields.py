@@ -125,7 +125,7 @@ class IndexPlan(msgspec.Struct, frozen=True):
     def from_doc_mapping(text: str | bytes) -> IndexPlan:
         """The plan that `doc_mapping()` described. Raises SplitCorrupt."""
         try:
-            wire = msgspec.json.decode(text, type=_WireMapping)
+            wire = _MAPPING.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             message = f"a docMapping cannot be read ({error}): rebuild the index of the splits that use it"
             raise SplitCorrupt(message, part="docMapping") from error
@@ -406,3 +406,8 @@ def _sorted(value: object) -> object:
             items.sort(key=lambda v: v["name"] if isinstance(v, dict) else "")
         return items
     return value
+
+
+# Made on import: msgspec publishes what it knows of a Struct before it is complete, and a second thread that decodes
+# one for the first time reads a null pointer.
+_MAPPING = msgspec.json.Decoder(_WireMapping)

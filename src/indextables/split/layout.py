@@ -209,7 +209,7 @@ def decode_directory(data: bytes | memoryview, path: str, *, section_length: int
         raise _corrupt(path, "the index directory does not match its checksum")
     raw = _decompress(stored, raw_length, min(_MAX_DIRECTORY, raw_limit(len(stored))), path, "index directory")
     try:
-        directory = msgspec.msgpack.decode(raw, type=Directory)
+        directory = _DIRECTORY.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(path, f"the index directory cannot be read: {error}") from error
     _check(directory, end, section_length, path)
@@ -250,7 +250,7 @@ def verify_footer(footer: bytes, value: bytes, key: SplitKey, path: str) -> None
 def decode_key(value: bytes, path: str) -> SplitKey:
     """The pointer in a Parquet footer. Raises SplitCorrupt."""
     try:
-        key = msgspec.json.decode(value, type=SplitKey)
+        key = _KEY.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(path, f"the key {KEY.decode()} cannot be read: {error}", "footer") from error
     index = key.index
@@ -338,3 +338,9 @@ def _codec() -> pa.Codec:
 def _corrupt(path: str, reason: str, part: str = "index") -> SplitCorrupt:
     message = f"{path}: {reason}; its rows may still be readable, reindex rebuilds the index from them"
     return SplitCorrupt(message, path=path, part=part, reason=reason)
+
+
+# Made on import: msgspec publishes what it knows of a Struct before it is complete, and a second thread that decodes
+# one for the first time reads a null pointer.
+_DIRECTORY = msgspec.msgpack.Decoder(Directory)
+_KEY = msgspec.json.Decoder(SplitKey)

@@ -199,7 +199,7 @@ def build_page_map(footer: bytes, page_index: bytes, page_index_start: int, file
 def decode_pages(raw: bytes | memoryview, path: str, rows_end: int) -> Pages:
     """The map from the raw bytes of the component `pages`. Raises SplitCorrupt."""
     try:
-        wire = msgspec.msgpack.decode(raw, type=PageMap)
+        wire = _PAGE_MAP.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(path, f"the page map cannot be read: {error}") from error
     return Pages(wire, path, rows_end)
@@ -311,3 +311,8 @@ def _arrow_schema(wire: PageMap, path: str) -> pa.Schema:
 def _corrupt(path: str, reason: str) -> SplitCorrupt:
     message = f"{path}: {reason}; rows are still reachable by row group, reindex rebuilds the index section"
     return SplitCorrupt(message, path=path, part="pages", reason=reason)
+
+
+# Made on import: msgspec publishes what it knows of a Struct before it is complete, and a second thread that decodes
+# one for the first time reads a null pointer.
+_PAGE_MAP = msgspec.msgpack.Decoder(PageMap)

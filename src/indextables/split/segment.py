@@ -43,7 +43,7 @@ def file_version(data: memoryview, name: str) -> Version:
     """Who wrote this file, from its footer. Raises SplitCorrupt."""
     end = _body_end(data, name)
     try:
-        return msgspec.json.decode(bytes(data[end:-8]), type=_Footer).version
+        return _FOOTER.decode(bytes(data[end:-8])).version
     except msgspec.MsgspecError as error:
         raise _corrupt(name, f"its footer cannot be read: {error}") from error
 
@@ -138,3 +138,8 @@ def _unpack(form: struct.Struct, data: memoryview, at: int, name: str) -> tuple[
 
 def _corrupt(name: str, reason: str) -> SplitCorrupt:
     return SplitCorrupt(f"component {name} of an index is damaged: {reason}", part=name, reason=reason)
+
+
+# Made on import: msgspec publishes what it knows of a Struct before it is complete, and a second thread that decodes
+# one for the first time reads a null pointer.
+_FOOTER = msgspec.json.Decoder(_Footer)
