@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.log.env import LogEnv
-    from indextables.log.snapshot import Snapshot
     from indextables.query.expr import Node
 
 __all__ = ["SplitPartition", "TableReader"]
@@ -25,11 +24,13 @@ _TASK_BYTES = 128 << 20
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
-    """The splits of one task."""
+    """The splits of one task, and the columns of the table, so that a task does not read the log."""
 
-    def __init__(self, refs: Sequence[SplitRef]) -> None:
+    def __init__(self, refs: Sequence[SplitRef], schema: pa.Schema, version: int) -> None:
         super().__init__(None)
         self.refs = list(refs)
+        self.schema = schema
+        self.version = version
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
@@ -46,13 +47,15 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """One or more splits per task; an empty table has one task without splits."""
+        from indextables.log.snapshot import Log
         from indextables.table.plan import check_rows_readable, prune_files, refs_of
 
-        snapshot = self._snapshot()
+        env = self._env()
+        snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
-        self._version = snapshot.version
-        refs = refs_of(self._env(), prune_files(snapshot, self._predicate()))
-        return [SplitPartition(group) for group in _grouped(refs)] or [SplitPartition([])]
+        refs = refs_of(env, prune_files(snapshot, self._predicate(snapshot.schema)))
+        groups = list(_grouped(refs)) or [[]]
+        return [SplitPartition(group, snapshot.schema, snapshot.version) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the task's splits. Raises SplitCorrupt, VersionExpired, StoreError."""
@@ -62,36 +65,28 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         from indextables.table.scan import scan_split
 
         wanted = to_arrow_schema(self._schema, timezone="UTC")
-        refs = partition.refs if isinstance(partition, SplitPartition) else []
-        if not refs:
+        if not isinstance(partition, SplitPartition):
             return
-        snapshot = self._snapshot()
-        names = _names(snapshot.schema, wanted)
-        predicate = self._predicate()
-        for ref in refs:
-            for batch in scan_split(self._env(), snapshot.schema, ref, names, predicate, snapshot.version):
-                yield pa.RecordBatch.from_arrays(
-                    [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)],
-                    schema=wanted,
-                )
+        env = self._env()
+        names = _names(partition.schema, wanted)
+        predicate = self._predicate(partition.schema)
+        for ref in partition.refs:
+            for batch in scan_split(env, partition.schema, ref, names, predicate, partition.version):
+                columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
     def _env(self) -> LogEnv:
         from indextables.table.environment import open_env
 
         return open_env(self._url, self._options)
 
-    def _snapshot(self) -> Snapshot:
-        from indextables.log.snapshot import Log
-
-        return Log(self._env()).snapshot(self._version)
-
-    def _predicate(self) -> Node | None:
+    def _predicate(self, schema: pa.Schema) -> Node | None:
         if self._where is None:
             return None
         from indextables import options as opt
         from indextables.query.parse import parse
 
-        return parse(self._where, self._snapshot().schema, time_zone=self._env().options[opt.TIME_ZONE])
+        return parse(self._where, schema, time_zone=self._env().options[opt.TIME_ZONE])
 
 
 def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
