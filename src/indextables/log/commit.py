@@ -42,7 +42,6 @@ from indextables.storage.store import PutAnswer
 __all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "check_clock", "commit", "put_slot"]
 
 _RACE_WAIT_S = 0.02
-_RACE_WAIT_MAX_S = 0.25
 
 
 class Work(Interface):
@@ -224,8 +223,8 @@ class _Attempt:
     def _lost(self) -> Settled | None:
         """Somebody else has the slot: wait a little, then go on from the newest version, if that may be."""
         self.losses += 1
-        wait = min(_RACE_WAIT_S * (1 + self.losses / 10), _RACE_WAIT_MAX_S)
-        self.env.ambient.sleep(self.env.ambient.random() * wait)
+        # A winner commits again at once: whoever waited longer with each loss would starve until it has finished.
+        self.env.ambient.sleep(self.env.ambient.random() * _RACE_WAIT_S / self.losses)
         slot = self.base.version + 1
         try:
             settled = self._catch_up()
