@@ -34,6 +34,7 @@ from indextables.storage.store import Store
 
 _FORMAT = "1"
 _STALE_TMP_S = 3600.0
+_RACES = 20
 _SWEEP_FRACTION = 32
 """The folder is measured again when this share of its limit has been added."""
 
@@ -266,9 +267,10 @@ class IndexCache:
     def _put(self, folder: Path, name: str, data: bytes | memoryview) -> None:
         target = folder / f"{name}-{layout.crc32c(data):08x}"
         self._write(target, lambda handle: _write_all(handle, data))
-        facts = target.lstat()
-        with self._lock:
-            self._checked.add((str(target), facts.st_ino, facts.st_mtime_ns))
+        with contextlib.suppress(FileNotFoundError):
+            facts = target.lstat()
+            with self._lock:
+                self._checked.add((str(target), facts.st_ino, facts.st_mtime_ns))
         self._grown(len(data))
 
     def _hole(self, folder: Path, component: Component) -> Path:
@@ -286,17 +288,26 @@ class IndexCache:
         return target
 
     def _write(self, target: Path, fill: object) -> None:
-        try:
-            self._write_once(target, fill)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreFull(f"the index cache cannot be written: {error}", key=str(target)) from error
-            self._evict(self._max_bytes // 2)
+        for _ in range(_RACES):
             try:
                 self._write_once(target, fill)
-            except OSError as again:
-                message = f"no space left for the index cache ({again}): set cache.directory to a larger disk"
-                raise StoreFull(message, key=str(target)) from again
+            except FileNotFoundError:
+                continue  # another process emptied the folder under our hands
+            except OSError as error:
+                self._make_room(target, fill, error)
+            return
+        raise StoreFull("the index cache is emptied as fast as it is filled: raise cache.maxSize", key=str(target))
+
+    def _make_room(self, target: Path, fill: object, error: OSError) -> None:
+        """A second try with half of the folder gone, if it was the disk that is full."""
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"the index cache cannot be written: {error}", key=str(target)) from error
+        self._evict(self._max_bytes // 2)
+        try:
+            self._write_once(target, fill)
+        except OSError as again:
+            message = f"no space left for the index cache ({again}): set cache.directory to a larger disk"
+            raise StoreFull(message, key=str(target)) from again
 
     def _write_once(self, target: Path, fill: object) -> None:
         scratch = self.scratch()

@@ -47,7 +47,7 @@ from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_b
 
 _RECHECK_SHARE = 16
 """Columns are fetched for the candidates only, if these are less than one row in this many."""
-_ATTEMPTS = 3
+_ATTEMPTS = 20
 _READY = 64
 """Plans whose shards are kept: the next page of hits, the count, the same question again."""
 
@@ -302,7 +302,13 @@ class ShardMaker:
 
         def one(state: SplitState) -> None:
             try:
-                state.load(parts)
+                for _ in range(_ATTEMPTS):
+                    state.load(parts)
+                    if state.cached is not None and parts <= state.cached.whole:
+                        return
+                # Never search without it: what is missing here would look like rows that do not match.
+                message = "the index cache is emptied as fast as it is filled: raise cache.maxSize"
+                raise IndexUnavailable(message, path=state.ref.key, reason="evicted")
             except SplitCorrupt as error:
                 state.reason = str(error.details.get("reason", error))
                 raise IndexUnavailable(str(error), path=state.ref.key, reason=state.reason) from error
