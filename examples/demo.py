@@ -1,12 +1,13 @@
 """IndexTables in two minutes: a table without a cluster, its log under two writers, and the same table from Spark.
 
-Everything happens in a temporary folder, which is removed at the end.
+Everything happens in a temporary folder, which is removed at the end. `--picture FILE` draws the part without Spark.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.table import Table as Grid
 
 import indextables
 
-CONSOLE = Console(width=110)
+CONSOLE = Console(width=110, record=True)
 SCHEMA = pa.schema(
     [
         ("time", pa.timestamp("us", "UTC")),
@@ -47,6 +49,9 @@ def main() -> None:
         table = first_light(path)
         race(path)
         travel(table.refresh())
+        if sys.argv[1:2] == ["--picture"]:
+            draw(Path(sys.argv[2]))
+            return
         spark(path)
         CONSOLE.print(f"\n[bold]done in {time.perf_counter() - began:.0f} s[/], {path.parent} is removed")
 
@@ -144,6 +149,14 @@ def log_lines(count: int) -> pa.Table:
             "latency_ms": pa.array([n * 7919 % 500 for n in range(count)], pa.int64()),
         }
     )
+
+
+def draw(picture: Path) -> None:
+    """The session so far as an SVG that loads nothing from elsewhere."""
+    plain = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    svg = CONSOLE.export_svg(title="make demo", code_format=plain)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
 
 
 @contextmanager
