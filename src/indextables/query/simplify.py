@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pyarrow as pa
 
+from indextables.query.evaluate import compare
 from indextables.query.expr import (
     And,
     Call,
@@ -129,6 +130,13 @@ def null_comparison(expr: Node) -> Node:
     return expr
 
 
+def constant_comparison(expr: Node) -> Node:
+    """`1 = 0` is false: two constants are compared once."""
+    if isinstance(expr, Comparison) and isinstance(expr.left, Literal) and isinstance(expr.right, Literal):
+        return Literal(compare(expr.op, pa.repeat(expr.left.value, 1), expr.right.value)[0])
+    return expr
+
+
 def useless_cast(expr: Node) -> Node:
     """A cast to the type that is there already does nothing."""
     return expr.child if isinstance(expr, Cast) and expr.child.type == expr.data_type else expr
@@ -138,6 +146,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     useless_cast,
     literal_right,
     null_comparison,
+    constant_comparison,
     like_prefix,
     small_in,
     push_not,

@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.query.parse import parse
         from indextables.query.prune import is_partition_only
 
-        where = parse(text, schema_from_json(metadata.schemaString))
+        zone = self._env().options.over(metadata.configuration)[opt.TIME_ZONE]
+        where = parse(text, schema_from_json(metadata.schemaString), time_zone=zone)
         if not is_partition_only(where, metadata.partitionColumns):
             raise NotSupported(f"replaceWhere = {text!r} reads columns that are no partition columns")
         return where, text

@@ -24,7 +24,7 @@ from indextables.table.append import metrics_of
 from indextables.table.rows import Rows, fit
 from indextables.table.write import discard, registered, target_of, write_adds
 
-__all__ = ["commit_overwrite", "only_inside", "overwrite"]
+__all__ = ["commit_overwrite", "files_inside", "only_inside", "overwrite"]
 
 
 def overwrite(log: Log, snapshot: Snapshot, rows: Rows, *, where: Node | None = None, text: str = "") -> Committed:
@@ -73,8 +73,12 @@ def commit_overwrite(
     def replaced(snapshot: Snapshot) -> Staged:
         files = snapshot.files
         if where is not None:
-            files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns))
-            _check_known(files, where, snapshot)
+            try:
+                files = files_inside(files, where, snapshot.schema, snapshot.partition_columns)
+            except InvalidArgument:
+                # Asked for before each put, when no earlier one landed: nobody will ever read these files.
+                discard(log.env, adds)
+                raise
         return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files)
 
     def may_match(files: pa.Table) -> bool:
@@ -86,9 +90,30 @@ def commit_overwrite(
         transaction.read_where(may_match)
     try:
         return transaction.bind(replaced, replaces_range=True).commit_or_raise()
-    except (CommitError, InvalidArgument):
+    except CommitError:
+        # Provably not in the log. Of any other error that cannot be told here.
         discard(log.env, adds)
         raise
+
+
+def files_inside(files: pa.Table, where: Node, schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Table:
+    """The files for whose partition values `where`, which reads no other columns, is true; not those it is unknown for.
+
+    Raises InvalidArgument for a file that may be meant and has no readable partition value, QueryInvalid where `where`
+    has no answer for a value.
+    """
+    files = files.filter(prune(files, where, schema, partition_columns))
+    typed: dict[str, pa.Array] = {}
+    for name in columns_of(where):
+        texts = map_values(files["partitionValues"], name)
+        typed[name], known = partition_from_text(texts, schema.field(name).type)
+        if known.false_count:
+            path = files["path"].filter(pc.invert(known))[0].as_py()
+            message = (
+                f"{path} has no readable value of partition column {name!r}: it cannot be told whether to replace it"
+            )
+            raise InvalidArgument(message, path=path, column=name)
+    return files.filter(evaluate(where, pa.table(typed) if typed else files))
 
 
 def only_inside(rows: Rows, where: Node, text: str) -> Rows:
@@ -104,16 +129,3 @@ def _all_inside(rows: Rows, where: Node, text: str) -> Iterator[pa.RecordBatch]:
             message = f"{outside} of the new rows do not satisfy {text!r}, which is to be replaced. Nothing was written"
             raise InvalidArgument(message, predicate=text, rows=outside)
         yield batch
-
-
-def _check_known(files: pa.Table, where: Node, snapshot: Snapshot) -> None:
-    """Refuse to remove a file whose partition values are nonsense: it may hold rows outside the range."""
-    for name in columns_of(where):
-        texts = map_values(files["partitionValues"], name)
-        known = partition_from_text(texts, snapshot.schema.field(name).type)[1]
-        if known.false_count:
-            path = files["path"].filter(pc.invert(known))[0].as_py()
-            message = (
-                f"{path} has no readable value of partition column {name!r}: it cannot be told whether to replace it"
-            )
-            raise InvalidArgument(message, path=path, column=name)
