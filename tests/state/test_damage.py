@@ -32,6 +32,7 @@ from indextables.log.replay import replay
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, find_states, read_state, write_checkpoint
 from indextables.log.state.avro_schema import ENTRY, LIST
+from indextables.log.verify import verify
 from tests.state.logs import TABLE_ID, RandomLog, environment, same, with_options
 
 FORMATS = {
@@ -519,3 +520,65 @@ def test_racing_checkpoints_of_one_version_leave_one_valid_state(name):
     newest = find_states(env.store.list_from(LOG_DIR))[0]
     same(read_state(env, newest), log.state())
     assert env.store.exists(POINTER_KEY)
+
+
+def damaged_at_head(name: str, damage: str) -> tuple[LogEnv, RandomLog]:
+    """A log whose newest version has a checkpoint with one damaged file, and all version files."""
+    env = environment(FORMATS[name])
+    log = RandomLog(env, 5)
+    for _ in range(6):
+        log.append(4)
+        log.step()
+    before = {meta.key for meta in env.store.list_from(LOG_DIR)}
+    write_checkpoint(env, log.state())
+    made = sorted(m.key for m in env.store.list_from(LOG_DIR) if m.key not in before and m.key != POINTER_KEY)
+    chosen = random.Random(name + damage).choice(made)
+    good = env.store.get(chosen)
+    at = len(good) // 2
+    bad = {"cut": good[:20], "flipped": good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :], "empty": b""}
+    env.store.put(chosen, bad[damage])
+    return env, log
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+@pytest.mark.parametrize("compact", ["auto", "full"])
+def test_a_damaged_checkpoint_of_the_newest_version_is_written_anew(name, damage, compact):
+    env, log = damaged_at_head(name, damage)
+    ref = checkpoint(env, compact=compact)
+    same(read_state(env, ref), log.state())
+    assert ref.version == log.version
+    for found in find_states(env.store.list_from(LOG_DIR)):
+        same(read_state(env, found), log.state())
+    assert [finding for finding in verify(env).findings if finding.kind == "checkpoint"] == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_damage_to_a_manifest_that_no_later_commit_touches_is_seen_by_a_checkpoint_on_demand(damage):
+    env = environment(FORMATS["avro"])
+    log = RandomLog(env, 5)
+    log.append(40)
+    checkpoint(env)
+    key = next(iter(env.store.list_from(MANIFEST_DIR))).key
+    good = env.store.get(key)
+    env.store.put(key, good[:20] if damage == "cut" else good[:-20] + bytes(20))
+    log.append(2)
+    same(read_state(env, checkpoint(env)), log.state())
+
+
+def test_a_damaged_checkpoint_of_another_format_goes_once_the_new_one_stands():
+    env, log = damaged_at_head("json", "cut")
+    checkpoint(with_options(env, state_format="avro"))
+    assert [ref.format for ref in find_states(env.store.list_from(LOG_DIR))] == ["avro-state"]
+    same(Log(env).snapshot().state, log.state())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_only_copy_is_never_replaced_and_no_success_is_told(name):
+    env, log = damaged_at_head(name, "cut")
+    gone = [version_key(version) for version in range(log.version)]
+    env.store.delete_many(gone)
+    before = {meta.key: env.store.get(meta.key) for meta in env.store.list_from(LOG_DIR)}
+    with pytest.raises(IndexTablesError):
+        checkpoint(env)
+    assert {meta.key: env.store.get(meta.key) for meta in env.store.list_from(LOG_DIR)} == before

@@ -21,13 +21,13 @@ from indextables.log.schema import schema_from_json
 from indextables.log.state.base import StateRef, TableState
 from indextables.log.state.bounds import as_maps
 from indextables.log.state.columns import newest_per_path, totals_of, validate
-from indextables.log.state.manifests import ManifestInfo, decode_manifest, manifest_location
+from indextables.log.state.manifests import ManifestInfo, check_manifest, decode_manifest, manifest_location
 from indextables.log.state.statelist import REGISTRY_PREFIX, StateList, decode_list, hide
 from indextables.query.expr import Node
 from indextables.query.prune import prune, prune_bounds
 from indextables.query.stats import FOREIGN, OURS, StatsRules
 
-__all__ = ["Where", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
+__all__ = ["Where", "check_manifests", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
 
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
@@ -71,6 +71,17 @@ def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, a
 
     for start in range(0, len(infos), ahead):
         yield from env.ambient.map("manifests", load, infos[start : start + ahead])
+
+
+def check_manifests(env: LogEnv, ref: StateRef, state: StateList) -> None:
+    """Read the bytes of every manifest of a state. Raises as `read_state` for one that is damaged."""
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+
+    def check(info: ManifestInfo) -> None:
+        check_manifest(env.store.get(manifest_location(info.path, folder)), info)
+
+    for _ in env.ambient.map("manifests", check, state.manifests):
+        pass
 
 
 def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:

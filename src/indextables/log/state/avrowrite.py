@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
-from indextables.errors import CheckpointInvalid
+from indextables.errors import CheckpointCorrupt, CheckpointInvalid, ObjectNotFound
 from indextables.log.arrays import bool_array, combined, int64_array, int64_values
 from indextables.log.avro_frame import MAX_ROWS
 from indextables.log.env import LogEnv
@@ -36,6 +37,8 @@ from indextables.log.state.statelist import (
 )
 
 __all__ = ["Change", "difference", "list_of", "publish_list", "rewrite", "write_increment", "write_whole"]
+
+_LOGGER = logging.getLogger("indextables")
 
 # Entries that a full compaction aims to hold in memory at a time, and manifests that it reads ahead.
 RANGE_ENTRIES = 250_000
@@ -93,12 +96,12 @@ def list_of(state: TableState, now_ms: int, token_window: int) -> StateList:
     )
 
 
-def write_whole(env: LogEnv, state: TableState) -> tuple[StateRef, StateList]:
+def write_whole(env: LogEnv, state: TableState, *, replace: bool = False) -> tuple[StateRef, StateList]:
     """A state that shares nothing with older ones: all entries sorted by partition, no tombstones."""
     draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW])
     infos = write_manifests(env, state.files, partition_types(state.metadata), compacted=True)
     full = msgspec.structs.replace(draft, manifests=tuple(infos), totals=totals_of(state.files))
-    return publish_list(env, full)
+    return publish_list(env, full, replace=replace)
 
 
 def write_increment(
@@ -181,8 +184,9 @@ def rewrite(env: LogEnv, ref: StateRef, state: StateList, mode: Mode) -> tuple[S
 def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tuple[StateRef, StateList]:
     """Make the state exist. If another writer of this version was first, its state is returned, unless it is replaced.
 
-    The manifests are looked for before and after the put: a cleanup that overtook this write leaves no state behind
-    that could not be read. Raises CheckpointInvalid.
+    What is there and cannot be read is replaced as well: the state in hand is whole, so nothing is lost by it. The
+    manifests are looked for before and after the put: a cleanup that overtook this write leaves no state behind that
+    could not be read. Raises CheckpointInvalid.
     """
     _check_counts(state)
     key = state_key(state.version)
@@ -193,9 +197,11 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
     )
     needed = manifest_keys(ref, state)
     _require_manifests(env, needed, state.version)
+    stored = data if replace else put_once(env, key, data)
+    replace = replace or (stored != data and not _usable(env, ref, stored))
     if replace:
         env.store.put(key, data)
-    stored = data if replace else put_once(env, key, data)
+        stored = data
     found = decode_list(stored, key, state.version)
     require(found.table_id == state.table_id, key, state.version, "it belongs to another table")
     try:
@@ -205,6 +211,19 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
             env.store.delete_many([key])
         raise
     return ref, found
+
+
+def _usable(env: LogEnv, ref: StateRef, stored: bytes) -> bool:
+    """False for a list that is provably damaged: not decodable, or naming manifests that are gone or cut."""
+    try:
+        found = decode_list(stored, ref.keys[0], ref.version)
+        _require_manifests(env, manifest_keys(ref, found), ref.version)
+    except (CheckpointCorrupt, CheckpointInvalid, ObjectNotFound) as error:
+        if error.details.get("newer"):
+            raise
+        _LOGGER.warning("%s: %s is damaged and is written anew: %s", env.store.url, ref.keys[0], error)
+        return False
+    return True
 
 
 def _require_manifests(env: LogEnv, needed: dict[str, int | None], version: int) -> None:

@@ -20,7 +20,7 @@ from indextables.log.state.avro_schema import ENTRY, ENTRY_COLUMNS
 from indextables.log.state.bounds import Bounds, bounds_of
 from indextables.log.state.columns import conform, drop_null_items
 
-__all__ = ["CODECS", "ManifestInfo", "decode_manifest", "encode_manifest", "manifest_location"]
+__all__ = ["CODECS", "ManifestInfo", "check_manifest", "decode_manifest", "encode_manifest", "manifest_location"]
 
 CODECS = {"zstd": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null"}
 
@@ -73,12 +73,16 @@ def encode_manifest(
     return data, info
 
 
+def check_manifest(data: bytes, info: ManifestInfo) -> None:
+    """Raises as `decode_manifest`; the entries are decoded only where no checksum tells that they are as written."""
+    _check_bytes(data, info)
+    if info.crc32c is None:
+        decode_manifest(data, info)
+
+
 def decode_manifest(data: bytes, info: ManifestInfo) -> pa.Table:
     """The entries, with FILES_SCHEMA. Raises CheckpointCorrupt, CheckpointInvalid, LimitExceeded."""
-    if info.size is not None and len(data) != info.size:
-        raise _differs(info, "bytes", info.size, len(data))
-    if info.crc32c is not None and (found := google_crc32c.value(data)) != info.crc32c:
-        raise _differs(info, "crc32c", info.crc32c, found)
+    _check_bytes(data, info)
     table = read_container(data, ENTRY, name=info.path)
     if table.num_rows != info.num_entries:
         raise _differs(info, "entries", info.num_entries, table.num_rows)
@@ -103,6 +107,13 @@ def manifest_location(path: str, state_folder: str) -> str:
         if len(parts) == 2 and (parts[0] == "manifests" or parts[0].startswith("state-v")):
             return LOG_DIR + path
     raise CheckpointCorrupt(f"{state_folder} names the manifest {path!r}, which is none", path=path, reason="path")
+
+
+def _check_bytes(data: bytes, info: ManifestInfo) -> None:
+    if info.size is not None and len(data) != info.size:
+        raise _differs(info, "bytes", info.size, len(data))
+    if info.crc32c is not None and (found := google_crc32c.value(data)) != info.crc32c:
+        raise _differs(info, "crc32c", info.crc32c, found)
 
 
 def _to_avro(entries: pa.Table) -> pa.Table:

@@ -24,7 +24,7 @@ from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, crc_key, parse_key, state_dir, version_key
 from indextables.log.protocol import READER_VERSION, is_foreign
 from indextables.log.state.advance import advance_state
-from indextables.log.state.avroform import read_list
+from indextables.log.state.avroform import check_manifests, read_list
 from indextables.log.state.avrowrite import rewrite
 from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.cleanup import clean_up
@@ -32,6 +32,7 @@ from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode
 from indextables.log.state.find import find_states, newest_at
 from indextables.log.state.pointer import read_pointer
+from indextables.log.state.reading import read_state
 from indextables.log.state.retention import Rules
 from indextables.log.state.writing import point_to, write_checkpoint
 from indextables.options import Options
@@ -62,7 +63,7 @@ def checkpoint(env: LogEnv, *, compact: Mode = "auto") -> StateRef:
         from indextables.log.protocol import check_writable
 
         check_writable(protocol, env.store.url)
-    return _write(env, version, compact)
+    return _write(env, version, compact, checked=True)
 
 
 def maybe_checkpoint(env: LogEnv, version: int, *, newest: int = -1, after_merge: bool = False) -> int:
@@ -130,28 +131,41 @@ def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> StateRef:
     return _write(env, version, compact)
 
 
-def _write(env: LogEnv, version: int, compact: Mode) -> StateRef:
-    """From the last Avro state where there is one that can be built on, else from the whole table."""
-    previous = _previous(env, version)
-    if previous is not None and previous.version == version:
-        return _again(env, previous, compact)
-    if env.options[opt.STATE_FORMAT] == "avro" and previous is not None and previous.version < version:
+def _write(env: LogEnv, version: int, compact: Mode, *, checked: bool = False) -> StateRef:
+    """From the last Avro state where there is one that can be built on, else from the whole table.
+
+    `checked` reads all that is built on; else a manifest that no commit touches is looked for, but not opened.
+    """
+    previous = _previous(env, version) if env.options[opt.STATE_FORMAT] == "avro" else None
+    if previous is not None and previous.version <= version:
+        again = previous.version == version
         try:
-            ref, written, after = advance_state(env, previous, version, compact)
-            _agrees_with_check_file(env, version, written.totals)
-            point_to(env, ref, written.totals, written.num_entries, after.protocol.minReaderVersion)
+            return _again(env, previous, compact) if again else _advanced(env, previous, version, compact, checked)
         except CheckpointWriteFailed:
             raise
         except (CheckpointError, ObjectNotFound, LimitExceeded, PathEscape) as error:
+            if error.details.get("newer"):
+                raise
             _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
-        else:
-            return ref
-    state = _whole(env, version)
-    return write_checkpoint(env, state, previous=None, compact=compact)
+            return write_checkpoint(env, _whole(env, version), compact=compact, replace=again)
+    return write_checkpoint(env, _whole(env, version), compact=compact)
+
+
+def _advanced(env: LogEnv, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
+    if checked:
+        check_manifests(env, previous, read_list(env, previous))
+    ref, written, after = advance_state(env, previous, version, compact)
+    _agrees_with_check_file(env, version, written.totals)
+    point_to(env, ref, written.totals, written.num_entries, after.protocol.minReaderVersion)
+    return ref
 
 
 def _again(env: LogEnv, ref: StateRef, compact: Mode) -> StateRef:
-    """The state is there already: compact it where that is asked for, and let the pointer say so."""
+    """The state is there already: read it, compact it where that is asked for, and let the pointer say so.
+
+    Raises as `read_state` for one that is damaged: it must not be pointed to.
+    """
+    read_state(env, ref)
     state = read_list(env, ref)
     if compact in {"full", "hit"}:
         ref, state = rewrite(env, ref, state, compact)

@@ -118,7 +118,8 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
     if row["stateVersion"] != version:
         raise _corrupt(key, f"it is the state of version {row['stateVersion']}")
     if row["formatVersion"] > FORMAT_VERSION:
-        raise _corrupt(key, f"its format version {row['formatVersion']} is newer than {FORMAT_VERSION}")
+        reason = f"its format version {row['formatVersion']} is newer than {FORMAT_VERSION}"
+        raise CheckpointCorrupt(f"{key} is no usable state: {reason}", path=key, reason=reason, newer=True)
     try:
         metadata = None if row["metadata"] is None else msgspec.json.decode(row["metadata"], type=_Wrapped).metaData
         protocol = None if row.get("protocol") is None else msgspec.json.decode(row["protocol"], type=Protocol)

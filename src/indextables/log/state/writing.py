@@ -9,11 +9,19 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import CheckpointError, CheckpointInvalid, CheckpointWriteFailed, LimitExceeded, StoreError
+from indextables.errors import (
+    CheckpointError,
+    CheckpointInvalid,
+    CheckpointWriteFailed,
+    LimitExceeded,
+    ObjectNotFound,
+    PathEscape,
+    StoreError,
+)
 from indextables.log.arrays import bool_array
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
-from indextables.log.names import LOG_DIR, parquet_checkpoint_key
+from indextables.log.names import LOG_DIR, parquet_checkpoint_key, state_dir
 from indextables.log.state.avroform import read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment, write_whole
 from indextables.log.state.base import StateFormat, StateRef, TableState, Totals
@@ -33,11 +41,19 @@ _LOGGER = logging.getLogger("indextables")
 
 
 def write_checkpoint(
-    env: LogEnv, state: TableState, *, previous: StateRef | None = None, compact: Mode = "auto"
+    env: LogEnv,
+    state: TableState,
+    *,
+    previous: StateRef | None = None,
+    compact: Mode = "auto",
+    replace: bool = False,
 ) -> StateRef:
     """Make `state` durable in the format that `state.format` asks for, then move the pointer.
 
     With `previous` an Avro state is written as a change of that one; `compact="full"` rewrites it sorted by partition.
+    A checkpoint of this version and format that cannot be read is written over, and with `replace` any: what is in
+    hand is the whole table, so nothing is lost by it. Damaged ones of another format go once this one stands.
+
     Writers that race for one version all succeed, and one of their equal states stays. Raises CheckpointInvalid
     (nothing is pointed to) and CheckpointWriteFailed; commits stand whatever happens here.
     """
@@ -45,10 +61,11 @@ def write_checkpoint(
         raise CheckpointInvalid("a pruned state is not the whole table", version=state.version, reason="pruned")
     try:
         if env.options[opt.STATE_FORMAT] == "avro":
-            ref, written = _write_avro(env, state, previous, compact)
+            ref, written = _write_avro(env, state, previous, compact, replace=replace)
             point_to(env, ref, written.totals, written.num_entries, state.protocol.minReaderVersion)
         else:
             ref = _write_actions(env, state)
+        _drop_damaged(env, ref)
     except (StoreError, pa.ArrowException) as error:
         message = f"the checkpoint of version {state.version} could not be written: {error}"
         raise CheckpointWriteFailed(message, version=state.version) from error
@@ -69,10 +86,12 @@ def point_to(env: LogEnv, ref: StateRef, totals: Totals, entries: int, protocol_
     write_pointer(env, pointer_to(ref, facts))
 
 
-def _write_avro(env: LogEnv, state: TableState, previous: StateRef | None, compact: Mode) -> tuple[StateRef, StateList]:
+def _write_avro(
+    env: LogEnv, state: TableState, previous: StateRef | None, compact: Mode, *, replace: bool
+) -> tuple[StateRef, StateList]:
     base = None if previous is None or compact == "full" else _base(env, state, previous)
     if previous is None or base is None:
-        return write_whole(env, state)
+        return write_whole(env, state, replace=replace)
     tables = []
     for table in read_entries(env, previous, base.manifests):
         hidden = hide(table, base.tombstones)
@@ -104,17 +123,50 @@ def _write_actions(env: LogEnv, state: TableState) -> StateRef:
     for key, data in puts:
         put_once(env, key, data)
     ref = _published(env, state.version, "json" if as_json else "parquet", [key for key, _ in puts])
-    found = read_state(env, ref)
-    validate(totals, totals_of(found.files), state.version, ref.keys[0])
+    try:
+        _read_back(env, ref, totals)
+    except (CheckpointError, ObjectNotFound) as error:
+        _LOGGER.warning("%s: %s is damaged and is written anew: %s", env.store.url, ref.keys[0], error)
+        for key, data in puts:
+            env.store.put(key, data)
+        ref = _published(env, state.version, ref.format, [key for key, _ in puts])
+        _read_back(env, ref, totals)
     point_to(env, ref, totals, len(state.files), state.protocol.minReaderVersion)
     return ref
 
 
+def _read_back(env: LogEnv, ref: StateRef, totals: Totals) -> None:
+    """Raises CheckpointError, ObjectNotFound unless the checkpoint that is there holds these files."""
+    validate(totals, totals_of(read_state(env, ref).files), ref.version, ref.keys[0])
+
+
+def _drop_damaged(env: LogEnv, ref: StateRef) -> None:
+    """Delete other checkpoints of this version that cannot be read, now that `ref` holds the same."""
+    for other in _of_version(env, ref.version):
+        if set(other.keys) & set(ref.keys):
+            continue
+        try:
+            read_state(env, other)
+        except CheckpointError as error:
+            if not error.details.get("newer"):
+                _LOGGER.warning("%s: %s is damaged and is removed: %s", env.store.url, other.keys[0], error)
+                env.store.delete_many(other.keys)
+        except (LimitExceeded, ObjectNotFound, PathEscape):
+            continue
+
+
 def _published(env: LogEnv, version: int, kind: StateFormat, keys: list[str]) -> StateRef:
     """The checkpoint that is there now: ours, or that of a writer who was first."""
-    before = parquet_checkpoint_key(version).removesuffix("checkpoint.parquet")
-    beside = itertools.takewhile(lambda meta: meta.key.startswith(before), env.store.list_from(LOG_DIR, before))
-    found = [ref for ref in find_states(beside) if ref.format == kind]
+    found = [ref for ref in _of_version(env, version) if ref.format == kind]
     mine = (keys[-1], *keys[:-1]) if kind == "json" else tuple(keys)
     ours = next((ref for ref in found if ref.keys == mine), found[0] if found else None)
     return ours or StateRef(version=version, format=kind, keys=mine, modified_ms=env.ambient.now_ms())
+
+
+def _of_version(env: LogEnv, version: int) -> list[StateRef]:
+    """Every checkpoint of one version, by listing what lies beside its names."""
+    found: list[StateRef] = []
+    for before in (parquet_checkpoint_key(version).removesuffix("checkpoint.parquet"), state_dir(version)):
+        listing = env.store.list_from(LOG_DIR, before)
+        found += find_states(itertools.takewhile(lambda meta, start=before: meta.key.startswith(start), listing))
+    return found
