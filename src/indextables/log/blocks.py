@@ -13,7 +13,18 @@ from indextables.log.arrays import Bools, Ints, bool_array, map_entries, validit
 from indextables.log.files import ADD_TYPE, REMOVE_TYPE
 from indextables.log.lines import CHECKED_LINES, check_line, corrupt, count_keys, count_nulls, small_action
 
-__all__ = ["ADD", "FEW_LINES", "OTHER", "REMOVE", "Block", "Rows"]
+__all__ = [
+    "ADD",
+    "ADD_REQUIRED",
+    "FEW_LINES",
+    "OTHER",
+    "REMOVE",
+    "REMOVE_REQUIRED",
+    "VECTOR_REQUIRED",
+    "Block",
+    "Rows",
+    "repeated_key",
+]
 
 # What a line is.
 OTHER, ADD, REMOVE = 0, 1, 2
@@ -21,9 +32,9 @@ OTHER, ADD, REMOVE = 0, 1, 2
 # Below this many lines each is checked by itself, which is cheaper than counting.
 FEW_LINES = 32
 
-_ADD_REQUIRED = ("path", "partitionValues", "size", "modificationTime", "dataChange")
-_REMOVE_REQUIRED = ("path", "dataChange")
-_VECTOR_REQUIRED = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+ADD_REQUIRED = ("path", "partitionValues", "size", "modificationTime", "dataChange")
+REMOVE_REQUIRED = ("path", "dataChange")
+VECTOR_REQUIRED = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 
 # The rows of one kind and the lines they stand in.
 Rows = tuple[pa.StructArray, Ints]
@@ -106,7 +117,7 @@ class Block:
         raise corrupt(self.version, self.first_line + low, reason) from None
 
     def _check_required(self, code: int, struct: pa.StructArray, lines: Ints) -> None:
-        name, required = ("add", _ADD_REQUIRED) if code == ADD else ("remove", _REMOVE_REQUIRED)
+        name, required = ("add", ADD_REQUIRED) if code == ADD else ("remove", REMOVE_REQUIRED)
         for field in required:
             column = struct.field(field)
             if column.null_count:
@@ -116,7 +127,7 @@ class Block:
         if vectors.null_count == len(vectors):
             return
         there = validity(vectors)
-        for field in _VECTOR_REQUIRED:
+        for field in VECTOR_REQUIRED:
             missing = there & ~validity(vectors.field(field))
             if missing.any():
                 line = lines[np.flatnonzero(missing)[0]]
@@ -139,7 +150,7 @@ class Block:
     def _check_maps(self, struct: pa.StructArray, lines: Ints) -> None:
         for field in struct.type:
             if pa.types.is_map(field.type):
-                row = _repeated_key(struct.field(field.name))
+                row = repeated_key(struct.field(field.name))
                 if row is not None:
                     raise corrupt(self.version, int(lines[row]), f"a key of {field.name} stands twice")
 
@@ -174,7 +185,7 @@ def _null_items(struct: pa.StructArray) -> int:
     return sum(map_entries(column)[1].null_count for column in maps)
 
 
-def _repeated_key(column: pa.MapArray) -> int | None:
+def repeated_key(column: pa.MapArray) -> int | None:
     """The first row with a repeated key, or None. Rows that share one list of keys are settled by the first."""
     keys, _, rows = map_entries(column)
     if len(keys) == 0:

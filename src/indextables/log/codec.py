@@ -41,7 +41,18 @@ from indextables.log.lines import (
 from indextables.log.names import version_key
 from indextables.log.paths import canonical_path, canonical_paths
 
-__all__ = ["REMOVES_SCHEMA", "VersionContent", "commit_info_of", "decode_version", "encode_version", "raw_lines"]
+__all__ = [
+    "MAX_OTHER_LINES",
+    "REMOVES_SCHEMA",
+    "WRAPPERS",
+    "VersionContent",
+    "check_numbers",
+    "commit_info_of",
+    "decode_version",
+    "encode_version",
+    "in_order",
+    "raw_lines",
+]
 
 # The fields of `remove`, then its line in the version file, counted from 1.
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
@@ -92,13 +103,17 @@ def encode_version(
 
     `adds` and `removes` may lack columns of `FILES_SCHEMA` and `REMOVES_SCHEMA`; `addedAt*` and `line` are left out.
     """
-    ordered = sorted(actions, key=lambda action: not isinstance(action, CommitInfo))
-    parts = [encode_lines([{_WRAPPERS[type(action)]: action} for action in ordered])]
+    parts = [encode_lines([{WRAPPERS[type(action)]: action} for action in in_order(actions)])]
     for name, table, kind in (("remove", removes, REMOVE_TYPE), ("add", adds, ADD_TYPE)):
         if table is not None and table.num_rows:
             parts.append(encode_rows(name, table, kind))
     data = b"".join(parts)
     return _compress(data) if compress else data
+
+
+def in_order(actions: Sequence[Action]) -> list[Action]:
+    """The actions in the order of their lines: `commitInfo` first."""
+    return sorted(actions, key=lambda action: not isinstance(action, CommitInfo))
 
 
 def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool = True) -> VersionContent:
@@ -118,6 +133,15 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
         message = f"version {version} ({version_key(version)}) is refused: {error}"
         raise LimitExceeded(message, **error.details, version=version, path=version_key(version)) from None
     return reader.finish(len(data))
+
+
+def check_numbers(name: str, action: msgspec.Struct) -> None:
+    """Raises ValueError if a number of a small action is out of range."""
+    for field in action.__struct_fields__:
+        value = getattr(action, field)
+        if isinstance(value, int) and not 0 <= value < 2**63:
+            message = f"{name}.{field} is out of the range 0 to 2^63 - 1"
+            raise ValueError(message)
 
 
 def commit_info_of(data: bytes, version: int) -> CommitInfo | None:
@@ -147,7 +171,7 @@ _NO_REMOVES = pa.Table.from_batches([], schema=REMOVES_SCHEMA)
 
 _compress = compress
 
-_WRAPPERS: dict[type, str] = {
+WRAPPERS: dict[type, str] = {
     Add: "add",
     Cdc: "cdc",
     CommitInfo: "commitInfo",
@@ -158,7 +182,7 @@ _WRAPPERS: dict[type, str] = {
     Remove: "remove",
     Txn: "txn",
 }
-_SMALL: dict[str, type] = {name: kind for kind, name in _WRAPPERS.items() if name not in {"add", "remove"}}
+_SMALL: dict[str, type] = {name: kind for kind, name in WRAPPERS.items() if name not in {"add", "remove"}}
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(kind) for name, kind in _SMALL.items()}
 _ONCE = ("commitInfo", "protocol", "metaData")
 
@@ -287,10 +311,10 @@ class _Reader:
                 action = msgspec.convert(without_nulls(raw), _SMALL[name])
         except msgspec.ValidationError as error:
             raise corrupt(self.version, number, f"{name}: {error}") from None
-        for field in action.__struct_fields__:
-            value = getattr(action, field)
-            if isinstance(value, int) and not 0 <= value < 2**63:
-                raise too_large(self.version, number, f"{name}.{field} is out of the range 0 to 2^63 - 1")
+        try:
+            check_numbers(name, action)
+        except ValueError as error:
+            raise too_large(self.version, number, str(error)) from None
         return action
 
     def _adds(self, struct: pa.StructArray, lines: Ints, timestamp_ms: int | None) -> pa.RecordBatch:

@@ -85,7 +85,8 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
         token=token,
     )
     staged = Staged(metadata=metadata, protocol=protocol)
-    data = encode(staged, info, compress=env.options[opt.TRANSACTION_COMPRESSION_ENABLED])
+    compress = env.options[opt.TRANSACTION_COMPRESSION_ENABLED]
+    data = encode(staged, info, version=0, root_url=env.store.url, compress=compress)
     try:
         held = put_slot(env, 0, data, token)
         # The own file is looked at before the check: what is seen then is known to be older than it.

@@ -20,7 +20,8 @@ from indextables.log.actions import (
     Remove,
     Txn,
 )
-from indextables.log.codec import REMOVES_SCHEMA, VersionContent, encode_version
+from indextables.log.admit import admitted
+from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.files import DV_TYPE, empty_files
 
 __all__ = ["Files", "Removes", "Staged", "changes_data", "content_of", "encode", "paths_of", "removes_of", "slim_adds"]
@@ -50,8 +51,14 @@ class Staged(msgspec.Struct, frozen=True):
     removed_rows: pa.Table | None = None
 
 
-def encode(staged: Staged, info: CommitInfo, *, compress: bool) -> bytes:
-    """The bytes of the version file."""
+def encode(staged: Staged, info: CommitInfo, *, version: int, root_url: str, compress: bool) -> bytes:
+    """The bytes of the version file. Raises InvalidArgument for what no reader would accept."""
+    actions, adds, removes = _arranged(staged, info)
+    return admitted(actions, adds=adds, removes=removes, version=version, root_url=root_url, compress=compress)
+
+
+def _arranged(staged: Staged, info: CommitInfo) -> tuple[list[Action], pa.Table | None, pa.Table | None]:
+    """Actions, adds and removes as `encode_version` takes them."""
     actions: list[Action] = [info]
     if staged.protocol is not None:
         actions.append(staged.protocol)
@@ -60,15 +67,13 @@ def encode(staged: Staged, info: CommitInfo, *, compress: bool) -> bytes:
     actions += [*staged.txns, *staged.domains, *staged.skips]
     adds, removes = staged.adds, staged.removes
     if isinstance(adds, pa.Table) and not isinstance(removes, pa.Table):
-        actions += removes
-        return encode_version(actions, adds=adds, compress=compress)
+        return [*actions, *removes], adds, None
     if isinstance(removes, pa.Table) and not isinstance(adds, pa.Table):
         # Removes come before adds, so that a file may get a new vector in one commit.
-        added = _table_of(list(adds)) if adds else None
-        return encode_version(actions, adds=added, removes=removes, compress=compress)
+        return actions, _table_of(list(adds)) if adds else None, removes
     if isinstance(removes, pa.Table):
-        return encode_version(actions, adds=adds, removes=removes, compress=compress)
-    return encode_version([*actions, *removes, *adds], compress=compress)
+        return actions, adds, removes
+    return [*actions, *removes, *adds], None, None
 
 
 def content_of(staged: Staged, info: CommitInfo, version: int) -> VersionContent:

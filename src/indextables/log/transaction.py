@@ -87,7 +87,11 @@ class Transaction:
         return self._stage(protocol=changed)
 
     def set_txn(self, app_id: str, version: int) -> Transaction:
-        """Make the commit a no-op if the table already holds batch `version`, or a later one, of `app_id`."""
+        """Make the commit a no-op if the table already holds batch `version`, or a later one, of `app_id`.
+
+        Raises InvalidArgument unless `app_id` is a text that is not empty and `version` a number of 0 .. 2^63 - 1.
+        """
+        _check_txn(app_id, version)
         txn = Txn(app_id, version, self.log.env.ambient.now_ms())
         return self._stage(txns=(*(t for t in self._staged.txns if t.appId != app_id), txn))
 
@@ -241,7 +245,9 @@ class Transaction:
             token=token,
         )
         compress = setting(self.log.env, base.metadata, opt.TRANSACTION_COMPRESSION_ENABLED)
-        return Encoded(encode(staged, info, compress=compress), base.version + 1, info, staged)
+        version = base.version + 1
+        data = encode(staged, info, version=version, root_url=self.log.env.store.url, compress=compress)
+        return Encoded(data, version, info, staged)
 
     def _current(self, base: Head) -> Staged:
         """What is staged, with what depends on the head computed from `base`."""
@@ -332,6 +338,14 @@ def _engine() -> str:
     from importlib.metadata import version
 
     return f"indextables/{version('indextables')}"
+
+
+def _check_txn(app_id: object, version: object) -> None:
+    if not isinstance(app_id, str) or not app_id or any("\ud800" <= char <= "\udfff" for char in app_id):
+        raise InvalidArgument(f"the application id of a txn is a text that is not empty, not {app_id!r}", app_id=app_id)
+    if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 2**63:
+        message = f"the batch number of a txn is a whole number of 0 to 2^63 - 1, not {version!r}"
+        raise InvalidArgument(message, app_id=app_id, version=version)
 
 
 def _once(staged: Files | Removes, given: Files | Removes, what: str) -> Files | Removes:
