@@ -12,7 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, Protocol, TypeVar
+
+from indextables.errors import StoreUnavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,7 +62,8 @@ class SystemAmbient:
     with `shutdown()` or the interpreter.
     """
 
-    def __init__(self, pool_sizes: dict[Pool, int] | None = None) -> None:
+    def __init__(self, pool_sizes: dict[Pool, int] | None = None, patience: dict[Pool, float] | None = None) -> None:
+        """`patience` are the seconds that `map` waits for its next result before it raises StoreUnavailable."""
         cores = os.cpu_count() or 1
         self._sizes: dict[Pool, int] = {
             "listing": cores,
@@ -69,6 +73,7 @@ class SystemAmbient:
             "splits": max(2, cores),
         }
         self._sizes.update(pool_sizes or {})
+        self._patience = dict(patience or {})
         self._random = random.SystemRandom()
         self._lock = threading.Lock()
         self._pools: dict[Pool, ThreadPoolExecutor] = {}
@@ -94,7 +99,11 @@ class SystemAmbient:
         if len(work) <= 1 or threading.current_thread().name.startswith("indextables-"):
             # One item gains nothing from a thread, and a pool thread that waits for its own pool can deadlock.
             return map(call, work)
-        return self._executor(pool).map(call, work)
+        patience = self._patience.get(pool)
+        if patience is None:
+            return self._executor(pool).map(call, work)
+        executor = self._executor(pool)
+        return _patiently([executor.submit(call, item) for item in work], patience, pool)
 
     def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
         return self._executor(pool).submit(call)
@@ -107,7 +116,7 @@ class SystemAmbient:
             executor.shutdown(wait=True)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (SystemAmbient, (self._sizes,))
+        return (SystemAmbient, (self._sizes, self._patience))
 
     def _executor(self, pool: Pool) -> ThreadPoolExecutor:
         with self._lock:
@@ -118,3 +127,19 @@ class SystemAmbient:
                 executor = ThreadPoolExecutor(self._sizes[pool], thread_name_prefix=f"indextables-{pool}")
                 self._pools[pool] = executor
             return executor
+
+
+def _patiently(futures: list[Future[R]], seconds: float, pool: Pool) -> Iterator[R]:
+    """The results in order. Raises StoreUnavailable if the next one takes longer; what has not started is cancelled."""
+    try:
+        for future in futures:
+            try:
+                yield future.result(seconds)
+            except FutureTimeout as error:
+                if future.done():
+                    raise
+                message = f"a parallel read ({pool}) had no answer for {seconds:g} s; try again, or allow more time"
+                raise StoreUnavailable(message, pool=pool, seconds=seconds) from error
+    finally:
+        for future in futures:
+            future.cancel()

@@ -271,7 +271,7 @@ CHECKPOINT_INTERVAL = _count(
 )
 CHECKPOINT_ASYNC = _flag("checkpoint.async", False, "write checkpoints in the background")
 CHECKPOINT_PARALLELISM = _count("checkpoint.parallelism", 8, "threads that read version files", least=1)
-CHECKPOINT_READ_TIMEOUT_SECONDS = _count("checkpoint.read.timeoutSeconds", 30, "limit of a parallel read", least=1)
+CHECKPOINT_READ_TIMEOUT_SECONDS = _count("checkpoint.read.timeoutSeconds", 30, "patience of a parallel read", least=1)
 CHECKPOINT_RETENTION = _count("checkpoint.retention", 0, "version files always kept, counted back from the head")
 CHECKPOINT_COMPRESSION = _choice(
     "checkpoint.compression", "snappy", "codec of Parquet checkpoints", "snappy", "zstd", "gzip", "lz4", "none"

@@ -8,7 +8,7 @@ from indextables import options as opt
 from indextables.ambient import Pool
 from indextables.options import Options
 
-__all__ = ["pool_sizes"]
+__all__ = ["pool_sizes", "read_patience"]
 
 _CHECKPOINT_WRITERS = 2
 
@@ -22,3 +22,9 @@ def pool_sizes(options: Options) -> dict[Pool, int]:
         "manifests": options[opt.STATE_READ_PARALLELISM],
         "checkpoint": _CHECKPOINT_WRITERS,
     }
+
+
+def read_patience(options: Options) -> dict[Pool, float]:
+    """How long a parallel read waits for its next answer, by pool (`checkpoint.read.timeoutSeconds`)."""
+    seconds = float(options[opt.CHECKPOINT_READ_TIMEOUT_SECONDS])
+    return {"versions": seconds, "manifests": seconds}

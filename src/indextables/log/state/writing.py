@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +35,7 @@ from indextables.log.state.pointer import pointer_to, write_pointer
 from indextables.log.state.publish import put_once
 from indextables.log.state.reading import read_state
 from indextables.log.state.statelist import StateList, hide
+from indextables.storage.store import ObjectMeta
 
 __all__ = ["point_to", "write_checkpoint"]
 
@@ -167,6 +169,9 @@ def _of_version(env: LogEnv, version: int) -> list[StateRef]:
     """Every checkpoint of one version, by listing what lies beside its names."""
     found: list[StateRef] = []
     for before in (parquet_checkpoint_key(version).removesuffix("checkpoint.parquet"), state_dir(version)):
-        listing = env.store.list_from(LOG_DIR, before)
-        found += find_states(itertools.takewhile(lambda meta, start=before: meta.key.startswith(start), listing))
+        found += find_states(_beside(env, before))
     return found
+
+
+def _beside(env: LogEnv, before: str) -> Iterator[ObjectMeta]:
+    return itertools.takewhile(lambda meta: meta.key.startswith(before), env.store.list_from(LOG_DIR, before))
