@@ -59,6 +59,9 @@ class CrcFile(msgspec.Struct, frozen=True, omit_defaults=True):
         return Totals(self.tableSizeBytes, self.numFiles, self.numRecords, self.setHash)
 
 
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_DECODER = msgspec.json.Decoder(CrcFile)
+
 EMPTY_TOTALS = Totals(size_bytes=0, num_files=0, num_records=0, set_hash=EMPTY)
 
 
@@ -108,7 +111,7 @@ def parse_crc(data: bytes) -> CrcFile | None:
     if len(data) > MAX_CRC_BYTES:
         return None
     try:
-        crc = msgspec.json.decode(data, type=CrcFile)
+        crc = _DECODER.decode(data)
     except (ValueError, RecursionError):
         return None
     counts = (crc.crc32c, crc.tableSizeBytes, crc.numFiles, crc.numRecords)

@@ -11,16 +11,19 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
+from indextables.log.actions import Add, Metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.log.actions import Add, Metadata
     from indextables.log.env import LogEnv
     from indextables.log.snapshot import Log
     from indextables.query.expr import Node
 
 __all__ = ["TableWriter", "WrittenFiles"]
+
+_ADDS = msgspec.json.Decoder(list[Add])
+_METADATA = msgspec.json.Decoder(Metadata)
 
 
 class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
@@ -167,7 +170,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _metadata(self) -> Metadata:
         from indextables.log.actions import Metadata
 
-        return msgspec.json.decode(self._metadata_json, type=Metadata)
+        return _METADATA.decode(self._metadata_json)
 
     def _env(self) -> LogEnv:
         from indextables.table.environment import open_env
@@ -201,7 +204,7 @@ def _adds_of(messages: Sequence[WriterCommitMessage | None], *, whole: bool) -> 
         if not isinstance(message, WrittenFiles):
             raise InvariantViolated(f"a task answered with {type(message).__name__}: nothing was committed")
         try:
-            adds = msgspec.json.decode(message.adds, type=list[Add])
+            adds = _ADDS.decode(message.adds)
         except msgspec.DecodeError as cause:
             raise InvariantViolated(f"the answer of a task cannot be read: {cause}") from cause
         found.update({add.path: add for add in adds})

@@ -46,6 +46,10 @@ class Extras(msgspec.Struct, frozen=True, omit_defaults=True):
         return unpack_tokens(self.tokensFrom, self.tokens, self.version)
 
 
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_DECODER = msgspec.json.Decoder(Extras)
+
+
 def encode_extras(state: TableState, totals: Totals) -> DomainMetadata:
     """The action that carries them."""
     tokens = state.tokens
@@ -66,7 +70,7 @@ def encode_extras(state: TableState, totals: Totals) -> DomainMetadata:
 def decode_extras(action: DomainMetadata, key: str) -> Extras:
     """Raises CheckpointCorrupt; `key` names the checkpoint."""
     try:
-        return msgspec.json.decode(action.configuration, type=Extras)
+        return _DECODER.decode(action.configuration)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"{key} carries a broken domain {STATE_DOMAIN}: {error}; an older checkpoint or the log is used"
         raise CheckpointCorrupt(message, path=key, reason=str(error)) from error

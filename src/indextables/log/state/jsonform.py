@@ -33,6 +33,7 @@ __all__ = ["Parsed", "read_json_state", "write_json_state"]
 T = TypeVar("T")
 
 _ABSENT = (b"", b"null")
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Parsed(msgspec.Struct):
@@ -200,7 +201,7 @@ def _raws(raw: msgspec.Raw) -> list[bytes]:
     data = bytes(raw)
     if data in _ABSENT:
         return []
-    return [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])] if data[:1] == b"[" else [data]
+    return [bytes(item) for item in _ITEMS.decode(data)] if data[:1] == b"[" else [data]
 
 
 def _table(lines: bytes, name: str) -> pa.Table:

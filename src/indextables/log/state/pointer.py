@@ -40,6 +40,10 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpointId: str | None = None
 
 
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_DECODER = msgspec.json.Decoder(Pointer)
+
+
 def read_pointer(env: LogEnv) -> Pointer | None:
     """What the hint says, or None where it is missing or says nothing usable. Raises StoreError."""
     try:
@@ -49,7 +53,7 @@ def read_pointer(env: LogEnv) -> Pointer | None:
     if len(data) > _LARGEST:
         return None
     try:
-        pointer = msgspec.json.decode(data, type=Pointer)
+        pointer = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return pointer if pointer.version >= 0 else None

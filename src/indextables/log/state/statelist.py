@@ -121,11 +121,11 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
         reason = f"its format version {row['formatVersion']} is newer than {FORMAT_VERSION}"
         raise CheckpointCorrupt(f"{key} is no usable state: {reason}", path=key, reason=reason, newer=True)
     try:
-        metadata = None if row["metadata"] is None else msgspec.json.decode(row["metadata"], type=_Wrapped).metaData
-        protocol = None if row.get("protocol") is None else msgspec.json.decode(row["protocol"], type=Protocol)
-        txns = [msgspec.json.decode(text, type=Txn) for text in row.get("txns") or ()]
-        domains = [msgspec.json.decode(text, type=DomainMetadata) for text in row.get("domains") or ()]
-        skips = [msgspec.json.decode(text, type=MergeSkip) for text in row.get("skips") or ()]
+        metadata = None if row["metadata"] is None else _WRAPPED.decode(row["metadata"]).metaData
+        protocol = None if row.get("protocol") is None else _PROTOCOL.decode(row["protocol"])
+        txns = [_TXN.decode(text) for text in row.get("txns") or ()]
+        domains = [_DOMAIN.decode(text) for text in row.get("domains") or ()]
+        skips = [_SKIP.decode(text) for text in row.get("skips") or ()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(key, f"an action in it is broken: {error}") from error
     return StateList(
@@ -148,6 +148,14 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
 
 class _Wrapped(msgspec.Struct):
     metaData: Metadata
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_WRAPPED = msgspec.json.Decoder(_Wrapped)
+_PROTOCOL = msgspec.json.Decoder(Protocol)
+_TXN = msgspec.json.Decoder(Txn)
+_DOMAIN = msgspec.json.Decoder(DomainMetadata)
+_SKIP = msgspec.json.Decoder(MergeSkip)
 
 
 def _tombstones(table: pa.Table) -> pa.Table:
