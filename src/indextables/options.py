@@ -155,6 +155,8 @@ def _normalise(given: Mapping[str, object], where: str, *, prefixed_only: bool =
     for key, value in given.items():
         if value is None:
             continue
+        if not isinstance(key, str):
+            raise InvalidArgument(f"the name of an option is a text, not {key!r} (from the {where})", option=key)
         lower = key.lower()
         if lower.startswith(PREFIX):
             lower = lower[len(PREFIX) :]

@@ -141,6 +141,7 @@ def test_good_columns_are_written(log):
         {"configuration": {"a": None}},
         {"configuration": {5: "x"}},
         {"configuration": {"a": "\ud800"}},
+        {"configuration": {"checkpoint.interval": "x"}},
     ],
     ids=repr,
 )
@@ -151,9 +152,10 @@ def test_a_table_is_not_made_from_what_cannot_be_read(tmp_path, given):
     assert version_files(log) == []
 
 
-def test_metadata_that_cannot_be_read_is_not_committed(log):
+@pytest.mark.parametrize("configuration", [{"a": 1}, {1: "a"}, {"checkpoint.interval": "x"}])
+def test_metadata_that_cannot_be_read_is_not_committed(log, configuration):
     with pytest.raises(InvalidArgument):
-        change_metadata(log, msgspec.structs.replace(METADATA, configuration={"a": 1}))
+        change_metadata(log, msgspec.structs.replace(METADATA, configuration=configuration))
     assert len(version_files(log)) == 1
 
 

@@ -63,12 +63,14 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     """Make the table unless it exists; of any number of racing creators one makes it, the others go on with it.
 
     Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
-    the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError.
+    the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError, and InvalidArgument for
+    metadata that no reader would accept or that sets an option to a value it cannot have.
     """
     existing = _existing(log, metadata)
     if existing is not None:
         return existing
     check_clock(log.env)
+    log.env.options.over(metadata.configuration)
     return _race(log, metadata, protocol or new_table_protocol())
 
 

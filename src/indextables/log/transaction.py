@@ -302,6 +302,9 @@ class Transaction:
         if staged is not None and (staged.id, staged.createdTime) != (base.metadata.id, base.metadata.createdTime):
             message = "a table's id and time of creation never change: replace other fields of its metadata"
             raise InvalidArgument(message, url=self.log.env.store.url)
+        if staged is not None:
+            # An option that cannot be read would stop every later writer.
+            self.log.env.options.over(staged.configuration)
 
     def _kind(self, staged: Staged) -> conflict.Kind:
         if self._replaces_range:

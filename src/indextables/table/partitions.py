@@ -1,7 +1,8 @@
 """Rows by partition: which rows go together, and what their folder is called. Pure.
 
 The log's `partitionValues` are the truth. Folder names are for people and other tools: values are escaped as Hive does,
-null and the empty text share one name, and a value too long for a key is cut and told apart by a hash.
+null and the empty text share one name, and a value that is too long for a key, or that the log would refuse in a path,
+is cut and told apart by a hash.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, PathEscape
+from indextables.log.paths import encode_path, key_of
 from indextables.query.partition import HIVE_NULL, can_partition, partition_to_text
 
 __all__ = ["Part", "check_partition_columns", "folder_of", "split_rows"]
@@ -22,6 +24,7 @@ __all__ = ["Part", "check_partition_columns", "folder_of", "split_rows"]
 # As Hive and Spark: what could end a name, start an option or need quoting somewhere.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
 _LONGEST_VALUE = 200
+_LONGEST_PART = 255
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -83,7 +86,25 @@ def split_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Part]:
 
 def folder_of(columns: Sequence[str], values: Sequence[str | None]) -> str:
     """`date=2024-01-01/hour=10/` for the values of a part; empty without partition columns."""
-    return "".join(f"{_escape(name)}={_folder_value(value)}/" for name, value in zip(columns, values, strict=True))
+    return "".join(f"{_part(name, value)}/" for name, value in zip(columns, values, strict=True))
+
+
+def _part(name: str, value: str | None) -> str:
+    """`column=value`; what the log would refuse as a path, or a file system as too long, is named by a hash."""
+    for column in (_escape(name), _hashed(name)):
+        for part in (f"{column}={_folder_value(value)}", f"{column}={_hashed(value or '')}"):
+            if len(part.encode()) <= _LONGEST_PART and _is_loggable(part):
+                return part
+    raise AssertionError
+
+
+def _is_loggable(part: str) -> bool:
+    if "%" not in part:
+        return True
+    try:
+        return key_of(encode_path(part), "") == part
+    except PathEscape:
+        return False
 
 
 def _folder_value(value: str | None) -> str:
@@ -92,8 +113,13 @@ def _folder_value(value: str | None) -> str:
     escaped = _escape(value)
     if len(escaped.encode()) <= _LONGEST_VALUE:
         return escaped
-    digest = hashlib.sha256(value.encode()).hexdigest()[:16]
-    return "".join(char for char in value if char.isascii() and char.isalnum())[:64] + "-" + digest
+    return _hashed(value)
+
+
+def _hashed(text: str) -> str:
+    """What can be read of the text, and a hash that tells it apart."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return "".join(char for char in text if char.isascii() and char.isalnum())[:64] + "-" + digest
 
 
 def _escape(text: str) -> str:
