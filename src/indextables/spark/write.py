@@ -168,7 +168,6 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return app, int(batch)
 
     def _metadata(self) -> Metadata:
-        from indextables.log.actions import Metadata
 
         return _METADATA.decode(self._metadata_json)
 
@@ -195,8 +194,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def _adds_of(messages: Sequence[WriterCommitMessage | None], *, whole: bool) -> list[Add]:
     """What the tasks wrote, each file once. Raises InvariantViolated for messages that are not ours."""
-    from indextables.log.actions import Add
-
     found: dict[str, Add] = {}
     for message in messages:
         if message is None and not whole:
