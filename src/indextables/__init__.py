@@ -17,8 +17,28 @@ if TYPE_CHECKING:
     from indextables.errors import IndexTablesError
     from indextables.table.handle import Table, create
     from indextables.table.handle import open_table as open  # noqa: A004 - as gzip.open and io.open
+    from indextables.table.maintain import (
+        cache_stats,
+        invalidate_caches,
+        rebuild,
+        recreate_pointer,
+        repair,
+        verify,
+    )
 
-__all__ = ["IndexTablesError", "Table", "create", "errors", "open"]
+__all__ = [
+    "IndexTablesError",
+    "Table",
+    "cache_stats",
+    "create",
+    "errors",
+    "invalidate_caches",
+    "open",
+    "rebuild",
+    "recreate_pointer",
+    "repair",
+    "verify",
+]
 
 __version__ = "0.1.0"
 
@@ -27,6 +47,12 @@ _HOMES = {
     "Table": ("indextables.table.handle", "Table"),
     "create": ("indextables.table.handle", "create"),
     "open": ("indextables.table.handle", "open_table"),
+    "cache_stats": ("indextables.table.maintain", "cache_stats"),
+    "invalidate_caches": ("indextables.table.maintain", "invalidate_caches"),
+    "rebuild": ("indextables.table.maintain", "rebuild"),
+    "recreate_pointer": ("indextables.table.maintain", "recreate_pointer"),
+    "repair": ("indextables.table.maintain", "repair"),
+    "verify": ("indextables.table.maintain", "verify"),
 }
 
 # A library is silent unless its user asks for its log.

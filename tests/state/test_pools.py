@@ -9,8 +9,10 @@ import threading
 import pytest
 
 from indextables.ambient import SystemAmbient
+from indextables.errors import StoreUnavailable
 from indextables.log.state.pools import pool_sizes
 from indextables.options import Options
+from indextables.table.environment import open_env
 
 
 def running() -> set[threading.Thread]:
@@ -25,6 +27,28 @@ def test_pools_have_the_sizes_of_the_options():
     together = threading.Barrier(3)
     assert list(ambient.map("versions", lambda _: together.wait(5) >= 0, range(3))) == [True] * 3
     assert len(running()) - len(before) == 3
+    ambient.shutdown()
+
+
+def test_a_table_works_with_the_threads_that_its_options_ask_for(tmp_path):
+    options = {"state.read.parallelism": 5, "checkpoint.parallelism": 3}
+    ambient = open_env(tmp_path / "a", options).ambient
+    assert open_env(tmp_path / "b", options).ambient is ambient
+    assert open_env(tmp_path / "a").ambient is not ambient
+    for pool, size in (("manifests", 5), ("versions", 3)):
+        before = running()
+        together = threading.Barrier(size)
+        assert list(ambient.map(pool, lambda _, all_of=together: all_of.wait(5) >= 0, range(size))) == [True] * size
+        assert len(running() - before) == size
+    ambient.shutdown()
+
+
+def test_a_parallel_read_without_an_answer_ends_in_a_typed_error(tmp_path):
+    ambient = open_env(tmp_path, {"checkpoint.read.timeoutSeconds": 1}).ambient
+    answer = threading.Event()
+    with pytest.raises(StoreUnavailable):
+        list(ambient.map("manifests", lambda _: answer.wait(60), range(2)))
+    answer.set()
     ambient.shutdown()
 
 

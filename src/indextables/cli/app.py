@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from indextables.cli import outcome
+from indextables.cli.care import clean_up, compact, rebuild, repair
 from indextables.cli.inspecting import checkpoint, describe, history, log, schema, verify
 from indextables.cli.machine import doctor
 from indextables.cli.reading import count, search, sql
@@ -43,7 +44,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (create, ingest, search, sql, count, schema, history, describe, verify, checkpoint, log, doctor):
+_EVERYDAY = (create, ingest, search, sql, count, schema, history, describe, log)
+for command in (*_EVERYDAY, verify, checkpoint, compact, clean_up, repair, rebuild, doctor):
     app.command()(command)
 
 

@@ -108,12 +108,11 @@ def verify(
     """
     import msgspec
 
+    import indextables
     from indextables.cli import outcome, render
-    from indextables.log.verify import verify as verify_log
-    from indextables.table.environment import open_env
 
     # Not through an open table: what is to be explained may keep it from opening.
-    report = verify_log(open_env(table, pairs(option, "--option")), data_files=True)
+    report = indextables.verify(table, options=pairs(option, "--option"))
     if as_json:
         render.json_lines(msgspec.structs.asdict(finding) for finding in report.findings)
     else:

@@ -47,13 +47,17 @@ _SPLIT_SUFFIX = ".split"
 
 
 class SplitFacts(msgspec.Struct, frozen=True):
-    """What one data file tells about itself. `extra` holds further fields of its `add`."""
+    """What one data file tells about itself.
+
+    `extra` holds further fields of its `add`, `configuration` table properties, such as how columns are indexed.
+    """
 
     schema: pa.Schema
     num_records: int | None = None
     min_values: dict[str, str] = {}
     max_values: dict[str, str] = {}
     extra: dict[str, object] = {}
+    configuration: dict[str, str] = {}
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -258,6 +262,7 @@ def _metadata(env: LogEnv, facts: dict[str, SplitFacts], columns: Sequence[str])
         schemaString=schema_to_json(assign_ids(schema)),
         partitionColumns=list(columns),
         createdTime=env.ambient.now_ms(),
+        configuration={key: text for fact in facts.values() for key, text in fact.configuration.items()},
     )
 
 
