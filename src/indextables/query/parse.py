@@ -5,6 +5,7 @@ sqlglot is imported on first use. It reads the text as Spark does; nothing is ev
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ __all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "parse"]
 MAX_TEXT_CHARS = 1_000_000
 MAX_TOKENS = 200_000
 MAX_DEPTH = 32
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
@@ -46,6 +49,10 @@ def _read(text: str) -> Any:
     if len(text) > MAX_TEXT_CHARS:
         message = f"the predicate has {len(text)} characters, the limit is {MAX_TEXT_CHARS}"
         raise LimitExceeded(message, limit=MAX_TEXT_CHARS, actual=len(text))
+    surrogate = _SURROGATE.search(text)
+    if surrogate is not None:
+        message = f"half a surrogate pair, which is no character, at character {surrogate.start() + 1} of the predicate"
+        raise QueryInvalid(message, query=text, position=surrogate.start())
     from sqlglot.errors import ParseError, TokenError
 
     from indextables.query.dialect import DIALECT

@@ -10,10 +10,11 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.create import Created, create_table, new_metadata
 from indextables.log.snapshot import Log
+from indextables.table.arguments import check_mapping, check_text
 from indextables.table.partitions import check_partition_columns
 from indextables.table.write import registered, target_of
 
-__all__ = ["create", "indexing_properties"]
+__all__ = ["create", "given_properties", "indexing_properties"]
 
 _FAMILIES = {
     "type": opt.INDEXING_TYPEMAP,
@@ -51,6 +52,19 @@ def create(
     return create_table(log, registered(metadata, target.plan) or metadata)
 
 
+def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:
+    """Table properties as texts: numbers and booleans are written down. Raises InvalidArgument for anything else."""
+    texts: dict[str, str] = {}
+    for key, value in check_mapping("properties", properties).items():
+        if isinstance(value, bool):
+            texts[key] = str(value).lower()
+        elif isinstance(value, int | float):
+            texts[key] = str(value)
+        else:
+            texts[key] = check_text(f"property {key}", value)
+    return texts
+
+
 def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | None, schema: pa.Schema) -> dict[str, str]:
     """`{"message": "text"}` or `{"message": {"type": "text", "tokenizer": "en_stem"}}` as table properties.
 
@@ -59,17 +73,17 @@ def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | Non
     spelled = {name.lower(): name for name in schema.names}
     properties: dict[str, str] = {}
     fast: list[str] = []
-    for column, wanted in (indexing or {}).items():
+    for column, wanted in check_mapping("indexing", indexing).items():
         if column.lower() not in spelled:
             message = f"indexing names column {column!r}, the schema has {', '.join(schema.names)}"
             raise InvalidArgument(message, column=column)
         name = spelled[column.lower()]
-        settings: Mapping[str, object] = {"type": wanted} if isinstance(wanted, str) else wanted
+        settings = {"type": wanted} if isinstance(wanted, str) else check_mapping(f"indexing of {name!r}", wanted)
         for word, value in settings.items():
             if word == "fast" and value is True:
                 fast.append(name)
             elif word in _FAMILIES:
-                properties[_FAMILIES[word] + name] = str(value)
+                properties[_FAMILIES[word] + name] = check_text(f"{word} of {name!r}", str(value))
             else:
                 known = ", ".join([*_FAMILIES, "fast"])
                 raise InvalidArgument(f"indexing of {name!r} has {word!r}: it knows {known}", column=name)

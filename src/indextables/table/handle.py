@@ -7,7 +7,9 @@ every method that writes moves the pin to the version it made.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,13 +17,15 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.ambient import Ambient
-from indextables.errors import InvalidArgument
+from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
+from indextables.log.env import LogEnv
 from indextables.log.history import history
 from indextables.log.names import version_key
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state import checkpoint
+from indextables.log.state.cleanup import CleanupReport, clean_up
 from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.verify import VerifyReport, verify
 from indextables.query.expr import Node
@@ -29,7 +33,15 @@ from indextables.query.parse import parse
 from indextables.table import append as append_verb
 from indextables.table import create as create_verb
 from indextables.table import overwrite as overwrite_verb
-from indextables.table.environment import open_env
+from indextables.table.arguments import (
+    check_count,
+    check_mapping,
+    check_names,
+    check_text,
+    check_txn,
+    check_version,
+)
+from indextables.table.environment import open_env, table_env
 from indextables.table.inspect import actions_of, detail_of, html_of
 from indextables.table.plan import prune_files
 from indextables.table.rows import read_rows, schema_of
@@ -37,6 +49,8 @@ from indextables.table.scan import plain_schema, scan_table
 from indextables.table.search import Searchers, aggregate_rows, count, order_of, search
 
 __all__ = ["Table", "create", "millis", "open_table"]
+
+_LOGGER = logging.getLogger("indextables")
 
 
 def create(
@@ -70,13 +84,14 @@ def create(
         InvalidArgument: A column or option is wrong; nothing was written.
         CommitStateUnknown: The store did not tell whether the table was made.
     """
-    env = open_env(path, options, ambient=ambient)
-    log = Log(env)
+    log = Log(open_env(path, options, ambient=ambient))
     arrow = schema_of(schema)
-    wanted = {**create_verb.indexing_properties(indexing, arrow), **(properties or {})}
-    made = create_verb.create(
-        log, arrow, partition_by=partition_by, properties=wanted, name=name, description=description
-    )
+    columns = check_names("partition_by", partition_by)
+    wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
+    for what, text in (("name", name), ("description", description)):
+        if text is not None:
+            check_text(f"the {what} of a table", text)
+    made = create_verb.create(log, arrow, partition_by=columns, properties=wanted, name=name, description=description)
     return Table(log, log.snapshot(made.version))
 
 
@@ -91,7 +106,11 @@ def open_table(
         LogError: Its log cannot be read as it stands.
     """
     log = Log(open_env(path, options, ambient=ambient))
-    return Table(log, log.snapshot())
+    try:
+        return Table(log, log.snapshot())
+    except ObjectNotFound as cause:
+        # A place whose name the store does not even take.
+        raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
 class Table:
@@ -102,7 +121,9 @@ class Table:
 
     def __init__(self, log: Log, snapshot: Snapshot) -> None:
         self._log = log
-        self._snapshot = snapshot
+        self._pinned = snapshot
+        self._written = snapshot.version
+        self._lock = threading.Lock()
         self._searchers = Searchers(log.env)
 
     # What is it?
@@ -115,7 +136,7 @@ class Table:
     @property
     def version(self) -> int:
         """The version that this handle reads."""
-        return self._snapshot.version
+        return max(self._pinned.version, self._written)
 
     @property
     def schema(self) -> pa.Schema:
@@ -147,7 +168,8 @@ class Table:
         return detail_of(self._snapshot, self.url)
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """One row per commit, newest first, up to the newest there is."""
+        """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""
+        check_count("limit", limit, least=1)
         return history(self._log, limit)
 
     def log(self, version: int | None = None) -> pa.Table:
@@ -155,7 +177,7 @@ class Table:
 
         Raises VersionNotFound, VersionExpired, LogCorrupt.
         """
-        wanted = self.version if version is None else version
+        wanted = self.version if version is None else check_version(version)
         self._log.read_version(wanted)
         return actions_of(raw_lines(self._log.env.store.get(version_key(wanted))))
 
@@ -179,18 +201,22 @@ class Table:
         """
         if (version is None) == (timestamp is None):
             raise InvalidArgument("give either a version or a timestamp")
-        when = None if timestamp is None else millis(timestamp)
-        return Table(self._log, self._log.snapshot(version, when))
+        if version is not None:
+            return Table(self._log, self._log.snapshot(check_version(version)))
+        return Table(self._log, self._log.snapshot(timestamp_ms=millis(timestamp)))  # type: ignore[arg-type]
 
     def refresh(self) -> Table:
         """Move this handle to the newest version; returns itself."""
-        self._snapshot = self._log.snapshot()
+        self._move(self._log.snapshot())
         return self
 
     # Write
 
     def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> int:
         """Add rows in one commit; returns the version that holds them (this handle's, if there were none).
+
+        When the commit is in the log the version is returned, whatever becomes of reading it: what stands in the way
+        of that is logged, and raised by the next call that reads.
 
         Args:
             data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
@@ -203,7 +229,8 @@ class Table:
             CommitStateUnknown: The store did not tell; `token` finds out. Nothing was deleted.
         """
         snapshot = self._snapshot
-        committed = append_verb.append(self._log, snapshot, read_rows(data, snapshot.schema), txn=txn)
+        batch = check_txn(txn)
+        committed = append_verb.append(self._log, snapshot, read_rows(data, snapshot.schema), txn=batch)
         return snapshot.version if committed is None else self._pin(committed.version)
 
     def overwrite(self, data: Any, where: str | None = None) -> int:
@@ -223,11 +250,22 @@ class Table:
 
         Raises NotSupported for tables of another system, CheckpointError, LogError, StoreError.
         """
-        return checkpoint(self._log.env).version
+        return checkpoint(self._newest_env()).version
 
     def compact(self) -> int:
         """As `checkpoint`, laid out anew by partition; data files are not touched."""
-        return checkpoint(self._log.env, compact="full").version
+        return checkpoint(self._newest_env(), compact="full").version
+
+    def clean_up(self, *, dry_run: bool | None = None) -> CleanupReport:
+        """Delete old checkpoints and the version files that they cover, as far as retention lets them go.
+
+        `dry_run` only lists them (default: `cleanup.dryRun`); data files are not touched. Raises StoreError.
+        """
+        return clean_up(self._newest_env(), dry_run=dry_run)
+
+    def invalidate_cache(self) -> None:
+        """Forget what is in memory about this table; results do not change."""
+        self._log.invalidate()
 
     # Read
 
@@ -239,7 +277,7 @@ class Table:
         Raises QueryInvalid, InvalidArgument, NotSupported for tables of another system; while it is read SplitCorrupt,
         VersionExpired, StoreError.
         """
-        _check_count("limit", limit)
+        check_count("limit", limit)
         return scan_table(self._log.env, self._snapshot, columns, self._predicate(where), limit)
 
     def to_arrow(
@@ -276,8 +314,8 @@ class Table:
             InvalidArgument: A column is not there.
             NotSupported: The table is another system's.
         """
-        _check_count("limit", limit)
-        _check_count("offset", offset)
+        check_count("limit", limit)
+        check_count("offset", offset)
         return search(
             self._log.env,
             self._searchers,
@@ -339,7 +377,7 @@ class Table:
         def source(table: Table) -> SnapshotSource:
             return SnapshotSource(table._log.env, table._snapshot, table._searchers)
 
-        others = {name: source(table) for name, table in (tables or {}).items()}
+        others = {name: source(table) for name, table in check_mapping("tables", tables).items()}
         return select(statement, source(self), others, params=params, options=self._log.env.options)
 
     def txn_version(self, application: str) -> int | None:
@@ -350,11 +388,37 @@ class Table:
     def _predicate(self, where: str | None) -> Node | None:
         if where is None:
             return None
-        return parse(where, self._snapshot.schema, time_zone=self._log.env.options[opt.TIME_ZONE])
+        snapshot = self._snapshot
+        options = table_env(self._log.env, snapshot.metadata).options
+        return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """What this handle reads: never less than what it wrote. Raises as `open_table` where that is yet to load."""
+        pinned = self._pinned
+        return pinned if pinned.version >= self._written else self._move(self._log.snapshot(self._written))
+
+    def _newest_env(self) -> LogEnv:
+        """With the properties that the table has now: they hold for what is done to its newest version."""
+        return table_env(self._log.env, self._log.metadata_at()[2])
 
     def _pin(self, version: int) -> int:
-        self._snapshot = self._log.snapshot(version)
+        """Go on to a version that this handle committed; a commit in the log never fails because of that."""
+        with self._lock:
+            self._written = max(self._written, version)
+        try:
+            _ = self._snapshot
+        except IndexTablesError as error:
+            _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
         return version
+
+    def _move(self, snapshot: Snapshot) -> Snapshot:
+        """Read this version from now on, unless another thread was faster with a newer one of the same table."""
+        with self._lock:
+            if snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id:
+                self._pinned = snapshot
+                self._written = snapshot.version
+            return self._pinned
 
     def __repr__(self) -> str:
         return f"Table({self.url!r}, version={self.version})"
@@ -366,14 +430,9 @@ class Table:
         raise TypeError("a table is read with scan() or to_arrow()")
 
 
-def _check_count(name: str, value: int | None) -> None:
-    if value is not None and (not _is_whole(value) or value < 0):
-        raise InvalidArgument(f"{name} is a number of rows, not {value!r}")
-
-
 def millis(when: dt.datetime | str | int) -> int:
     """Milliseconds since the epoch. Times without a zone are UTC."""
-    if isinstance(when, int) and not isinstance(when, bool):
+    if isinstance(when, int) and not isinstance(when, bool) and -(2**63) <= when < 2**63:
         return when
     if isinstance(when, str):
         try:
@@ -384,7 +443,3 @@ def millis(when: dt.datetime | str | int) -> int:
         raise InvalidArgument(f"{when!r} is no time; give a datetime, ISO text or milliseconds")
     zoned = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
     return int(zoned.timestamp() * 1000)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -18,6 +18,7 @@ from indextables.query.prune import partition_part, prune
 from indextables.query.stats import FOREIGN, OURS
 from indextables.split import dv
 from indextables.split.ref import SplitRef
+from indextables.table.arguments import check_names
 
 __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
 
@@ -56,8 +57,7 @@ def column_names(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     """The columns asked for, as the table spells them. Raises InvalidArgument for one that is not there."""
     if columns is None:
         return list(schema.names)
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns is a list of names, not the text {columns!r}")
+    columns = check_names("columns", columns)
     spelled = {name.lower(): name for name in schema.names}
     missing = [name for name in columns if name.lower() not in spelled]
     if missing:

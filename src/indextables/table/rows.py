@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.table.dicts import batch_of_dicts
 
 __all__ = ["Rows", "fit", "read_rows", "schema_of"]
 
@@ -32,20 +33,18 @@ def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
     dicts whose values do not fit.
     """
     if isinstance(data, pa.Table):
-        return Rows(data.schema, data.to_batches())
+        return Rows(data.schema, data.to_batches() if data.num_columns else [_without_columns(data.num_rows)])
     if isinstance(data, pa.RecordBatch):
         return Rows(data.schema, [data])
     if isinstance(data, pa.RecordBatchReader):
         return Rows(data.schema, data)
     if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
-        table = pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
-        return Rows(table.schema, table.to_batches())
+        return _pandas_rows(data)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
-        return Rows(reader.schema, reader)
-    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        table = _table_of_dicts(data, schema)
-        return Rows(table.schema, table.to_batches())
+        return _stream_rows(data)
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
+        batch = batch_of_dicts(data, schema)
+        return Rows(batch.schema, [batch])
     message = (
         f"data of type {type(data).__name__} cannot be written: give a pyarrow Table, RecordBatch or "
         "RecordBatchReader, a pandas or polars DataFrame, or a list of dicts"
@@ -65,7 +64,7 @@ def fit(rows: Rows, schema: pa.Schema, *, url: str = "") -> Rows:
     null in a column that must not hold one, digits that would be lost.
     """
     sources = _match(rows.schema, schema, url)
-    return Rows(schema, _fitted(rows.batches, schema, sources))
+    return Rows(schema, _fitted(rows, schema, sources))
 
 
 def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
@@ -93,10 +92,33 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
     return sources
 
 
-def _fitted(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, sources: list[int | None]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
+def _pandas_rows(data: Any) -> Rows:
+    try:
+        table = pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, ValueError) as cause:
+        message = f"the DataFrame cannot be read as typed columns: {cause}. Nothing was written"
+        raise SchemaMismatch(message, differences=[str(cause)]) from cause
+    return read_rows(table if table.num_columns else pa.table([pa.nulls(len(data))], names=["none"]).select([]))
+
+
+def _stream_rows(data: Any) -> Rows:
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as cause:
+        message = f"data of type {type(data).__name__} has no rows with named columns: {cause}. Nothing was written"
+        raise InvalidArgument(message) from cause
+    return Rows(reader.schema, reader)
+
+
+def _without_columns(count: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(count)], names=["none"]).select([])
+
+
+def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None]) -> Iterator[pa.RecordBatch]:
+    for batch in rows.batches:
+        if batch.schema.names != rows.schema.names or batch.schema.types != rows.schema.types:
+            message = f"a batch has the columns {batch.schema}, its reader said {rows.schema}. Nothing was written"
+            raise SchemaMismatch(message, differences=["a batch has another schema than its reader"])
         columns = []
         for field, place in zip(schema, sources, strict=True):
             if place is None:
@@ -110,6 +132,12 @@ def _column(values: pa.Array, field: pa.Field) -> pa.Array:
     if not field.nullable and values.null_count:
         message = f"column {field.name} must not be null, the data has {values.null_count} nulls. Nothing was written"
         raise SchemaMismatch(message, differences=[f"{field.name} has nulls"])
+    try:
+        if not pa.types.is_primitive(values.type):
+            values.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        message = f"column {field.name} holds text that is not UTF-8, or is damaged: {cause}. Nothing was written"
+        raise SchemaMismatch(message, differences=[f"{field.name}: {cause}"]) from cause
     if values.type == field.type:
         return values
     try:
@@ -183,19 +211,3 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     types = pa.types
     plain = types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_binary_view(data_type)
     return bool(plain or types.is_fixed_size_binary(data_type))
-
-
-def _table_of_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
-    """Columns are the keys of all rows, in order of appearance; keys that the schema knows get its types."""
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    known = {field.name.lower(): field.type for field in schema} if schema is not None else {}
-    columns = {}
-    for name in names:
-        try:
-            columns[name] = pa.array([row.get(name) for row in rows], known.get(str(name).lower()))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as cause:
-            message = f"the values of {name!r} do not fit: {cause}. Nothing was written"
-            raise SchemaMismatch(message, differences=[f"{name}: {cause}"]) from cause
-    if not columns and rows:
-        return pa.table({}, schema=pa.schema([]))
-    return pa.table(columns)

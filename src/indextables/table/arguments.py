@@ -1,0 +1,80 @@
+"""What callers may give, checked at the door: each function returns its argument or raises InvalidArgument. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from indextables.errors import InvalidArgument
+
+__all__ = ["check_count", "check_mapping", "check_names", "check_text", "check_txn", "check_version", "is_unicode"]
+
+_END = 2**63
+
+
+def check_text(what: str, value: Any) -> str:
+    """A text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{what} is a text, not {value!r}")
+    if not is_unicode(value):
+        raise InvalidArgument(f"{what} {value!r} holds half a surrogate pair, which is no character")
+    return value
+
+
+def check_names(what: str, value: Any) -> list[str]:
+    """A list of texts; one text alone is none, because its letters are not meant."""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidArgument(f"{what} is a list of names, not {value!r}")
+    return [check_text(f"a name in {what}", name) for name in value]
+
+
+def check_mapping(what: str, value: Any) -> Mapping[str, Any]:
+    """A mapping whose keys are texts that are not empty; nothing at all is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{what} is a dict, not {value!r}")
+    for key in value:
+        if not check_text(f"a key of {what}", key):
+            raise InvalidArgument(f"a key of {what} is empty")
+    return value
+
+
+def check_count(what: str, value: Any, *, least: int = 0) -> None:
+    """A number of rows or entries; None for no bound."""
+    if value is not None and (not _is_whole(value) or value < least):
+        raise InvalidArgument(f"{what} is a whole number of at least {least}, not {value!r}")
+
+
+def check_version(value: Any) -> int:
+    """The number of a version, there or not."""
+    if not _is_whole(value) or not -_END <= value < _END:
+        raise InvalidArgument(f"a version is a whole number of 0 to 2^63 - 1, not {value!r}", version=value)
+    return int(value)
+
+
+def check_txn(value: Any) -> tuple[str, int] | None:
+    """(application, batch number)."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidArgument(f"txn is a pair (application, batch number), not {value!r}")
+    application, batch = value
+    if not check_text("the application of a txn", application):
+        raise InvalidArgument("the application of a txn is empty")
+    if not _is_whole(batch) or not 0 <= batch < _END:
+        raise InvalidArgument(f"the batch number of a txn is a whole number of 0 to 2^63 - 1, not {batch!r}")
+    return application, int(batch)
+
+
+def is_unicode(text: str) -> bool:
+    """True if the text is made of characters: half a surrogate pair is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

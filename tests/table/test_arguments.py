@@ -1,0 +1,162 @@
+"""Odd arguments are refused by name, with a typed error, before anything is read or written."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables.errors import InvalidArgument, QueryInvalid, SchemaMismatch, TableNotFound, VersionNotFound
+
+SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
+HALF = "\ud800"
+
+
+def bad_utf8() -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = indextables.create(tmp_path / "t", SCHEMA)
+    made.append([{"id": 1, "s": "a"}])
+    return made
+
+
+@pytest.mark.parametrize("version", ["1", 1.5, True, 10**30])
+def test_a_version_is_a_number(table, version):
+    for read in (lambda: table.at(version=version), lambda: table.log(version)):
+        with pytest.raises(InvalidArgument, match="version is a whole number"):
+            read()
+
+
+def test_a_version_that_cannot_be_is_not_there(table):
+    for read in (lambda: table.at(version=-1), lambda: table.log(-1), lambda: table.at(version=2**62)):
+        with pytest.raises(VersionNotFound):
+            read()
+
+
+@pytest.mark.parametrize("when", [True, 1.5, "x", dt.date(2024, 1, 1), 10**30])
+def test_a_time_is_a_time(table, when):
+    with pytest.raises(InvalidArgument, match="is no time"):
+        table.at(timestamp=when)
+
+
+@pytest.mark.parametrize("limit", ["1", 1.5, True, 0, -1])
+def test_the_limit_of_a_history_is_a_number(table, limit):
+    with pytest.raises(InvalidArgument, match="limit"):
+        table.history(limit)
+
+
+@pytest.mark.parametrize("columns", [[1], "id", [None], 5, [HALF]])
+def test_columns_are_names(table, columns):
+    with pytest.raises(InvalidArgument):
+        table.to_arrow(columns=columns)
+
+
+@pytest.mark.parametrize("where", [5, f"s = '{HALF}'", ""])
+def test_a_predicate_is_text(table, where):
+    with pytest.raises(QueryInvalid):
+        table.to_arrow(where=where)
+
+
+@pytest.mark.parametrize(
+    "txn", [("a",), ("a", "x"), ("a", -5), ("a", 2**70), ("a", True), (5, 1), (HALF, 1), ("", 1), "ab", 5, ("a", 1, 2)]
+)
+def test_a_txn_is_an_application_and_a_batch(table, tmp_path, txn):
+    with pytest.raises(InvalidArgument, match="txn"):
+        table.append([{"id": 2}], txn=txn)
+    assert indextables.open(tmp_path / "t").version == 1
+
+
+@pytest.mark.parametrize("path", [5, b"/tmp/x", None, ""])
+def test_a_place_is_a_path(path):
+    with pytest.raises(InvalidArgument):
+        indextables.open(path)
+
+
+def test_a_path_too_long_for_the_file_system_holds_no_table(tmp_path):
+    with pytest.raises(TableNotFound):
+        indextables.open(str(tmp_path / ("x" * 5000)))
+
+
+@pytest.mark.parametrize("options", [["x"], {5: "x"}, "x", {HALF: "x"}, {"": "x"}])
+def test_options_are_a_dict_of_texts(table, options):
+    with pytest.raises(InvalidArgument):
+        indextables.open(table.url, options=options)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"properties": {"a": None}},
+        {"properties": {5: "x"}},
+        {"properties": {"k": HALF}},
+        {"properties": {HALF: "k"}},
+        {"properties": {"": "k"}},
+        {"properties": {"k": [1]}},
+        {"properties": "x"},
+        {"name": 5},
+        {"name": HALF},
+        {"description": [1]},
+        {"partition_by": [1]},
+        {"partition_by": "id"},
+        {"partition_by": 5},
+        {"indexing": "text"},
+        {"indexing": {"s": 5}},
+        {"indexing": {5: "text"}},
+        {"indexing": {"s": {"type": HALF}}},
+    ],
+)
+def test_a_table_is_made_of_sensible_things_or_not_at_all(tmp_path, more):
+    with pytest.raises(InvalidArgument):
+        indextables.create(tmp_path / "t", SCHEMA, **more)
+    assert not (tmp_path / "t").exists()
+
+
+def test_numbers_and_booleans_are_written_down_as_properties(tmp_path):
+    table = indextables.create(tmp_path / "t", SCHEMA, properties={"a": 5, "b": True, "checkpoint.interval": 7})
+    found = table.metadata.configuration
+    assert (found["a"], found["b"], found["checkpoint.interval"]) == ("5", "true", "7")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame({"id": [1, "x"], "s": ["a", "b"]}),
+        pd.DataFrame([[1, 2]], columns=["id", "id"]),
+        pd.DataFrame({"s": [HALF]}),
+        pd.Series([1], name="id"),
+        pl.Series("id", [1]),
+        pa.chunked_array([[1]]),
+        [{1: 2}],
+        [{HALF: 2}],
+        [{"id": 1, "s": HALF}],
+        [{"zz": HALF}],
+        "",
+        b"",
+        pa.table({"id": pa.array([1], pa.int64()), "s": bad_utf8()}),
+        pa.RecordBatchReader.from_batches(SCHEMA, [pa.record_batch({"q": [1]})]),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_data_that_is_no_rows_of_the_table_is_refused_and_nothing_is_written(table, tmp_path, data):
+    before = set((tmp_path / "t").rglob("*"))
+    with pytest.raises(InvalidArgument):
+        table.append(data)
+    assert set((tmp_path / "t").rglob("*")) == before
+
+
+def test_texts_that_are_not_utf8_are_refused_in_nested_and_partition_columns(tmp_path):
+    nested = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), bad_utf8())
+    table = indextables.create(tmp_path / "a", pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))]))
+    with pytest.raises(SchemaMismatch, match="UTF-8"):
+        table.append(pa.table({"id": pa.array([1], pa.int64()), "l": nested}))
+    parted = indextables.create(tmp_path / "b", SCHEMA, partition_by=["s"])
+    with pytest.raises(SchemaMismatch, match="UTF-8"):
+        parted.append(pa.table({"id": pa.array([1], pa.int64()), "s": bad_utf8()}))
+    assert indextables.open(tmp_path / "b").count() == 0

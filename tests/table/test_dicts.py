@@ -1,0 +1,127 @@
+"""Rows given as dicts keep their values, or are refused by the name of the column."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import indextables
+from indextables.errors import SchemaMismatch
+from indextables.table.rows import read_rows
+
+UTC = pa.timestamp("us", "UTC")
+NAIVE = pa.timestamp("us")
+NOON = dt.datetime.fromisoformat("2024-01-01T12:00:00.000005")
+TOKYO = dt.timezone(dt.timedelta(hours=9))
+
+
+def column(data_type: pa.DataType, *values: object) -> list[object]:
+    rows = read_rows([{"v": value} for value in values], pa.schema([("v", data_type)]))
+    return pa.Table.from_batches(rows.batches, rows.schema)["v"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [
+        (pa.int64(), 1.5),
+        (pa.int32(), -2.9),
+        (pa.int64(), float("nan")),
+        (pa.int64(), 2**64),
+        (pa.int64(), "1"),
+        (pa.float32(), 1e300),
+        (pa.float32(), 1e-300),
+        (pa.float64(), 2**53 + 1),
+        (pa.date32(), NOON),
+        (UTC, pd.Timestamp("2024-01-01 00:00:00.000000001", tz="UTC")),
+        (NAIVE, pd.Timestamp("2024-01-01 00:00:00.000000001")),
+        (NAIVE, dt.datetime(2024, 1, 1, tzinfo=TOKYO)),
+        (UTC, 5),
+        (UTC, dt.date(2024, 1, 1)),
+        (pa.string(), b"ab"),
+        (pa.string(), b"\xff"),
+        (pa.string(), "\ud800"),
+        (pa.binary(), "é"),
+        (pa.struct([("a", pa.int32())]), {"a": 1.7}),
+        (pa.struct([("a", pa.int32())]), {"zz": 1}),
+        (pa.struct([("a", pa.int32())]), {"a": 1, "zz": None}),
+        (pa.list_(pa.int32()), [1.9]),
+        (pa.list_(pa.int32()), [1, [2]]),
+        (pa.list_(pa.struct([("a", pa.date32())])), [{"a": NOON}]),
+        (pa.map_(pa.string(), pa.int32()), {"a": 1.5}),
+        (pa.decimal128(10, 2), decimal.Decimal("1.123")),
+        (pa.decimal128(10, 2), 1.1),
+        (pa.duration("us"), pd.Timedelta(1, "ns")),
+    ],
+)
+def test_a_value_that_would_change_is_refused(tmp_path, data_type, value):
+    with pytest.raises(SchemaMismatch, match="'v'"):
+        column(data_type, None, value)
+    table = indextables.create(tmp_path / "t", pa.schema([("k", pa.int64()), ("v", data_type)]))
+    with pytest.raises(SchemaMismatch, match="'v'"):
+        table.append([{"k": 1, "v": value}])
+    assert indextables.open(tmp_path / "t").version == 0
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "kept"),
+    [
+        (pa.int64(), 1.0, 1),
+        (pa.int64(), np.int32(7), 7),
+        (pa.float64(), float("inf"), float("inf")),
+        (pa.float32(), 0.1, np.float32(0.1)),
+        (pa.float32(), 0, 0.0),
+        (UTC, NOON, NOON.replace(tzinfo=dt.UTC)),
+        (UTC, NOON.replace(tzinfo=TOKYO), NOON.replace(tzinfo=TOKYO)),
+        (NAIVE, NOON, NOON),
+        (NAIVE, np.datetime64("2024-01-01T12:00:00", "us"), NOON.replace(microsecond=0)),
+        (pa.date32(), dt.date(2024, 1, 1), dt.date(2024, 1, 1)),
+        (pa.decimal128(10, 2), 5, decimal.Decimal("5.00")),
+        (pa.struct([("a", pa.int32()), ("b", pa.string())]), {"a": 1}, {"a": 1, "b": None}),
+        (pa.list_(pa.int32()), np.array([1, 2]), [1, 2]),
+        (pa.list_(pa.float64()), (1, None), [1.0, None]),
+        (pa.map_(pa.string(), pa.int32()), {"a": 1}, [("a", 1)]),
+        (pa.map_(pa.string(), pa.int32()), [("a", 1), ("b", None)], [("a", 1), ("b", None)]),
+    ],
+)
+def test_a_value_of_the_type_is_kept(data_type, value, kept):
+    assert column(data_type, value, None) == [kept, None]
+
+
+def test_not_a_number_stays_one():
+    assert str(column(pa.float64(), float("nan"), np.float64("nan"))) == "[nan, nan]"
+    assert str(column(pa.float32(), float("nan"))) == "[nan]"
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**31), 2**31 - 1), st.floats(width=64)), min_size=1))
+def test_numbers_are_kept_exactly_or_refused(values):
+    try:
+        kept = column(pa.int32(), *values)
+    except SchemaMismatch:
+        assert any(isinstance(value, float) for value in values)
+    else:
+        assert kept == values
+
+
+def test_rows_without_any_value_are_rows(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    table = indextables.create(tmp_path / "t", schema)
+    table.append([{}, {}])
+    table.append(pa.table({"x": [1]}).select([]))
+    table.append(pa.record_batch({"x": [1, 2, 3]}).select([]))
+    table.append(pd.DataFrame(index=range(2)))
+    assert table.count() == 8
+    assert table.to_arrow().to_pylist() == [{"id": None, "s": None}] * 8
+
+
+def test_rows_without_any_value_do_not_fit_where_one_is_needed(tmp_path):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string())])
+    table = indextables.create(tmp_path / "t", schema)
+    with pytest.raises(SchemaMismatch, match="id is missing"):
+        table.append([{}, {}])
