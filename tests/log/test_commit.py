@@ -25,6 +25,7 @@ from indextables.errors import (
     CommitStateUnknown,
     InvalidArgument,
     LogCorrupt,
+    LogGap,
     NotSupported,
     ProtocolUnsupported,
     StoreFull,
@@ -554,3 +555,54 @@ def _remove(path: str):
     from tests.log.commits import remove
 
     return remove(path)
+
+
+def test_a_writer_does_not_commit_past_a_base_that_is_missing(table):
+    log = table.process()
+    for name in "abc":
+        append(log, [add(name)])
+    store = table.process().env.store
+    store.delete_many([version_key(3)])
+    with pytest.raises(LogGap) as caught:
+        append(log, [add("d")])
+    assert caught.value.version == 3
+    assert not store.exists(version_key(3))
+    assert not store.exists(version_key(4))
+
+
+@pytest.mark.parametrize("cut", [0, 30])
+def test_a_writer_does_not_commit_past_a_base_that_is_cut_short(table, cut):
+    log = table.process()
+    for name in "abc":
+        append(log, [add(name)])
+    store = table.process().env.store
+    store.put(version_key(3), store.get(version_key(3))[:cut])
+    with pytest.raises(LogCorrupt) as caught:
+        append(log, [add("d")])
+    assert caught.value.version == 3
+    assert not store.exists(version_key(4))
+
+
+def test_a_writer_asks_again_after_the_file_of_its_base_was_restored(table):
+    log = table.process()
+    append(log, [add("a")])
+    store = table.process().env.store
+    data = store.get(version_key(1))
+    store.delete_many([version_key(1)])
+    with pytest.raises(LogGap):
+        append(log, [add("b")])
+    store.put(version_key(1), data)
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == ["a", "b"]
+
+
+def test_a_local_writer_sees_a_missing_base_before_it_puts_anything(tmp_path):
+    place = Place(str(tmp_path / "table"))
+    create_table(place.process(), METADATA)
+    log = place.process()
+    append(log, [add("a")])
+    place.process().env.store.delete_many([version_key(1)])
+    puts = log.env.store.count("put_if_absent")
+    with pytest.raises(LogGap):
+        append(log, [add("b")])
+    assert log.env.store.count("put_if_absent") == puts

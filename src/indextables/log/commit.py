@@ -25,12 +25,13 @@ from typing import Protocol as Interface
 import msgspec
 
 from indextables import options as opt
-from indextables.errors import ClockSkew, LogError, ObjectNotFound, StoreError, TableReplaced
+from indextables.errors import ClockSkew, IndexTablesError, LogError, ObjectNotFound, StoreError
 from indextables.log import conflict, head, protocol, tokens
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
+from indextables.log.ground import lost_ground, replaced
 from indextables.log.head import Head
 from indextables.log.names import version_key
 from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
@@ -165,14 +166,25 @@ class _Attempt:
 
     def run(self) -> Settled:
         settled: Settled | None = None
-        while settled is None:
-            try:
+        try:
+            self._check_base()
+            while settled is None:
                 settled = self._put()
-            except Undecided as undecided:
-                return Unknown(self.token, undecided.version, undecided.reason)
-            if settled is None:
-                settled = self._lost()
+                if settled is None:
+                    settled = self._lost()
+        except Undecided as undecided:
+            return Unknown(self.token, undecided.version, undecided.reason)
+        except _Refused as refused:
+            raise refused.error from None
         return settled
+
+    def _check_base(self) -> None:
+        """See before the first put that a local base is as it was: then nothing has to be taken back."""
+        base = self.base
+        if not self.env.store.is_local or base.identity is None:
+            return
+        if tokens.identity_of(self.env, base.version) != base.identity and not self._is_same_table(self._look()):
+            raise _Refused(lost_ground(self.log, base))
 
     def _put(self) -> Settled | None:
         """One slot, until it is ours, somebody else's or undecidable. None: catch up and try again."""
@@ -201,7 +213,7 @@ class _Attempt:
             return self._resolve(slot, encoded)
         if not self._is_same_table(seen):
             self._withdraw(slot)
-            raise self._replaced()
+            raise _Refused(lost_ground(self.log, base))
         return self._landed(slot, encoded, seen.etag(slot))
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
@@ -252,7 +264,7 @@ class _Attempt:
             if seen.newest is not None and seen.newest.version > self.base.version:
                 return self._verify(winners, identity)
             if not self._is_same_table(seen):
-                raise self._replaced()
+                raise _Refused(lost_ground(self.log, self.base))
             if winners:
                 identity = seen.etag(winners[-1].version)
         return self._judge(winners, identity)
@@ -309,7 +321,7 @@ class _Attempt:
         needs_txns = before.txns is not None or bool(self.work.ours(before).txns)
         self.base = head.load(self.log, with_txns=needs_txns)
         if self.base.metadata.id != before.metadata.id:
-            raise self._replaced()
+            raise replaced(self.log, self.base)
         ours = self.work.ours(before)
         gap = VersionContent(
             version=self.base.version,
@@ -367,15 +379,7 @@ class _Attempt:
         info = content.commit_info
         theirs = {None if info is None else info.tableId, None if content.metadata is None else content.metadata.id}
         if theirs - {None, self.base.metadata.id}:
-            raise self._replaced()
-
-    def _replaced(self) -> TableReplaced:
-        head.forget(self.log)
-        message = (
-            f"the table at {self.env.store.url} is not the one this commit was prepared for (id "
-            f"{self.base.metadata.id}): it was dropped or re-created. Nothing was committed: open it again"
-        )
-        return TableReplaced(message, url=self.env.store.url, table_id=self.base.metadata.id)
+            raise replaced(self.log, self.base)
 
     def _conflict(self, kind: ConflictKind, reason: str, winner: int) -> Conflicted:
         return Conflicted(kind, reason, winner, self.token, self.last_operation, self.losses + 1)
@@ -385,6 +389,14 @@ class _Attempt:
         if self.work.is_blind_append and not options.given(opt.TRANSACTION_RETRY_MAX_ATTEMPTS):
             return None
         return options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
+
+
+class _Refused(Exception):
+    """The commit is provably not in the log, and will not be: `error` says why."""
+
+    def __init__(self, error: IndexTablesError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @contextlib.contextmanager
