@@ -8,7 +8,9 @@ from indextables.log.protocol import (
     FEATURES,
     V1,
     check_readable,
+    check_rows_writable,
     check_writable,
+    has_own_splits,
     is_foreign,
     new_table_protocol,
     upgraded,
@@ -107,8 +109,24 @@ def test_an_upgrade_never_lowers():
     assert upgraded(current, 2, 2) is current
 
 
-def test_an_upgrade_to_version_4_makes_the_table_one_of_ours():
-    raised = upgraded(Protocol(2, 2), 4, 4)
+@pytest.mark.parametrize("protocol", [V1, Protocol(2, 2), Protocol(3, 3, ["checkpoints"], ["checkpoints"])])
+def test_an_upgrade_to_version_4_does_not_make_old_splits_ours(protocol):
+    raised = upgraded(protocol, 4, 4)
+    assert {"avroState", "schemaDeduplication"} <= set(raised.readerFeatures)
+    assert not has_own_splits(raised)
+    check_writable(raised)
+    with pytest.raises(NotSupported, match="splits of IndexTables4Spark"):
+        check_rows_writable(raised)
+
+
+def test_rows_are_written_to_tables_of_ours_only():
+    check_rows_writable(new_table_protocol())
+    with pytest.raises(NotSupported):
+        check_rows_writable(Protocol(2, 2))
+
+
+def test_a_table_of_ours_stays_ours_when_it_is_upgraded():
+    raised = upgraded(Protocol(3, 3, ["parquetSplit"], ["parquetSplit"]), 4, 4)
     assert not is_foreign(raised)
     check_writable(raised)
 

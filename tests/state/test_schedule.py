@@ -167,10 +167,13 @@ def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(
     write.append(log, adds_table([add_row(2, chance)]))
     snapshot = Log(env).snapshot()
     assert snapshot.protocol.minReaderVersion == 4
-    assert {"avroState", "parquetSplit"} <= set(snapshot.protocol.readerFeatures or [])
+    assert {"avroState", "schemaDeduplication"} <= set(snapshot.protocol.readerFeatures or [])
+    assert "parquetSplit" not in (snapshot.protocol.readerFeatures or [])
     assert len(snapshot.files) == 2
     assert Log(env).read_version(2).protocol == snapshot.protocol
     assert versions(env) == [2]
+    write.append(log, adds_table([add_row(3, chance)]))
+    assert checkpoint(env).version == 4
 
 
 def test_an_older_table_keeps_its_version_while_it_is_only_read():

@@ -12,7 +12,9 @@ __all__ = [
     "V1",
     "WRITER_VERSION",
     "check_readable",
+    "check_rows_writable",
     "check_writable",
+    "has_own_splits",
     "is_foreign",
     "new_table_protocol",
     "upgraded",
@@ -40,13 +42,16 @@ FEATURES = frozenset(
     }
 )
 
+# What version 4 brings to the log, whoever wrote the data files.
+_STATE_FEATURES = ("avroState", "schemaDeduplication")
+
 # A log without a protocol action is the oldest kind.
 V1 = Protocol(minReaderVersion=1, minWriterVersion=1)
 
 
 def new_table_protocol() -> Protocol:
     """The protocol that version 0 of a new table carries."""
-    features = ["avroState", "parquetSplit", "schemaDeduplication"]
+    features = sorted([*_STATE_FEATURES, PARQUET_SPLIT])
     return Protocol(READER_VERSION, WRITER_VERSION, list(features), list(features))
 
 
@@ -69,9 +74,26 @@ def check_writable(protocol: Protocol, url: str = "") -> None:
         raise NotSupported(message, url=url)
 
 
+def check_rows_writable(protocol: Protocol, url: str = "") -> None:
+    """As `check_writable`; NotSupported too where the data files are another system's: ours do not mix with them."""
+    check_writable(protocol, url)
+    if not has_own_splits(protocol):
+        message = (
+            f"the table{_at(url)} holds splits of IndexTables4Spark: its log can be read and maintained, rows cannot "
+            "be added; write them into a table of its own"
+        )
+        raise NotSupported(message, url=url)
+
+
 def is_foreign(protocol: Protocol) -> bool:
-    """True for tables of IndexTables4Spark: version 4 without the feature that every table of ours carries."""
-    return protocol.minReaderVersion >= READER_VERSION and PARQUET_SPLIT not in (protocol.readerFeatures or [])
+    """True for tables whose log IndexTables4Spark writes: version 4 without what every version 4 of ours names."""
+    named = set(protocol.readerFeatures or [])
+    return protocol.minReaderVersion >= READER_VERSION and not ({PARQUET_SPLIT} <= named or named >= {*_STATE_FEATURES})
+
+
+def has_own_splits(protocol: Protocol) -> bool:
+    """True if the data files are ours; where they are not, their statistics follow the rules of IndexTables4Spark."""
+    return PARQUET_SPLIT in (protocol.readerFeatures or [])
 
 
 def with_feature(protocol: Protocol, *features: str) -> Protocol:
@@ -94,6 +116,9 @@ def with_feature(protocol: Protocol, *features: str) -> Protocol:
 def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
     """The protocol raised to at least these versions, never lowered; the same object if nothing changes.
 
+    A table of version 1 to 3 does not become one of ours: its splits stay what they are, and `parquetSplit` would say
+    that their rows and statistics follow our rules.
+
     Raises ProtocolUnsupported for versions that this library does not know itself.
     """
     _check_version("read", min_reader, READER_VERSION, "")
@@ -101,9 +126,8 @@ def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
     reader, writer = max(protocol.minReaderVersion, min_reader), max(protocol.minWriterVersion, min_writer)
     if (reader, writer) == (protocol.minReaderVersion, protocol.minWriterVersion):
         return protocol
-    needed = new_table_protocol().readerFeatures if reader == READER_VERSION else None
     raised = Protocol(reader, writer, protocol.readerFeatures, protocol.writerFeatures)
-    return with_feature(raised, *needed) if needed else raised
+    return with_feature(raised, *_STATE_FEATURES) if reader == READER_VERSION else raised
 
 
 def _check_version(verb: str, required: int, supported: int, url: str) -> None:

@@ -18,7 +18,7 @@ from indextables.log.crcfile import CrcFile, Totals, check_bytes, parse_crc, tot
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, LogFile, crc_key, parse_key, version_key
 from indextables.log.paths import key_of
-from indextables.log.protocol import is_foreign
+from indextables.log.protocol import has_own_splits, is_foreign
 from indextables.log.replay import replay
 from indextables.log.segment import head_of
 from indextables.log.state import StateRef, TableState, find_states, read_state
@@ -220,7 +220,7 @@ class _Verifier:
 
     def _check_data_files(self, state: TableState) -> int:
         """Compare the live files with a listing of the table, natively: one row of the listing per file."""
-        encoded = not is_foreign(state.protocol)
+        encoded = has_own_splits(state.protocol)
         sizes = {meta.key: meta.size for meta in _data_objects(self.env)}
         paths, expected = state.files.column("path"), state.files.column("size")
         for path, size in _pairs(paths, expected):

@@ -110,7 +110,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _plan(self, schema: StructType) -> tuple[bool, bytes]:
         """Whether the table is to be made, and the metadata that the tasks write for."""
         from indextables.log.create import new_metadata
-        from indextables.log.protocol import check_writable
+        from indextables.log.protocol import check_rows_writable
         from indextables.table.partitions import check_partition_columns
         from indextables.table.rows import Rows, fit
         from indextables.table.write import registered, target_of
@@ -126,7 +126,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             metadata = new_metadata(log, given, partition_by=tuple(columns), configuration=indexing)
             target = target_of(metadata, log.env.options)
             return True, msgspec.json.encode(registered(metadata, target.plan) or metadata)
-        check_writable(snapshot.protocol, self._url)
+        check_rows_writable(snapshot.protocol, self._url)
         if partition_by and [name.lower() for name in partition_by] != [
             name.lower() for name in snapshot.partition_columns
         ]:

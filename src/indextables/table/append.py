@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from indextables.errors import CommitError
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
-from indextables.log.protocol import check_writable
+from indextables.log.protocol import check_rows_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.transaction import Transaction
 from indextables.table.rows import Rows
@@ -24,7 +24,7 @@ def append(log: Log, snapshot: Snapshot, rows: Rows, *, txn: tuple[str, int] | N
     Raises SchemaMismatch before any file is written; CommitConflict if the schema changed meanwhile, then nothing
     stays; CommitStateUnknown, then nothing is deleted.
     """
-    check_writable(snapshot.protocol, log.env.store.url)
+    check_rows_writable(snapshot.protocol, log.env.store.url)
     metadata = snapshot.metadata
     target = target_of(metadata, log.env.options.over(metadata.configuration))
     adds = write_adds(log.env, target, rows)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from indextables.errors import CommitError, InvalidArgument, NotSupported
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
-from indextables.log.protocol import check_writable
+from indextables.log.protocol import check_rows_writable
 from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
@@ -35,7 +35,7 @@ def overwrite(log: Log, snapshot: Snapshot, rows: Rows, *, where: Node | None = 
     Raises SchemaMismatch and InvalidArgument before anything is committed, NotSupported for other predicates,
     CommitConflict if somebody replaced or removed rows meanwhile, CommitStateUnknown.
     """
-    check_writable(snapshot.protocol, log.env.store.url)
+    check_rows_writable(snapshot.protocol, log.env.store.url)
     metadata = snapshot.metadata
     if where is not None:
         if not is_partition_only(where, metadata.partitionColumns):

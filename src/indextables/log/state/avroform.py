@@ -16,7 +16,7 @@ from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths
-from indextables.log.protocol import V1, is_foreign
+from indextables.log.protocol import V1, has_own_splits
 from indextables.log.schema import schema_from_json
 from indextables.log.state.base import StateRef, TableState
 from indextables.log.state.bounds import as_maps
@@ -123,7 +123,7 @@ def complete_list(env: LogEnv, state: StateList) -> StateList:
 
 def stats_rules(protocol: Protocol) -> StatsRules:
     """How this table's statistics are to be read."""
-    return FOREIGN if is_foreign(protocol) else OURS
+    return OURS if has_own_splits(protocol) else FOREIGN
 
 
 class _Found(msgspec.Struct):
