@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pyarrow.compute as pc
 
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
 from indextables.log.actions import MergeSkip
@@ -67,7 +68,7 @@ def _shared(about: StateDescription) -> dict[str, object]:
 def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
     if ref.format != "avro-state":
         state = read_state(env, ref)
-        total = sum(state.files.column("size").to_pylist())
+        total = pc.sum(state.files.column("size"), min_count=0).as_py()
         return StateDescription(
             format=ref.format,
             version=ref.version,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,11 +25,12 @@ from indextables.errors import (
     TableNotFound,
 )
 from indextables.log.actions import Action, CommitInfo, Metadata, Protocol
+from indextables.log.arrays import combined, int64_array, text_array
 from indextables.log.codec import decode_version, encode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE, FILES_SCHEMA
 from indextables.log.names import LOG_DIR, version_key
-from indextables.log.paths import encode_path, key_of
+from indextables.log.paths import canonical_paths, encode_path
 from indextables.log.protocol import check_readable, new_table_protocol
 from indextables.log.replay import replay
 from indextables.log.schema import assign_ids, schema_to_json
@@ -86,14 +88,15 @@ def repair_log(source: LogEnv, target: LogEnv) -> RepairReport:
 
     state = Log(source).snapshot().state
     check_readable(state.protocol, source.store.url)
-    sizes = {meta.key: meta.size for meta in _data_files(source)}
-    paths = state.files.column("path").to_pylist()
-    found = [sizes.get(key_of(path, source.store.url)) for path in paths]
-    there = pa.array([size is not None for size in found], pa.bool_())
+    listed = [(encode_path(meta.key), meta.size) for meta in _data_files(source)]
+    names = text_array([name for name, _ in listed])
+    sizes = int64_array(np.array([size for _, size in listed], dtype=np.int64))
+    at = pc.index_in(canonical_paths(state.files.column("path"), source.store.url), value_set=names)
+    there = pc.is_valid(at)
     kept = state.files.filter(there)
     missing = state.files.filter(pc.invert(there)).column("path").to_pylist()
-    pairs = zip(paths, state.files.column("size").to_pylist(), found, strict=True)
-    wrong = tuple(path for path, logged, real in pairs if real is not None and real != logged)
+    differs = pc.fill_null(pc.not_equal(sizes.take(at), combined(state.files.column("size"))), fill_value=False)
+    wrong = tuple(state.files.filter(differs).column("path").to_pylist())
     version = _write_log(target, msgspec.structs.replace(state, files=kept), "REPAIR")
     return RepairReport(
         source_version=state.version,
