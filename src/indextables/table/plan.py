@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, NotSupported
 from indextables.log.actions import DeletionVector
 from indextables.log.env import LogEnv
 from indextables.log.paths import key_of
-from indextables.log.protocol import is_foreign
+from indextables.log.protocol import has_own_splits
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
 from indextables.query.prune import partition_part, prune
@@ -22,6 +23,9 @@ from indextables.table.arguments import check_names
 
 __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
 
+# In the order of the fields of SplitRef after its key.
+_REF_COLUMNS = ("size", "numRecords", "footerStartOffset", "footerEndOffset", "hotcacheStartOffset", "hotcacheLength")
+
 
 def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
     """The live files that may hold a match, in the order in which they were added.
@@ -31,14 +35,14 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
     of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
     files = snapshot.files if of_partitions is None else snapshot.files_where(lambda _: where)
     if where is not None and files.num_rows:
-        rules = FOREIGN if is_foreign(snapshot.protocol) else OURS
+        rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
         files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
     return files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending")])
 
 
 def check_rows_readable(snapshot: Snapshot, url: str) -> None:
     """Raises NotSupported for tables whose data files this library does not read."""
-    if is_foreign(snapshot.protocol) or snapshot.protocol.minReaderVersion < 4:
+    if not has_own_splits(snapshot.protocol):
         message = (
             f"the table at {url} holds splits of IndexTables4Spark, whose rows are not read here: its schema, "
             "history and files() are there"
@@ -47,10 +51,22 @@ def check_rows_readable(snapshot: Snapshot, url: str) -> None:
 
 
 def refs_of(env: LogEnv, files: pa.Table) -> list[SplitRef]:
-    """One reference per file, with its deletion vector loaded. Raises PathEscape, DvCorrupt, StoreError."""
-    names = ["path", "size", "numRecords", "footerStartOffset", "footerEndOffset", "hotcacheStartOffset"]
-    rows = files.select([*names, "hotcacheLength", "deletionVector"]).to_pylist()
-    return list(env.ambient.map("splits", lambda row: _ref(env, row), rows))
+    """One reference per file, with its deletion vector loaded. Raises PathEscape, DvCorrupt, StoreError.
+
+    The references are of the files that a read opens anyway; only those with a deletion vector cost a look of their
+    own.
+    """
+    url = env.store.url
+    keys = (key_of(path, url) for path in files["path"].to_pylist())
+    refs = list(map(SplitRef, keys, *(files[name].to_pylist() for name in _REF_COLUMNS)))
+    vectors = files["deletionVector"]
+    if vectors.null_count == len(vectors):
+        return refs
+    deleted = np.flatnonzero(vectors.is_valid().to_numpy())
+    rows = zip(deleted.tolist(), vectors.take(pa.array(deleted)).to_pylist(), strict=True)
+    for place, ref in env.ambient.map("splits", lambda row: (row[0], _with_vector(env, refs[row[0]], row[1])), rows):
+        refs[place] = ref
+    return refs
 
 
 def column_names(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
@@ -66,23 +82,8 @@ def column_names(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(spelled[name.lower()] for name in columns))
 
 
-def _ref(env: LogEnv, row: dict[str, object]) -> SplitRef:
-    key = key_of(str(row["path"]), env.store.url)
-    ref = msgspec.convert(
-        {
-            "key": key,
-            "size": row["size"],
-            "num_rows": row["numRecords"],
-            "footer_start": row["footerStartOffset"],
-            "footer_end": row["footerEndOffset"],
-            "index_start": row["hotcacheStartOffset"],
-            "range1_length": row["hotcacheLength"],
-        },
-        SplitRef,
-    )
-    if row["deletionVector"] is None:
-        return ref
-    vector = msgspec.convert(row["deletionVector"], DeletionVector)
+def _with_vector(env: LogEnv, ref: SplitRef, logged: dict[str, object]) -> SplitRef:
+    vector = msgspec.convert(logged, DeletionVector)
     if ref.num_rows is None:
-        raise InvalidArgument(f"{key} has a deletion vector but no number of rows in the log", path=key)
-    return msgspec.structs.replace(ref, vector=dv.load(env.store, vector, key, ref.num_rows))
+        raise InvalidArgument(f"{ref.key} has a deletion vector but no number of rows in the log", path=ref.key)
+    return msgspec.structs.replace(ref, vector=dv.load(env.store, vector, ref.key, ref.num_rows))
