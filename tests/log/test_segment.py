@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import LogGap, TableNotFound, VersionExpired, VersionNotFound
-from indextables.log.names import LOG_DIR, version_key
-from indextables.log.segment import build_segment, head_of, versions_in
+from indextables.log.segment import build_segment, head_of
 from indextables.log.state.base import StateRef
 
 URL = "s3://bucket/tbl"
@@ -19,11 +18,6 @@ def state(version):
 def segment(version, versions, states=(), head=None):
     top = max([*versions, *states]) if head is None else head
     return build_segment(version, versions, [state(s) for s in sorted(states, reverse=True)], URL, head=top)
-
-
-def test_only_names_of_version_files_count():
-    keys = [version_key(3), version_key(1), LOG_DIR + "2.json", LOG_DIR + "x", version_key(2) + ".gz"]
-    assert versions_in(keys) == [1, 3]
 
 
 def test_without_a_checkpoint_everything_from_0_on_is_read():

@@ -16,7 +16,7 @@ import msgspec
 from indextables import options as opt
 from indextables.log.env import LogEnv
 
-__all__ = ["CacheStats", "LogCache", "Region", "RegionStats", "cache_for", "clear_caches", "shared_cache"]
+__all__ = ["CacheStats", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
 
 Region = Literal["protocol", "metadata", "version", "files", "versionsList", "checkpoint"]
 
@@ -143,11 +143,6 @@ _SHARED = LogCache()
 def shared_cache() -> LogCache:
     """The cache of this process."""
     return _SHARED
-
-
-def clear_caches() -> None:
-    """Empty the cache of this process."""
-    _SHARED.clear()
 
 
 def cache_for(env: LogEnv) -> LogCache | None:

@@ -10,7 +10,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired, 
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import commit_info_of
 from indextables.log.files import STRING_MAP
-from indextables.log.names import version_key
+from indextables.log.names import check_whole, version_key
 from indextables.log.snapshot import Log
 
 __all__ = ["HISTORY_SCHEMA", "history", "version_at"]
@@ -41,6 +41,8 @@ def history(log: Log, limit: int | None = None) -> pa.Table:
     A table that has only checkpoints has a row for each of them. A version that tells no time has the time of its
     file. Raises TableNotFound, LogGap, LogCorrupt, and InvalidArgument for a limit below 1.
     """
+    if limit is not None:
+        check_whole("the limit of a history", limit)
     if limit is not None and limit < 1:
         raise InvalidArgument(f"the limit of a history is at least 1, not {limit}", limit=limit)
     versions = log.versions()
@@ -66,6 +68,7 @@ def version_at(log: Log, timestamp_ms: int) -> int:
     Commit times only ever grow, so that the version is found by halving. Raises VersionExpired or VersionNotFound
     for a time before the oldest version that is left, and as `history`.
     """
+    check_whole("a time in milliseconds", timestamp_ms)
     versions = log.versions()
     if not versions:
         return log.latest_version()

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from indextables.errors import InvalidArgument
+
 __all__ = [
     "LOG_DIR",
     "MANIFEST_DIR",
@@ -14,6 +16,7 @@ __all__ = [
     "POINTER_KEY",
     "FileKind",
     "LogFile",
+    "check_whole",
     "crc_key",
     "intent_key",
     "json_checkpoint_key",
@@ -60,6 +63,12 @@ class LogFile(msgspec.Struct, frozen=True):
     part: int | None = None
     parts: int | None = None
     id: str | None = None
+
+
+def check_whole(what: str, value: object) -> None:
+    """Raises InvalidArgument unless `value` is a whole number; whether it is one that exists is for others to say."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidArgument(f"{what} is a whole number, not {value!r}", argument=what)
 
 
 def version_key(version: int) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from indextables.errors import LogGap, TableNotFound, VersionExpired, VersionNotFound
-from indextables.log.names import parse_key
 from indextables.log.state.base import StateRef
 
-__all__ = ["LogSegment", "build_segment", "head_of", "versions_in"]
+__all__ = ["LogSegment", "build_segment", "head_of"]
 
 
 class LogSegment(msgspec.Struct, frozen=True):
@@ -23,12 +22,6 @@ class LogSegment(msgspec.Struct, frozen=True):
     version: int
     base: StateRef | None
     versions: range
-
-
-def versions_in(keys: Iterable[str]) -> list[int]:
-    """The versions whose files are among `keys`, ascending. Names that do not follow the protocol are ignored."""
-    parsed = (parse_key(key) for key in keys)
-    return sorted(file.version for file in parsed if file is not None and file.kind == "version")
 
 
 def head_of(versions: Sequence[int], states: Sequence[StateRef], url: str, *, stop_at_gap: bool = False) -> int:

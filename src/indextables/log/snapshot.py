@@ -18,7 +18,7 @@ from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at
 from indextables.log.loading import Where, fold, header_of, load_state, segments
-from indextables.log.names import parse_key, version_key
+from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.protocol import V1, check_readable
 from indextables.log.schema import schema_from_json
 from indextables.log.segment import LogSegment
@@ -140,9 +140,11 @@ class Log:
     def latest_version(self, known: int | None = None) -> int:
         """The newest committed version; `known` is one that existed, from which slots are probed.
 
-        Raises TableNotFound, LogGap.
+        Raises TableNotFound, LogGap, InvalidArgument.
         """
-        if known is not None and self._recall_known() is None:
+        if known is not None:
+            check_whole("a version", known)
+        if known is not None and 0 <= known <= MAX_VERSION and self._recall_known() is None:
             start = known_at(self.env, known)
             newer = None if start is None else advance(self.env, start)
             if newer is not None:
@@ -153,8 +155,10 @@ class Log:
         """The table at a version, at a time (milliseconds since the epoch), or newest.
 
         Raises TableNotFound, VersionNotFound, VersionExpired, LogGap, LogCorrupt, ProtocolUnsupported,
-        MetadataMissing, PathEscape, LimitExceeded, StoreError.
+        MetadataMissing, PathEscape, LimitExceeded, StoreError, and InvalidArgument for what is no whole number.
         """
+        if version is not None:
+            check_whole("a version", version)
         if timestamp_ms is not None:
             from indextables.log.history import version_at
 
@@ -167,12 +171,13 @@ class Log:
         Raises VersionNotFound above the newest, VersionExpired where cleanup took the file, LogCorrupt,
         LimitExceeded, PathEscape.
         """
+        check_whole("a version", version)
         known = self._recall_known()
         if known is not None and version >= 0:
             cached: VersionContent | None = self._recall("version", known.table_id, version)
             if cached is not None:
                 return cached
-        if version >= 0:
+        if 0 <= version <= MAX_VERSION:
             try:
                 return self._read(version)
             except ObjectNotFound:
@@ -190,6 +195,8 @@ class Log:
 
         Raises as `snapshot`, but never ProtocolUnsupported: whoever asks may want to see what the table needs.
         """
+        if version is not None:
+            check_whole("a version", version)
         return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
 
     def versions(self) -> range:
@@ -254,7 +261,18 @@ class Log:
                     raise
         raise AssertionError
 
+    def _reaching(self, known: Known, version: int) -> Known:
+        """What is known, looked up again where the version is above it. Raises VersionNotFound."""
+        if version > known.head:
+            self.invalidate(("versionsList",))
+            known = self._current()
+        if not 0 <= version <= known.head:
+            message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
+            raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
+        return known
+
     def _snapshot_at(self, known: Known, version: int) -> Snapshot:
+        known = self._reaching(known, version)
         cached = self._recall("files", known.table_id, version)
         if cached is not None:
             check_readable(cached.protocol, self.url)
@@ -325,6 +343,7 @@ class Log:
         return protocol or V1, metadata
 
     def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
+        known = self._reaching(known, version)
         protocol = self._recall("protocol", known.table_id, version)
         metadata = self._recall("metadata", known.table_id, version)
         if protocol is None or metadata is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.errors import CommitStateUnknown, VersionExpired, VersionNotFound
+from indextables.errors import CommitStateUnknown, InvalidArgument, VersionExpired, VersionNotFound
 from indextables.log.actions import MergeSkip, Metadata, Protocol
+from indextables.log.names import MAX_VERSION, check_whole
 from indextables.log.outcome import Committed
 from indextables.log.protocol import upgraded
 from indextables.log.snapshot import Log, Snapshot
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 _HOUR_MS = 3_600_000
+# A hundred years.
+_LONGEST_HOURS = 876_600
 
 
 def append(
@@ -86,6 +89,8 @@ def upgrade_protocol(log: Log, min_reader: int, min_writer: int) -> Committed:
 
     Raises ProtocolUnsupported for versions that this library does not know.
     """
+    check_whole("a protocol version", min_reader)
+    check_whole("a protocol version", min_writer)
     snapshot = log.snapshot()
     raised: Protocol = upgraded(snapshot.protocol, min_reader, min_writer)
     if raised is snapshot.protocol:
@@ -107,6 +112,9 @@ def record_skip(
 
     It is left alone until `cooldown_hours` from now; its count is one more than the highest so far.
     """
+    if not isinstance(cooldown_hours, (int, float)) or not 0 <= cooldown_hours <= _LONGEST_HOURS:
+        message = f"the cooldown of a skip is 0 to {_LONGEST_HOURS} hours, not {cooldown_hours!r}"
+        raise InvalidArgument(message, cooldown_hours=cooldown_hours)
     now_ms = log.env.ambient.now_ms()
 
     def count(snapshot: Snapshot) -> Staged:
@@ -141,6 +149,9 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     `version` is the slot that was tried last. Raises CommitStateUnknown while that slot is still empty (the put may
     yet arrive) or if its token can no longer be told.
     """
+    check_whole("a version", version)
+    if not 0 <= version <= MAX_VERSION:
+        raise InvalidArgument(f"no commit can have tried version {version}", version=version)
     found = newest_tokens(log.env, version)
     if found is not None:
         ref, window = found
