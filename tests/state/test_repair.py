@@ -82,6 +82,14 @@ def test_repairing_twice_changes_nothing_and_another_log_is_never_overwritten():
         repair_log(env, occupied)
 
 
+def test_a_table_whose_splits_are_all_gone_is_repaired_to_an_empty_one():
+    env, log = table_with_splits(missing=1000)
+    target = environment()
+    report = repair_log(env, target)
+    assert (report.num_files, len(report.missing)) == (0, len(log.state().files))
+    assert len(Log(target).snapshot().files) == 0
+
+
 def test_a_split_of_another_size_is_told_and_kept():
     env, log = table_with_splits()
     path = log.state().files["path"][0].as_py()

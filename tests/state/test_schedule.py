@@ -284,3 +284,17 @@ def test_the_pointer_never_moves_back():
     write_checkpoint(older, replay(None, log.history[:2]))
     assert read_pointer(env).version == 2
     assert env.store.exists(state_key(2))
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_another_format_asked_for_is_written_beside_the_state_of_the_same_version(kind):
+    env = environment()
+    log = RandomLog(env, 3)
+    log.append(5)
+    checkpoint(env)
+    ref = checkpoint(with_options(env, state_format=kind))
+    assert (ref.version, ref.format) == (log.version, kind)
+    found = find_states(env.store.list_from(LOG_DIR))
+    assert [(state.version, state.format) for state in found] == [(log.version, "avro-state"), (log.version, kind)]
+    for state in found:
+        same(read_state(env, state), log.state())
