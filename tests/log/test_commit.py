@@ -606,3 +606,23 @@ def test_a_local_writer_sees_a_missing_base_before_it_puts_anything(tmp_path):
     with pytest.raises(LogGap):
         append(log, [add("b")])
     assert log.env.store.count("put_if_absent") == puts
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_writer_that_read_the_log_before_the_damage_stops_when_its_checkpoint_is_due(place, damage):
+    log = place.process(transaction__cache__enabled=False, checkpoint__interval=5)
+    create_table(log, METADATA)
+    for name in "ab":
+        append(log, [add(name)])
+    store = place.process().env.store
+    if damage == "missing":
+        store.delete_many([version_key(1)])
+    else:
+        store.put(version_key(1), store.get(version_key(1))[:30])
+    for name in "cd":
+        append(log, [add(name)])
+    with pytest.raises((LogGap, LogCorrupt)) as caught:
+        append(log, [add("e")])
+    assert caught.value.version == 1
+    assert store.exists(version_key(4))
+    assert not store.exists(version_key(5))

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
+from indextables import options as opt
 from indextables.errors import IndexTablesError, ObjectNotFound
 from indextables.log import crcfile, head
 from indextables.log.actions import Metadata
@@ -89,6 +90,16 @@ def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
         head.forget(log)
     elif newest > at.checkpoint:
         head.remember(log, msgspec.structs.replace(at, checkpoint=newest))
+    elif _is_overdue(env, at.version - newest):
+        # It failed, perhaps because a version file below is missing or damaged: the next commit looks for itself.
+        head.forget(log)
+        log.invalidate()
+
+
+def _is_overdue(env: LogEnv, versions: int) -> bool:
+    options = env.options
+    waits = options[opt.CHECKPOINT_ENABLED] and not options[opt.CHECKPOINT_ASYNC]
+    return waits and versions >= options[opt.CHECKPOINT_INTERVAL]
 
 
 def setting(env: LogEnv, metadata: Metadata, option: Option[T]) -> T:

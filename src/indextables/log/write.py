@@ -112,7 +112,8 @@ def record_skip(
 
     It is left alone until `cooldown_hours` from now; its count is one more than the highest so far.
     """
-    if not isinstance(cooldown_hours, (int, float)) or not 0 <= cooldown_hours <= _LONGEST_HOURS:
+    given: object = cooldown_hours
+    if not isinstance(given, (int, float)) or not 0 <= given <= _LONGEST_HOURS:
         message = f"the cooldown of a skip is 0 to {_LONGEST_HOURS} hours, not {cooldown_hours!r}"
         raise InvalidArgument(message, cooldown_hours=cooldown_hours)
     now_ms = log.env.ambient.now_ms()
