@@ -566,6 +566,21 @@ def test_damage_to_a_manifest_that_no_later_commit_touches_is_seen_by_a_checkpoi
     same(read_state(env, checkpoint(env)), log.state())
 
 
+def test_damage_to_the_newest_state_is_seen_where_the_pointer_names_an_older_one():
+    env = environment(FORMATS["avro"])
+    log = RandomLog(env, 5)
+    log.append(15)
+    checkpoint(env)
+    pointer = env.store.get(POINTER_KEY)
+    before = {meta.key for meta in env.store.list_from(MANIFEST_DIR)}
+    log.append(15)
+    checkpoint(env)
+    env.store.put(POINTER_KEY, pointer)
+    key = next(meta.key for meta in env.store.list_from(MANIFEST_DIR) if meta.key not in before)
+    env.store.put(key, env.store.get(key)[:-20] + bytes(20))
+    same(read_state(env, checkpoint(env)), log.state())
+
+
 def test_a_damaged_checkpoint_of_another_format_goes_once_the_new_one_stands():
     env, log = damaged_at_head("json", "cut")
     checkpoint(with_options(env, state_format="avro"))

@@ -73,14 +73,14 @@ def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, a
         yield from env.ambient.map("manifests", load, infos[start : start + ahead])
 
 
-def check_manifests(env: LogEnv, ref: StateRef, state: StateList) -> None:
-    """Read the bytes of every manifest of a state. Raises as `read_state` for one that is damaged."""
+def check_manifests(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo]) -> None:
+    """Read the bytes of manifests of a state. Raises as `read_state` for one that is damaged."""
     folder = ref.keys[0].rsplit("/", 1)[0] + "/"
 
     def check(info: ManifestInfo) -> None:
         check_manifest(env.store.get(manifest_location(info.path, folder)), info)
 
-    for _ in env.ambient.map("manifests", check, state.manifests):
+    for _ in env.ambient.map("manifests", check, infos):
         pass
 
 

@@ -147,14 +147,18 @@ def _write(env: LogEnv, version: int, compact: Mode, *, checked: bool = False) -
             if error.details.get("newer"):
                 raise
             _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
-            return write_checkpoint(env, _whole(env, version), compact=compact, replace=again)
+            return write_checkpoint(env, _whole(env, version), compact=compact, replace=again or checked)
     return write_checkpoint(env, _whole(env, version), compact=compact)
 
 
 def _advanced(env: LogEnv, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
-    if checked:
-        check_manifests(env, previous, read_list(env, previous))
+    base = read_list(env, previous).manifests if checked else ()
+    check_manifests(env, previous, base)
     ref, written, after = advance_state(env, previous, version, compact)
+    if checked:
+        # Another writer's state of this version may have been there: what it adds has not been read.
+        known = {info.path for info in base}
+        check_manifests(env, ref, [info for info in written.manifests if info.path not in known])
     _agrees_with_check_file(env, version, written.totals)
     point_to(env, ref, written.totals, written.num_entries, after.protocol.minReaderVersion)
     return ref
