@@ -118,6 +118,20 @@ def test_a_table_is_made_of_sensible_things_or_not_at_all(tmp_path, more):
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("key", ["checkpoint.intervall", "spark.indextables.Checkpoint.Intervall", "storage.fsinc"])
+def test_a_slip_in_a_key_is_told_with_the_key_that_is_meant(table, tmp_path, key):
+    with pytest.raises(InvalidArgument, match=r"is (checkpoint\.interval|storage\.fsync) meant"):
+        indextables.open(table.url, options={key: "2"})
+    with pytest.raises(InvalidArgument, match="meant"):
+        indextables.create(tmp_path / "n", SCHEMA, properties={key: "2"})
+
+
+def test_keys_of_others_and_of_columns_are_let_through(tmp_path):
+    keys = {"merge.heapSize": "1", "owner": "me", "my.own.key": "x", "indexing.typemap.s": "text", "fs.s3a.x": "y"}
+    indextables.create(tmp_path / "t", SCHEMA, properties=keys)
+    assert indextables.open(tmp_path / "t", options=keys).version == 0
+
+
 def test_numbers_and_booleans_are_written_down_as_properties(tmp_path):
     table = indextables.create(tmp_path / "t", SCHEMA, properties={"a": 5, "b": True, "checkpoint.interval": 7})
     found = table.metadata.configuration

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from indextables.errors import InvalidArgument
+from indextables.options import PREFIX, known_options
 
-__all__ = ["check_count", "check_mapping", "check_names", "check_text", "check_txn", "check_version", "is_unicode"]
+__all__ = [
+    "check_count",
+    "check_mapping",
+    "check_names",
+    "check_spelling",
+    "check_text",
+    "check_txn",
+    "check_version",
+    "is_unicode",
+]
 
 _END = 2**63
+
+# Keys as like as this differ by a slip of the finger; other unknown keys may be another tool's.
+_LIKENESS = 0.92
 
 
 def check_text(what: str, value: Any) -> str:
@@ -38,6 +52,22 @@ def check_mapping(what: str, value: Any) -> Mapping[str, Any]:
         if not check_text(f"a key of {what}", key):
             raise InvalidArgument(f"a key of {what} is empty")
     return value
+
+
+def check_spelling(what: str, given: Any) -> Mapping[str, Any]:
+    """As `check_mapping`; refuses a key that is almost one of a family of ours (`checkpoint.intervall`), not others."""
+    checked = check_mapping(what, given)
+    known = {key.lower(): key for option in known_options() for key in (option.key, *option.aliases)}
+    for key in checked:
+        plain = key.lower().removeprefix(PREFIX)
+        if plain in known or "." not in plain:
+            continue
+        family = [name for name in known if name.split(".")[0] == plain.split(".")[0]]
+        like = difflib.get_close_matches(plain, family, 1, _LIKENESS)
+        if like:
+            message = f"{what} has the key {key!r}, which does not exist: is {known[like[0]]} meant?"
+            raise InvalidArgument(message, option=key)
+    return checked
 
 
 def check_count(what: str, value: Any, *, least: int = 0) -> None:

@@ -10,7 +10,7 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.create import Created, create_table, new_metadata
 from indextables.log.snapshot import Log
-from indextables.table.arguments import check_mapping, check_text
+from indextables.table.arguments import check_mapping, check_spelling, check_text
 from indextables.table.partitions import check_partition_columns
 from indextables.table.write import registered, target_of
 
@@ -55,7 +55,7 @@ def create(
 def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:
     """Table properties as texts: numbers and booleans are written down. Raises InvalidArgument for anything else."""
     texts: dict[str, str] = {}
-    for key, value in check_mapping("properties", properties).items():
+    for key, value in check_spelling("properties", properties).items():
         if isinstance(value, bool):
             texts[key] = str(value).lower()
         elif isinstance(value, int | float):

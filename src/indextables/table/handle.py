@@ -37,6 +37,7 @@ from indextables.table.arguments import (
     check_count,
     check_mapping,
     check_names,
+    check_spelling,
     check_text,
     check_txn,
     check_version,
@@ -84,7 +85,7 @@ def create(
         InvalidArgument: A column or option is wrong; nothing was written.
         CommitStateUnknown: The store did not tell whether the table was made.
     """
-    log = Log(open_env(path, options, ambient=ambient))
+    log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
     arrow = schema_of(schema)
     columns = check_names("partition_by", partition_by)
     wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
@@ -105,7 +106,7 @@ def open_table(
         ProtocolUnsupported: It needs a newer library.
         LogError: Its log cannot be read as it stands.
     """
-    log = Log(open_env(path, options, ambient=ambient))
+    log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
     try:
         return Table(log, log.snapshot())
     except ObjectNotFound as cause:
