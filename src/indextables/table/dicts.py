@@ -10,6 +10,7 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.A
         raise _misfit(name, str(cause)) from cause
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if data_type is None or _is_safe(data_type, set(map(type, values))):
+    if data_type is None or _is_safe(data_type, values):
         return column
     for given, kept in zip(values, column.to_pylist(), strict=True):
         if not _is_same(given, kept, data_type):
@@ -57,10 +58,17 @@ def _misfit(name: str, reason: str) -> SchemaMismatch:
     return SchemaMismatch(message, differences=[f"{name}: {reason}"])
 
 
-def _is_safe(data_type: pa.DataType, kinds: set[type]) -> bool:
+def _is_safe(data_type: pa.DataType, values: Sequence[Any]) -> bool:
     """True if Arrow converts values of these Python types exactly or refuses them."""
     types = pa.types
-    kinds = kinds - {type(None)}
+    kinds = set(map(type, values)) - {type(None)}
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        return kinds <= {list, tuple} and _is_safe(
+            data_type.value_type, list(chain.from_iterable(filter(None, values)))
+        )
+    if types.is_timestamp(data_type):
+        plain = kinds <= {dt.datetime} and data_type.unit == "us"
+        return plain and (data_type.tz is not None or all(one is None or one.tzinfo is None for one in values))
     if types.is_string(data_type) or types.is_large_string(data_type):
         return kinds <= {str}
     if types.is_binary(data_type) or types.is_large_binary(data_type):
