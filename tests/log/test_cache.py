@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import threading
 
-import msgspec
 import pytest
-from tests.log.logs import METADATA, add, append, counted, create, local_env, memory_env, open_log, paths, write
+from tests.log.logs import add, append, counted, create, local_env, memory_env, open_log, paths, write
 
 from indextables.ambient import SystemAmbient
 from indextables.log.cache import LogCache, cache_for, shared_cache
@@ -144,7 +143,6 @@ def test_without_caches_every_read_asks_the_store_and_finds_the_same(tmp_path):
     append(env, 1)
     counting, store = counted(env)
     log = Log(counting)
-    assert log.cache_stats() is None
     assert log.invalidate() == 0
     assert paths(log.snapshot()) == ["f1.split"]
     first = store.count("get")
@@ -184,29 +182,14 @@ def test_the_time_to_live_is_an_option(tmp_path):
     assert store.count("get") > 0
 
 
-def test_a_process_reads_its_own_write_at_once(tmp_path):
+def test_a_process_reads_what_was_written_at_once(tmp_path):
     env = local_env(tmp_path / "t")
     create(env)
     log = open_log(env)
     for version in range(1, 5):
         append(env, version)
-        log.remember(open_log(env).read_version(version))
         assert log.snapshot().version == version
         assert len(paths(log.snapshot())) == version
-
-
-def test_what_another_table_remembers_is_not_kept(tmp_path):
-    env = local_env(tmp_path / "t")
-    create(env)
-    append(env, 1)
-    log = open_log(env)
-    log.snapshot()
-    foreign = msgspec.structs.replace(
-        log.read_version(1), version=9, metadata=msgspec.structs.replace(METADATA, id="x")
-    )
-    before = log.cache_stats().regions["version"].entries
-    log.remember(foreign)
-    assert log.cache_stats().regions["version"].entries == before
 
 
 def test_stores_outside_the_process_share_its_cache_and_memory_stores_do_not(tmp_path):
@@ -222,11 +205,12 @@ def test_metadata_questions_are_answered_from_the_cache(tmp_path, region):
     env = local_env(tmp_path / "t")
     create(env)
     write(env, 1, add("a"))
-    log = open_log(env)
+    cache = LogCache()
+    log = Log(env, cache=cache)
     log.metadata_at()
-    before = log.cache_stats().regions[region].hits
+    before = cache.stats().regions[region].hits
     assert log.metadata_at()[0] == 1
-    assert log.cache_stats().regions[region].hits == before + 1
+    assert cache.stats().regions[region].hits == before + 1
 
 
 def test_bounded_staleness_is_an_option(tmp_path):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
-from indextables.log.cache import CacheStats, LogCache, Region, cache_for
+from indextables.log.cache import LogCache, Region, cache_for
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
@@ -208,22 +208,12 @@ class Log:
         """The checkpoints, newest first. Raises TableNotFound, LogGap."""
         return discover(self.env).states
 
-    def remember(self, content: VersionContent) -> None:
-        """Keep the content of a version that this process has just committed."""
-        known = self._recall_known()
-        if known is not None and known.table_id is not None and _table_of(content) == known.table_id:
-            self._keep("version", known.table_id, content.version, content, _weight(content))
-
     def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
         """Drop what is cached of this table; the number of entries."""
         self._looked_at = None
         if self._cache is None:
             return 0
         return self._cache.invalidate(self.url) if regions is None else self._cache.invalidate(self.url, regions)
-
-    def cache_stats(self) -> CacheStats | None:
-        """Hits and misses of the cache this log reads through, None where it is switched off."""
-        return None if self._cache is None else self._cache.stats()
 
     def _current(self) -> Known:
         """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
