@@ -161,6 +161,9 @@ def test_overwrite_replaces_the_partitions_that_replace_where_names(spark, tmp_p
     with pytest.raises(Exception, match="do not satisfy"):
         write(spark.range(1).selectExpr("id", "2L as part"), path, mode="overwrite", replaceWhere="part = 1")
     assert read(spark, path).count() == 7
+    for nothing in ("1 = 0", "part = 1 and null"):
+        write(spark.range(0).selectExpr("id", "id % 3 as part"), path, mode="overwrite", replaceWhere=nothing)
+        assert read(spark, path).count() == 7
 
 
 def test_an_empty_dataframe_makes_an_empty_table(spark, tmp_path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from indextables import options as opt
 from indextables.errors import SchemaMismatch
 from indextables.split.ref import SplitRef
 
@@ -24,13 +25,14 @@ _TASK_BYTES = 128 << 20
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
-    """The splits of one task, and the columns of the table, so that a task does not read the log."""
+    """The splits of one task, with columns and time zone of the table, so that a task does not read the log."""
 
-    def __init__(self, refs: Sequence[SplitRef], schema: pa.Schema, version: int) -> None:
+    def __init__(self, refs: Sequence[SplitRef], schema: pa.Schema, version: int, zone: str) -> None:
         super().__init__(None)
         self.refs = list(refs)
         self.schema = schema
         self.version = version
+        self.zone = zone
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
@@ -53,9 +55,10 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         env = self._env()
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
-        refs = refs_of(env, prune_files(snapshot, self._predicate(snapshot.schema)))
+        zone = env.options.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
+        refs = refs_of(env, prune_files(snapshot, self._predicate(snapshot.schema, zone)))
         groups = list(_grouped(refs)) or [[]]
-        return [SplitPartition(group, snapshot.schema, snapshot.version) for group in groups]
+        return [SplitPartition(group, snapshot.schema, snapshot.version, zone) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the task's splits. Raises SplitCorrupt, VersionExpired, StoreError."""
@@ -69,7 +72,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
             return
         env = self._env()
         names = _names(partition.schema, wanted)
-        predicate = self._predicate(partition.schema)
+        predicate = self._predicate(partition.schema, partition.zone)
         for ref in partition.refs:
             for batch in scan_split(env, partition.schema, ref, names, predicate, partition.version):
                 columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
@@ -80,13 +83,12 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
         return open_env(self._url, self._options)
 
-    def _predicate(self, schema: pa.Schema) -> Node | None:
+    def _predicate(self, schema: pa.Schema, zone: str) -> Node | None:
         if self._where is None:
             return None
-        from indextables import options as opt
         from indextables.query.parse import parse
 
-        return parse(self._where, schema, time_zone=self._env().options[opt.TIME_ZONE])
+        return parse(self._where, schema, time_zone=zone)
 
 
 def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
