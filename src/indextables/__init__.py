@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from indextables.embedded import Table, create
+    from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.errors import IndexTablesError
-    from indextables.table.handle import Table, create
-    from indextables.table.handle import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.table.maintain import (
         cache_stats,
         invalidate_caches,
@@ -44,9 +44,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
-    "Table": ("indextables.table.handle", "Table"),
-    "create": ("indextables.table.handle", "create"),
-    "open": ("indextables.table.handle", "open_table"),
+    "Table": ("indextables.embedded", "Table"),
+    "create": ("indextables.embedded", "create"),
+    "open": ("indextables.embedded", "open_table"),
     "cache_stats": ("indextables.table.maintain", "cache_stats"),
     "invalidate_caches": ("indextables.table.maintain", "invalidate_caches"),
     "rebuild": ("indextables.table.maintain", "rebuild"),

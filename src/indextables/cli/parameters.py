@@ -9,7 +9,7 @@ import typer
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.table.handle import Table
+    from indextables.embedded import Table
 
 __all__ = [
     "AsJson",

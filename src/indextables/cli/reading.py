@@ -23,7 +23,7 @@ from indextables.cli.parameters import (
 )
 
 if TYPE_CHECKING:
-    from indextables.table.handle import Table
+    from indextables.embedded import Table
 
 __all__ = ["count", "search", "sql"]
 

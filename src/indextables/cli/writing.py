@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.cli.inputs import Input
-    from indextables.table.handle import Table
+    from indextables.embedded import Table
 
 __all__ = ["create", "ingest"]
 

@@ -98,7 +98,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         if version is not None and timestamp is not None:
             raise InvalidArgument("give versionAsOf or timestampAsOf, not both")
         if timestamp is not None:
-            from indextables.table.handle import millis
+            from indextables.table.arguments import millis
 
             return log.snapshot(timestamp_ms=millis(timestamp)).version
         if version is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "check_txn",
     "check_version",
     "is_unicode",
+    "millis",
 ]
 
 _END = 2**63
@@ -108,3 +110,18 @@ def is_unicode(text: str) -> bool:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def millis(when: dt.datetime | str | int) -> int:
+    """Milliseconds since the epoch. Times without a zone are UTC."""
+    if isinstance(when, int) and not isinstance(when, bool) and -(2**63) <= when < 2**63:
+        return when
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when)
+        except ValueError as cause:
+            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+    if not isinstance(when, dt.datetime):
+        raise InvalidArgument(f"{when!r} is no time; give a datetime, ISO text or milliseconds")
+    zoned = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
+    return int(zoned.timestamp() * 1000)

@@ -41,6 +41,7 @@ from indextables.table.arguments import (
     check_text,
     check_txn,
     check_version,
+    millis,
 )
 from indextables.table.environment import open_env, table_env
 from indextables.table.inspect import actions_of, detail_of, html_of
@@ -49,7 +50,7 @@ from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
 from indextables.table.search import Searchers, aggregate_rows, count, order_of, search
 
-__all__ = ["Table", "create", "millis", "open_table"]
+__all__ = ["Table", "create", "open_table"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -429,18 +430,3 @@ class Table:
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a table is read with scan() or to_arrow()")
-
-
-def millis(when: dt.datetime | str | int) -> int:
-    """Milliseconds since the epoch. Times without a zone are UTC."""
-    if isinstance(when, int) and not isinstance(when, bool) and -(2**63) <= when < 2**63:
-        return when
-    if isinstance(when, str):
-        try:
-            when = dt.datetime.fromisoformat(when)
-        except ValueError as cause:
-            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
-    if not isinstance(when, dt.datetime):
-        raise InvalidArgument(f"{when!r} is no time; give a datetime, ISO text or milliseconds")
-    zoned = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
-    return int(zoned.timestamp() * 1000)
