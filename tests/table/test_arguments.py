@@ -58,6 +58,11 @@ def test_columns_are_names(table, columns):
         table.to_arrow(columns=columns)
 
 
+def test_the_argument_that_is_wrong_is_the_one_that_is_named(table):
+    with pytest.raises(InvalidArgument, match="highlight is a list of names"):
+        table.search("*", highlight="s")
+
+
 @pytest.mark.parametrize("where", [5, f"s = '{HALF}'", ""])
 def test_a_predicate_is_text(table, where):
     with pytest.raises(QueryInvalid):

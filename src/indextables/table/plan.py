@@ -69,11 +69,11 @@ def refs_of(env: LogEnv, files: pa.Table) -> list[SplitRef]:
     return refs
 
 
-def column_names(schema: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+def column_names(schema: pa.Schema, columns: Sequence[str] | None, *, what: str = "columns") -> list[str]:
     """The columns asked for, as the table spells them. Raises InvalidArgument for one that is not there."""
     if columns is None:
         return list(schema.names)
-    columns = check_names("columns", columns)
+    columns = check_names(what, columns)
     spelled = {name.lower(): name for name in schema.names}
     missing = [name for name in columns if name.lower() not in spelled]
     if missing:

@@ -89,7 +89,8 @@ def search(
 
     Raises QueryInvalid with the position, LimitExceeded, InvalidArgument, SplitCorrupt, VersionExpired, StoreError.
     """
-    names, marked = column_names(snapshot.schema, columns), column_names(snapshot.schema, highlight)
+    names = column_names(snapshot.schema, columns)
+    marked = column_names(snapshot.schema, highlight, what="highlight")
     if SCORE in names and order_by is None:
         raise InvalidArgument(f"the table has a column {SCORE!r} of its own: name the columns to read, without it")
     searcher = searchers.of(snapshot)
