@@ -144,9 +144,13 @@ def test_a_commit_that_landed_but_cannot_be_read_back_is_unknown_until_it_can(ta
     assert resolve_token(table.process(), outcome.token, outcome.version) == 1
 
 
-def test_a_stalled_writer_is_not_told_that_a_cleaned_slot_is_its_commit(table):
-    # SlateDB's writer re-created a slot that cleanup had deleted, and was told that it had committed.
+@pytest.mark.parametrize("earlier", [(), ("first",)], ids=["first commit", "later commit"])
+def test_a_stalled_writer_is_not_told_that_a_cleaned_slot_is_its_commit(table, earlier):
+    # SlateDB's writer re-created a slot that cleanup had deleted, and was told that it had committed. A writer that has
+    # committed before knows the file below its slot, and asks for it instead of listing.
     log = table.process()
+    for name in earlier:
+        append(log, [add(name)])
 
     def stall(call):
         for name in ("b", "c", "d"):
@@ -155,8 +159,8 @@ def test_a_stalled_writer_is_not_told_that_a_cleaned_slot_is_its_commit(table):
         return call()
 
     log.env.store.play("put_if_absent", SLOT, stall)
-    assert append(log, [add("a")]).version == 4
-    assert table.paths() == ["a", "b", "c", "d"]
+    assert append(log, [add("a")]).version == 4 + len(earlier)
+    assert table.paths() == ["a", "b", "c", "d", *earlier]
 
 
 def test_a_commit_whose_slot_was_checkpointed_and_cleaned_before_it_was_read_back_is_found_by_its_token(table):

@@ -138,8 +138,8 @@ BUGS = [
     Bug(
         "a dropped table is committed to",
         COMMIT,
-        "        if not self._is_same_table(seen):\n            self._withdraw(slot)\n            raise self._replaced()\n",
-        "",
+        "            self._withdraw(slot)\n            raise _Refused(lost_ground(self.log, base))\n        return",
+        "            pass\n        return",
         COMMIT_TESTS,
     ),
     Bug(
