@@ -30,7 +30,7 @@ class Part:
 
 # Longest first, so that the two lanes end together.
 PARTS = (
-    Part("sim", ("tests/sim",), 420),
+    Part("sim", ("tests/sim",), 840),
     Part("spark", ("tests",), 240, "spark and not soak"),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from indextables.errors import (
@@ -71,8 +72,9 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         Chances()
         if quiet
         else Chances(
-            put=dice.choice((0.0, 0.1, 0.3)),
+            put=dice.choice((0.1, 0.3, 0.6)),
             read=dice.choice((0.0, 0.0, 0.03)),
+            delete=dice.choice((0.0, 0.4)),
             stale=dice.choice((0.0, 0.3)),
             die=dice.choice((0.0, 0.01, 0.04)),
             stall=dice.choice((0.0, 0.05, 0.2)),
@@ -91,10 +93,15 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     world = World(seed, chances, local=dice.random() < 0.5, options=options)
     outcomes: Counter[str] = Counter()
     _populate(world)
+    # Seeds take turns with who meets whom, so that rare company is met as often as common company.
+    pair = PAIRS[seed % len(PAIRS)]
     for i in range(dice.choice((2, 2, 3))):
-        verbs = [dice.choice(VERBS) for _ in range(dice.choice((1, 2)))]
-        world.spawn(f"writer{i}", writer(verbs, outcomes, f"app{dice.randrange(2)}"), lives=2)
-    if dice.random() < 0.4:
+        verbs = [pair[i] if i < len(pair) else dice.choice(VERBS)]
+        verbs += [dice.choice(VERBS) for _ in range(dice.choice((0, 1)))]
+        # Some start when the cleaner is at work already.
+        delay_s = dice.choice((0.0, 0.0, 0.4, 1.0))
+        world.spawn(f"writer{i}", writer(verbs, outcomes, f"app{dice.randrange(2)}", delay_s), lives=2)
+    if dice.random() < 0.7:
         world.sleepers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2))]
     world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
     if dice.random() < 0.3:
@@ -157,7 +164,7 @@ def create(actor: Actor) -> None:
             raise Broken(f"seed {actor.world.seed}: L11: two creators of version 0")
 
 
-def writer(verbs: list[str], outcomes: Counter[str], app: str) -> Callable[[Actor], None]:
+def writer(verbs: list[str], outcomes: Counter[str], app: str, delay_s: float = 0.0) -> Callable[[Actor], None]:
     """Each verb once; after a death the next life goes on with the verb that was under way."""
     left = list(verbs)
     batches = iter(range(100))
@@ -166,6 +173,8 @@ def writer(verbs: list[str], outcomes: Counter[str], app: str) -> Callable[[Acto
     def script(actor: Actor) -> None:
         log = open_log(actor.env())
         actor.skew_ms += actor.world.random.choice((0, 0, 5_000, -5_000)) if actor.world.chances.skew_ms else 0
+        actor.doing = left[0] if left else "nothing"
+        actor.ambient.sleep(delay_s * actor.ambient.random())
         while left:
             actor.doing = left[0]
             if left[0] == "batch":
@@ -299,6 +308,7 @@ VERB_SCRIPTS: dict[str, Callable[[Actor, Log], Transaction | None]] = {
     "domain": _set_domain,
 }
 VERBS = (*VERB_SCRIPTS, "append", "append", "rewrite", "batch", "batch")
+PAIRS = tuple(combinations_with_replacement((*VERB_SCRIPTS, "batch"), 2))
 
 
 def _expect_no_table(actor: Actor, acked: int) -> None:

@@ -60,6 +60,7 @@ class Chances:
         *,
         put: float = 0.0,
         read: float = 0.0,
+        delete: float = 0.0,
         stale: float = 0.0,
         die: float = 0.0,
         stall: float = 0.0,
@@ -67,6 +68,7 @@ class Chances:
     ) -> None:
         self.put = put
         self.read = read
+        self.delete = delete
         self.stale = stale
         self.die = die
         self.stall = stall
@@ -347,7 +349,7 @@ class SimStore:
             self.world.random.shuffle(ordered)
         for key in ordered:
             self._step("delete", key)
-            if self.planned is not None or self._chance(self.world.chances.read):
+            if self.planned is not None or self._chance(self.world.chances.delete):
                 self.world.cover(self.actor, "delete-5xx")
                 if self.planned in {"lost", "die-after"} or (self.planned is None and self._chance(0.5)):
                     self.world.remove(key)
