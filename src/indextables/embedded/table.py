@@ -9,27 +9,23 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from indextables import options as opt
 from indextables.ambient import Ambient
-from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, TableNotFound
+from indextables.embedded.handle import Handle
+from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
-from indextables.log.env import LogEnv
 from indextables.log.history import history
 from indextables.log.names import version_key
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint
 from indextables.log.state.cleanup import CleanupReport, clean_up
 from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.verify import VerifyReport, verify
-from indextables.query.expr import Node
-from indextables.query.parse import parse
 from indextables.table import append as append_verb
 from indextables.table import create as create_verb
 from indextables.table import overwrite as overwrite_verb
@@ -43,12 +39,12 @@ from indextables.table.arguments import (
     check_version,
     millis,
 )
-from indextables.table.environment import open_env, table_env
+from indextables.table.environment import open_env
 from indextables.table.inspect import actions_of, detail_of, html_of
 from indextables.table.plan import prune_files
 from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
-from indextables.table.search import Searchers, aggregate_rows, count, order_of, search
+from indextables.table.search import aggregate_rows, count, order_of, search
 
 __all__ = ["Table", "create", "open_table"]
 
@@ -115,30 +111,13 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table:
+class Table(Handle):
     """One version of a table, until `refresh()` or a write of this handle moves it on.
 
     Made by `indextables.open` and `indextables.create`. Safe to use from several threads.
     """
 
-    def __init__(self, log: Log, snapshot: Snapshot) -> None:
-        self._log = log
-        self._pinned = snapshot
-        self._written = snapshot.version
-        self._lock = threading.Lock()
-        self._searchers = Searchers(log.env)
-
     # What is it?
-
-    @property
-    def url(self) -> str:
-        """Where the table is, without credentials."""
-        return self._log.env.store.url
-
-    @property
-    def version(self) -> int:
-        """The version that this handle reads."""
-        return max(self._pinned.version, self._written)
 
     @property
     def schema(self) -> pa.Schema:
@@ -386,41 +365,6 @@ class Table:
         """The last batch of an application that this version holds; None if it holds none."""
         txn = self._snapshot.txns.get(application)
         return None if txn is None else txn.version
-
-    def _predicate(self, where: str | None) -> Node | None:
-        if where is None:
-            return None
-        snapshot = self._snapshot
-        options = table_env(self._log.env, snapshot.metadata).options
-        return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        """What this handle reads: never less than what it wrote. Raises as `open_table` where that is yet to load."""
-        pinned = self._pinned
-        return pinned if pinned.version >= self._written else self._move(self._log.snapshot(self._written))
-
-    def _newest_env(self) -> LogEnv:
-        """With the properties that the table has now: they hold for what is done to its newest version."""
-        return table_env(self._log.env, self._log.metadata_at()[2])
-
-    def _pin(self, version: int) -> int:
-        """Go on to a version that this handle committed; a commit in the log never fails because of that."""
-        with self._lock:
-            self._written = max(self._written, version)
-        try:
-            _ = self._snapshot
-        except IndexTablesError as error:
-            _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
-        return version
-
-    def _move(self, snapshot: Snapshot) -> Snapshot:
-        """Read this version from now on, unless another thread was faster with a newer one of the same table."""
-        with self._lock:
-            if snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id:
-                self._pinned = snapshot
-                self._written = snapshot.version
-            return self._pinned
 
     def __repr__(self) -> str:
         return f"Table({self.url!r}, version={self.version})"

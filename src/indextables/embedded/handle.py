@@ -1,0 +1,75 @@
+"""The version that a handle is pinned to, and how writes move the pin; what the verbs of a table share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from indextables import options as opt
+from indextables.errors import IndexTablesError
+from indextables.log.env import LogEnv
+from indextables.log.snapshot import Log, Snapshot
+from indextables.query.expr import Node
+from indextables.query.parse import parse
+from indextables.table.environment import table_env
+from indextables.table.search import Searchers
+
+__all__ = ["Handle"]
+
+_LOGGER = logging.getLogger("indextables")
+
+
+class Handle:
+    """One version of a table, until a write of this handle or a refresh moves it on. Safe from several threads."""
+
+    def __init__(self, log: Log, snapshot: Snapshot) -> None:
+        self._log = log
+        self._pinned = snapshot
+        self._written = snapshot.version
+        self._lock = threading.Lock()
+        self._searchers = Searchers(log.env)
+
+    @property
+    def url(self) -> str:
+        """Where the table is, without credentials."""
+        return self._log.env.store.url
+
+    @property
+    def version(self) -> int:
+        """The version that this handle reads."""
+        return max(self._pinned.version, self._written)
+
+    def _predicate(self, where: str | None) -> Node | None:
+        if where is None:
+            return None
+        snapshot = self._snapshot
+        options = table_env(self._log.env, snapshot.metadata).options
+        return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """What this handle reads: never less than what it wrote. Raises as `open_table` where that is yet to load."""
+        pinned = self._pinned
+        return pinned if pinned.version >= self._written else self._move(self._log.snapshot(self._written))
+
+    def _newest_env(self) -> LogEnv:
+        """With the properties that the table has now: they hold for what is done to its newest version."""
+        return table_env(self._log.env, self._log.metadata_at()[2])
+
+    def _pin(self, version: int) -> int:
+        """Go on to a version that this handle committed; a commit in the log never fails because of that."""
+        with self._lock:
+            self._written = max(self._written, version)
+        try:
+            _ = self._snapshot
+        except IndexTablesError as error:
+            _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
+        return version
+
+    def _move(self, snapshot: Snapshot) -> Snapshot:
+        """Read this version from now on, unless another thread was faster with a newer one of the same table."""
+        with self._lock:
+            if snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id:
+                self._pinned = snapshot
+                self._written = snapshot.version
+            return self._pinned
