@@ -13,8 +13,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from tests.spark_session import MODE
 
 ROOT = Path(__file__).parent.parent
 LANES = 2
@@ -26,12 +28,15 @@ class Part:
     paths: tuple[str, ...]
     budget_s: int
     marker: str = "not soak and not spark"
+    spark: str = "classic"
+    """How the tests of this part reach Spark: `classic` or `connect` (`tests.spark_session`)."""
 
 
 # Longest first, so that the two lanes end together.
 PARTS = (
     Part("sim", ("tests/sim",), 840),
     Part("spark", ("tests",), 240, "spark and not soak"),
+    Part("connect", ("tests",), 240, "connect and not soak", "connect"),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),
@@ -57,7 +62,7 @@ def main() -> int:
     given = parser.parse_args()
     parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
     if given.soak:
-        parts = [Part(p.name, p.paths, p.budget_s, p.marker.replace("not soak", "soak")) for p in parts]
+        parts = [replace(p, marker=p.marker.replace("not soak", "soak")) for p in parts]
     with ThreadPoolExecutor(LANES) as lanes:
         outcomes = list(lanes.map(lambda part: _run(part, soak=given.soak), parts))
     return _report(outcomes)
@@ -84,7 +89,13 @@ def _run(part: Part, *, soak: bool) -> Outcome:
         command += ["--timeout=0"]
     began = time.monotonic()
     done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True, env=_environment()
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        text=True,
+        env=_environment(part),
     )
     seconds = time.monotonic() - began
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:])}
@@ -95,8 +106,8 @@ def _run(part: Part, *, soak: bool) -> Outcome:
     return Outcome(part, 0 if done.returncode == 5 else done.returncode, seconds, counts)
 
 
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
+def _environment(part: Part) -> dict[str, str]:
+    environment = {**os.environ, MODE: part.spark}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     return environment
 

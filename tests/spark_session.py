@@ -1,4 +1,8 @@
-"""One Spark session for all tests that ask for it."""
+"""One Spark session for all tests that ask for it: classic, or Connect where `TEST_SPARK_MODE=connect`.
+
+A process runs one of the two. A test that is marked `connect` beside `spark` is run in both (`tests.parts` starts a
+second process for it), so it uses the fixture `spark` and neither `sparkContext` nor anything private of the JVM.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,13 @@ import sys
 import warnings
 
 import pytest
+
+MODE = "TEST_SPARK_MODE"
+
+
+def is_connect() -> bool:
+    """True if the session of this process is one of Spark Connect."""
+    return os.environ.get(MODE, "classic") == "connect"
 
 
 @pytest.fixture(scope="session")
@@ -18,9 +29,9 @@ def spark(tmp_path_factory):
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 
+        builder = SparkSession.builder.remote("local[2]") if is_connect() else SparkSession.builder.master("local[2]")
         session = (
-            SparkSession.builder.master("local[2]")
-            .appName("indextables-tests")
+            builder.appName("indextables-tests")
             .config("spark.ui.enabled", "false")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
@@ -29,6 +40,7 @@ def spark(tmp_path_factory):
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .getOrCreate()
         )
-        session.sparkContext.setLogLevel("ERROR")
+        if not is_connect():
+            session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
