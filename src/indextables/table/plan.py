@@ -20,6 +20,7 @@ from indextables.query.stats import FOREIGN, OURS
 from indextables.split import dv
 from indextables.split.ref import SplitRef
 from indextables.table.arguments import check_names
+from indextables.table.order import in_order
 
 __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
 
@@ -28,7 +29,7 @@ _REF_COLUMNS = ("size", "numRecords", "footerStartOffset", "footerEndOffset", "h
 
 
 def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
-    """The live files that may hold a match, in the order in which they were added.
+    """The live files that may hold a match, in the order of their rows.
 
     A predicate on partition columns spares reading the parts of a checkpoint that cannot hold a match.
     """
@@ -37,7 +38,7 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
     if where is not None and files.num_rows:
         rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
         files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
-    return files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending")])
+    return in_order(files)
 
 
 def check_rows_readable(snapshot: Snapshot, url: str) -> None:

@@ -1,0 +1,62 @@
+"""Where do the rows of a file stand among the table's? In the order in which they were written, wherever they moved.
+
+A file stands at the (version, line) of its `add`, unless a tag tells another place: a file that was made from others
+(merge splits, a new index, a new vector) carries the place of what it was made from. Equal places are told apart by the
+(version, line) of the `add`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.query.stats import map_values
+
+__all__ = ["POSITION", "in_order", "position_tag", "positions"]
+
+POSITION = "indextables.position"
+"""The tag of an `add`: `<version>.<line>` of the `add` whose place its rows have taken."""
+
+_FORM = r"^(?P<version>[0-9]{1,18})\.(?P<line>[0-9]{1,18})$"
+
+_Numbers = npt.NDArray[np.int64]
+
+
+def in_order(files: pa.Table) -> pa.Table:
+    """The files in the order of their rows."""
+    if _is_plain(files):
+        return files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending")])
+    version, line = positions(files)
+    order = np.lexsort((_numbers(files, "addedAtLine"), _numbers(files, "addedAtVersion"), line, version))
+    return files.take(pa.array(order))
+
+
+def positions(files: pa.Table) -> tuple[_Numbers, _Numbers]:
+    """Version and line of the place of each file; a tag that cannot be read counts as none."""
+    version, line = _numbers(files, "addedAtVersion"), _numbers(files, "addedAtLine")
+    if _is_plain(files):
+        return version, line
+    told = pc.extract_regex(map_values(files["tags"], POSITION), _FORM)
+    known = told.is_valid().to_numpy(zero_copy_only=False)
+    version, line = version.copy(), line.copy()
+    version[known] = pc.struct_field(told, "version").drop_null().cast(pa.int64()).to_numpy()
+    line[known] = pc.struct_field(told, "line").drop_null().cast(pa.int64()).to_numpy()
+    return version, line
+
+
+def position_tag(version: int, line: int) -> dict[str, str | None]:
+    """The tag of a file that takes this place."""
+    return {POSITION: f"{version}.{line}"}
+
+
+def _is_plain(files: pa.Table) -> bool:
+    tags = files["tags"]
+    return bool(tags.null_count == len(tags))
+
+
+def _numbers(files: pa.Table, name: str) -> _Numbers:
+    column = files[name].combine_chunks() if isinstance(files[name], pa.ChunkedArray) else files[name]
+    filled = pc.fill_null(column, 0)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
