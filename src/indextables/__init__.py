@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from indextables.embedded import Table, create
     from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.errors import IndexTablesError
+    from indextables.spark.indextable import IndexTable
     from indextables.table.maintain import (
         cache_stats,
         invalidate_caches,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "IndexTable",
     "IndexTablesError",
     "Table",
     "cache_stats",
@@ -43,6 +45,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "IndexTable": ("indextables.spark.indextable", "IndexTable"),
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
     "Table": ("indextables.embedded", "Table"),
     "create": ("indextables.embedded", "create"),

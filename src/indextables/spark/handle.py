@@ -1,0 +1,48 @@
+"""What every verb of an `IndexTable` starts from: the session, the place, and fresh views of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from indextables.log.env import LogEnv
+from indextables.log.snapshot import Log
+from indextables.spark.running import SparkRunner, session_options
+from indextables.storage.url import parse_location
+from indextables.table.arguments import check_spelling
+from indextables.table.environment import open_env
+from indextables.table.running import Runner, Threads
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkHandle"]
+
+
+class SparkHandle:
+    """A place and a session. Nothing is pinned: every verb looks for the newest version."""
+
+    def __init__(
+        self, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
+    ) -> None:
+        """Raises InvalidArgument, NotSupported for a path or option that is wrong; nothing is read."""
+        self.spark = spark
+        self.url = parse_location(path).url
+        """Absolute, without credentials: tasks run in other folders than the driver."""
+        self.options = dict(check_spelling("options", options))
+        """As given by the caller; the session's are added at each use."""
+
+    def env(self) -> LogEnv:
+        """The environment with the session's configuration as it is now. Raises InvalidArgument."""
+        return open_env(self.url, self.options, session=session_options(self.spark))
+
+    def log(self) -> Log:
+        """The log, looked at anew."""
+        return Log(self.env())
+
+    def runner(self, width: int | None = None) -> Runner:
+        """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""
+        if self.url.startswith("memory:"):
+            return Threads(self.env(), width=width or 4)
+        return SparkRunner(self.spark, self.url, self.options)

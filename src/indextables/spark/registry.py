@@ -1,0 +1,89 @@
+"""Which table does a name mean? Names of a session are kept in its configuration, so that Connect has them too.
+
+`spark.indextables.tables.<name>` holds the URL of the table. Names are compared in lower case and without the catalog
+`spark_catalog` and the schema `default`, as Spark does. A table of Spark's catalog that was made with a path is found
+by the path that its columns carry.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.spark.running import REGISTRY_PREFIX
+from indextables.storage.url import parse_location
+from indextables.table.arguments import check_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["PATH_KEY", "forget", "key_of_name", "names", "register", "resolve"]
+
+PATH_KEY = "indextables.path"
+"""Metadata of a column of a catalog table: the path of the table that it belongs to."""
+
+
+def register(spark: SparkSession, name: str, path: str | os.PathLike[str]) -> str:
+    """Let a name of this session mean the table at `path`; returns its URL. Raises InvalidArgument."""
+    url = parse_location(path).url
+    spark.conf.set(key_of_name(name), url)
+    return url
+
+
+def forget(spark: SparkSession, name: str) -> bool:
+    """Let a name mean nothing any more; False if it meant nothing here. The table stays."""
+    key = key_of_name(name)
+    if spark.conf.get(key, None) is None:
+        return False
+    spark.conf.unset(key)
+    return True
+
+
+def names(spark: SparkSession) -> dict[str, str]:
+    """The names of this session and what they mean."""
+    settings = dict(spark.conf.getAll)
+    return {
+        key[len(REGISTRY_PREFIX) :]: value for key, value in sorted(settings.items()) if key.startswith(REGISTRY_PREFIX)
+    }
+
+
+def find(spark: SparkSession, name: str) -> str | None:
+    """What a name means in this session, or in Spark's catalog; None if nothing."""
+    url: str | None = spark.conf.get(key_of_name(name), None)
+    return url if url is not None else _in_catalog(spark, name)
+
+
+def resolve(spark: SparkSession, name: str) -> str:
+    """As `find`. Raises TableNotFound that names what to do."""
+    url = find(spark, name)
+    if url is None:
+        message = (
+            f"no table is called {name!r} in this session: use IndexTable.forPath(spark, path), or give the name with "
+            f"spark.conf.set('{key_of_name(name)}', path)"
+        )
+        raise TableNotFound(message, name=name)
+    return url
+
+
+def key_of_name(name: str) -> str:
+    """The key of the session's configuration for a name. Raises InvalidArgument for what is no name."""
+    parts = [part.strip().strip("`").strip().lower() for part in check_text("the name of a table", name).split(".")]
+    if parts[:1] == ["spark_catalog"]:
+        parts = parts[1:]
+    if len(parts) > 1 and parts[0] == "default":
+        parts = parts[1:]
+    if not parts or any(not part or any(char.isspace() or char in "/\\:=" for char in part) for part in parts):
+        raise InvalidArgument(f"{name!r} is no name of a table: use letters, digits, _ and dots", name=name)
+    return REGISTRY_PREFIX + ".".join(parts)
+
+
+def _in_catalog(spark: SparkSession, name: str) -> str | None:
+    """The path that the columns of a catalog table carry; a name that Spark does not know has none."""
+    if not spark.catalog.tableExists(name):
+        return None
+    for field in spark.table(name).schema.fields:
+        path = field.metadata.get(PATH_KEY)
+        if path:
+            return parse_location(path).url
+    return None
