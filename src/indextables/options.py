@@ -312,6 +312,30 @@ STATE_RETRY_MAX_ATTEMPTS = _count("state.retry.maxAttempts", 10, "how often a st
 STATE_RETRY_BASE_DELAY_MS = _count("state.retry.baseDelayMs", 100, "first wait between state writes")
 STATE_RETRY_MAX_DELAY_MS = _count("state.retry.maxDelayMs", 5000, "longest wait between state writes")
 
+# Purge
+PURGE_DEFAULT_RETENTION_HOURS = _count(
+    "purge.defaultRetentionHours", 168, "age, in hours, from which purge takes data files that no version needs"
+)
+PURGE_MIN_RETENTION_HOURS = _count(
+    "purge.minRetentionHours", 24, "the safe age, in hours: purge of anything younger has to be forced"
+)
+PURGE_RETENTION_CHECK_ENABLED = _flag("purge.retentionCheckEnabled", True, "refuse ages below the safe one")
+PURGE_ON_WRITE_ENABLED = _flag("purgeOnWrite.enabled", False, "purge after writes, in the background")
+PURGE_ON_WRITE_ASYNC = _flag("purgeOnWrite.async.enabled", True, "false purges before the write returns")
+PURGE_ON_WRITE_AFTER_WRITES = _count(
+    "purgeOnWrite.triggerAfterWrites", 10, "versions between two purges on write; 0 is none", least=0
+)
+PURGE_ON_WRITE_AFTER_MERGE = _flag("purgeOnWrite.triggerAfterMerge", True, "purge after merge splits, too")
+PURGE_ON_WRITE_SPLIT_RETENTION_HOURS = _count(
+    "purgeOnWrite.splitRetentionHours", 168, "as purge.defaultRetentionHours, for purge on write"
+)
+PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS = _count(
+    "purgeOnWrite.txLogRetentionHours", 720, "as purge.txLogRetentionHours, for purge on write"
+)
+READER_LEASE_HOURS = _count(
+    "reader.leaseHours", 0, "hours for which an opened table keeps its version from cleanup and purge; 0 is not at all"
+)
+
 # Statistics
 STATS_TRUNCATION_ENABLED = _flag("stats.truncation.enabled", True, "cut long strings in statistics")
 STATS_TRUNCATION_MAX_LENGTH = _count("stats.truncation.maxLength", 32, "characters kept of a long string", least=1)
@@ -339,6 +363,42 @@ SPLIT_MEMORY_BUDGET = _count(
     "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576
 )
 
+# Merge splits
+MERGE_TARGET_SIZE = _count(
+    "merge.targetSize", 1_073_741_824, "bytes that the sources of a merged split may have together", least=1
+)
+MERGE_MAX_SOURCES = _count("merge.maxSourceSplitsPerMerge", 1000, "splits that are merged into one at most", least=2)
+MERGE_GROUPS_PER_COMMIT = _count(
+    "merge.groupsPerCommit", 0, "merged splits that are committed together; 0 is four times what runs at once"
+)
+MERGE_SKIP_COOLDOWN_HOURS = _count(
+    "skippedFiles.cooldownDuration", 24, "hours for which a split that could not be merged is left alone"
+)
+MERGE_ON_WRITE_ENABLED = _flag(
+    "mergeOnWrite.enabled", False, "merge small splits after a write that makes them too many"
+)
+MERGE_ON_WRITE_ASYNC = _flag(
+    "mergeOnWrite.async.enabled", True, "merge on write in the background; false makes the write wait for it"
+)
+MERGE_ON_WRITE_MIN_SPLITS = _count(
+    "mergeOnWrite.minSplits",
+    32,
+    "small splits of one partition in a row that make a merge on write worth its while",
+    least=2,
+)
+MERGE_ON_WRITE_SMALL_SIZE = _count(
+    "mergeOnWrite.smallSize", 67_108_864, "bytes below which a split is small for a merge on write", least=1
+)
+MERGE_ON_WRITE_MAX_GROUPS = _count(
+    "mergeOnWrite.maxGroups", 4, "merged splits that one merge on write makes at most", least=1
+)
+MERGE_LEASE_SECONDS = _count(
+    "mergeOnWrite.leaseSeconds",
+    3600,
+    "seconds after which a merge on write that never ended stands in nobody's way",
+    least=1,
+)
+
 # Search
 CACHE_DIRECTORY = _text(
     "cache.directory", "", "folder of the index cache; empty is one of this user's own below the temporary folder"
@@ -346,6 +406,9 @@ CACHE_DIRECTORY = _text(
 SEARCH_DEFAULT_OPERATOR = _choice("search.defaultOperator", "or", "what nothing between two words means", "or", "and")
 SEARCH_DEFAULT_FIELDS = _text(
     "search.defaultFields", "", "columns, separated by commas, for words without a field; empty is all text columns"
+)
+CACHE_ROWS_SIZE = _count(
+    "cache.rowsSize", 134_217_728, "bytes of memory for decoded rows that searches come back for; 0 keeps none", least=0
 )
 CACHE_MAX_SIZE = _count("cache.maxSize", 10_737_418_240, "bytes that the index cache may take", least=1_048_576)
 

@@ -7,6 +7,7 @@ with what was read, row by row (by digest), before the result is handed over.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +23,9 @@ from indextables.split.scan import scan
 from indextables.split.writer import SplitWriter, WrittenSplit
 from indextables.storage.store import Store
 
-__all__ = ["Broken", "Merged", "merge_splits", "overridden", "project"]
+__all__ = ["Arrangement", "Broken", "Merged", "merge_splits", "overridden", "project"]
+
+_SORTED_PIECE = 65_536
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -36,7 +39,7 @@ class Merged(msgspec.Struct, frozen=True):
     """What a merge made of its sources.
 
     `written` holds the rows of `merged`, in that order: one split, or more where memory did not allow one. `rows` is
-    their number; `deleted` rows were dropped for good.
+    their number; `deleted` rows were dropped for good. `live` tells how many rows each of `merged` gave.
     """
 
     written: list[WrittenSplit]
@@ -44,6 +47,19 @@ class Merged(msgspec.Struct, frozen=True):
     broken: list[Broken]
     rows: int
     deleted: int
+    live: list[int] = []
+
+
+class Arrangement(Protocol):
+    """Which rows of the sources are written, and in which order: for merges that sort."""
+
+    def wanted(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
+        """True for the rows to write; None for all of them."""
+        ...
+
+    def order(self, rows: pa.Table) -> pa.Array:
+        """The row numbers of `rows`, all that were wanted, in the order in which they are written."""
+        ...
 
 
 def merge_splits(
@@ -56,11 +72,15 @@ def merge_splits(
     prefix: str = "",
     partition_columns: Collection[str] = (),
     ambient: Ambient | None = None,
+    arrange: Arrangement | None = None,
+    stop_at_broken: bool = False,
 ) -> Merged:
     """Merge `sources` in their order into new objects; the sources are not touched.
 
     `schema` is the table's (by default that of the first source that can be read): columns that a source lacks are
-    null, columns that it lost are dropped.
+    null, columns that it lost are dropped. With `arrange`, the rows it wants are held in memory and written sorted;
+    then `deleted` counts them by the vectors of the sources, not by what was left out. `stop_at_broken` merges nothing
+    if a source cannot be read, and names it.
 
     Raises InvariantViolated if what was written is not what was read, and whatever the writer and the store raise;
     then nothing is left behind.
@@ -68,12 +88,15 @@ def merge_splits(
     broken: list[Broken] = []
     good = list(sources)
     while True:
+        work = _Merge(store, good, options, schema, plan, prefix, partition_columns, ambient, arrange)
         try:
-            return _merge(store, good, broken, options, schema, plan, prefix, partition_columns, ambient)
+            return work.run(broken)
         except _SourceBroken as failed:
             # Rows of it may already be in the output, which the writer has thrown away: begin again without it.
             broken.append(Broken(failed.key, failed.reason))
             good = [ref for ref in good if ref.key != failed.key]
+            if stop_at_broken:
+                return Merged([], [], broken, 0, 0)
 
 
 def project(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -109,42 +132,69 @@ class _SourceBroken(Exception):
         self.reason = reason
 
 
-def _merge(
-    store: Store,
-    sources: Sequence[SplitRef],
-    broken: list[Broken],
-    options: opt.Options,
-    schema: pa.Schema | None,
-    plan: IndexPlan | None,
-    prefix: str,
-    partition_columns: Collection[str],
-    ambient: Ambient | None,
-) -> Merged:
-    readers = [SplitReader(store, ref) for ref in sources]
-    target = schema
-    for reader in readers:
-        found = _opened(reader)
-        target = target if target is not None else found
-    if target is None or not readers:
-        return Merged([], [], broken, 0, 0)
-    before = RowDigest()
-    whole = overridden(options, opt.SPLIT_TARGET_SIZE, 1 << 62)
-    writer = SplitWriter(
-        store, target, whole, plan=plan, prefix=prefix, partition_columns=partition_columns, ambient=ambient
-    )
-    with writer:
-        for batch in _rows(readers, target):
-            before.update(batch)
-            writer.write(batch)
-        written = writer.finish(verify=lambda splits: _verify(store, splits, before))
-    total = sum(reader.num_rows for reader in readers)
-    return Merged(
-        written=written,
-        merged=[reader.key for reader in readers],
-        broken=broken,
-        rows=before.rows,
-        deleted=total - before.rows,
-    )
+class _Merge(msgspec.Struct):
+    """One attempt."""
+
+    store: Store
+    sources: Sequence[SplitRef]
+    options: opt.Options
+    schema: pa.Schema | None
+    plan: IndexPlan | None
+    prefix: str
+    partition_columns: Collection[str]
+    ambient: Ambient | None
+    arrange: Arrangement | None
+
+    def run(self, broken: list[Broken]) -> Merged:
+        """Raises _SourceBroken, then nothing is left behind."""
+        readers = [SplitReader(self.store, ref) for ref in self.sources]
+        target = self.schema
+        for reader in readers:
+            found = _opened(reader)
+            target = target if target is not None else found
+        if target is None or not readers:
+            return Merged([], [], broken, 0, 0)
+        before = RowDigest()
+        live = [0] * len(readers)
+        whole = overridden(self.options, opt.SPLIT_TARGET_SIZE, 1 << 62)
+        writer = SplitWriter(
+            self.store,
+            target,
+            whole,
+            plan=self.plan,
+            prefix=self.prefix,
+            partition_columns=self.partition_columns,
+            ambient=self.ambient,
+        )
+        with writer:
+            for batch in self._rows(readers, target, live):
+                before.update(batch)
+                writer.write(batch)
+            written = writer.finish(verify=lambda splits: _verify(self.store, splits, before))
+        total = sum(reader.num_rows for reader in readers)
+        return Merged(
+            written=written,
+            merged=[reader.key for reader in readers],
+            broken=broken,
+            rows=before.rows,
+            deleted=total - sum(live),
+            live=live,
+        )
+
+    def _rows(self, readers: Sequence[SplitReader], schema: pa.Schema, live: list[int]) -> Iterator[pa.RecordBatch]:
+        if self.arrange is None:
+            yield from _in_turn(readers, schema, live)
+            return
+        kept = []
+        for batch in _in_turn(readers, schema, live):
+            mask = self.arrange.wanted(batch)
+            chosen = batch if mask is None else batch.filter(mask)
+            if chosen.num_rows:
+                kept.append(chosen)
+        rows = pa.Table.from_batches(kept, schema)
+        order = self.arrange.order(rows)
+        for start in range(0, len(order), _SORTED_PIECE):
+            yield from rows.take(order[start : start + _SORTED_PIECE]).combine_chunks().to_batches()
 
 
 def _opened(reader: SplitReader) -> pa.Schema:
@@ -154,12 +204,14 @@ def _opened(reader: SplitReader) -> pa.Schema:
         raise _SourceBroken(reader.key, str(error)) from error
 
 
-def _rows(readers: Sequence[SplitReader], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for reader in readers:
+def _in_turn(readers: Sequence[SplitReader], schema: pa.Schema, live: list[int]) -> Iterator[pa.RecordBatch]:
+    for place, reader in enumerate(readers):
         try:
             for batch in scan(reader):
+                live[place] += batch.num_rows
                 yield project(batch, schema)
-        except (SplitCorrupt, DvCorrupt, ObjectNotFound) as error:
+        except (SplitCorrupt, DvCorrupt, ObjectNotFound, InvalidArgument) as error:
+            # The last of them is a value that the column's type cannot hold: bytes of another table.
             raise _SourceBroken(reader.key, str(error)) from error
 
 

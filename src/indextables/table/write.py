@@ -20,7 +20,7 @@ from indextables.split.writer import SplitWriter, WrittenSplit
 from indextables.table.partitions import folder_of, split_rows
 from indextables.table.rows import Rows, fit
 
-__all__ = ["MAPPING_KEY", "Target", "discard", "registered", "target_of", "write_adds"]
+__all__ = ["MAPPING_KEY", "Target", "add_of", "discard", "registered", "target_of", "write_adds"]
 
 MAPPING_KEY = "docMappingSchema."
 
@@ -75,6 +75,31 @@ def discard(env: LogEnv, adds: Sequence[Add]) -> None:
         env.store.delete_many([key_of(add.path, env.store.url) for add in adds])
 
 
+def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequence[str | None], now_ms: int) -> Add:
+    """The `add` of a split that was just written."""
+    return Add(
+        path=encode_path(split.key),
+        partitionValues=dict(zip(partition_columns, values, strict=True)),
+        size=split.size,
+        modificationTime=now_ms,
+        dataChange=True,
+        stats=split.statistics.json,
+        minValues=dict(split.statistics.min_values),
+        maxValues=dict(split.statistics.max_values),
+        numRecords=split.num_rows,
+        footerStartOffset=split.footer_start,
+        footerEndOffset=split.footer_end,
+        hotcacheStartOffset=split.index_start,
+        hotcacheLength=split.range1_length,
+        hasFooterOffsets=True,
+        timeRangeStart=split.time_range_start,
+        timeRangeEnd=split.time_range_end,
+        numMergeOps=0,
+        docMappingRef=split.doc_mapping_ref,
+        uncompressedSizeBytes=split.uncompressed_bytes,
+    )
+
+
 class _Writers:
     """One open split writer per partition, within a bound. `close` undoes everything unless `finish` was reached."""
 
@@ -125,31 +150,8 @@ class _Writers:
     def _end(self, values: tuple[str | None, ...]) -> None:
         writer = self._open[values]
         for split in writer.finish():
-            self._adds.append(self._add_of(split, values))
+            self._adds.append(add_of(split, self._target.partition_columns, values, self._env.ambient.now_ms()))
         del self._open[values]
-
-    def _add_of(self, split: WrittenSplit, values: tuple[str | None, ...]) -> Add:
-        return Add(
-            path=encode_path(split.key),
-            partitionValues=dict(zip(self._target.partition_columns, values, strict=True)),
-            size=split.size,
-            modificationTime=self._env.ambient.now_ms(),
-            dataChange=True,
-            stats=split.statistics.json,
-            minValues=dict(split.statistics.min_values),
-            maxValues=dict(split.statistics.max_values),
-            numRecords=split.num_rows,
-            footerStartOffset=split.footer_start,
-            footerEndOffset=split.footer_end,
-            hotcacheStartOffset=split.index_start,
-            hotcacheLength=split.range1_length,
-            hasFooterOffsets=True,
-            timeRangeStart=split.time_range_start,
-            timeRangeEnd=split.time_range_end,
-            numMergeOps=0,
-            docMappingRef=split.doc_mapping_ref,
-            uncompressedSizeBytes=split.uncompressed_bytes,
-        )
 
 
 def _newest_plan(metadata: Metadata) -> IndexPlan | None:
