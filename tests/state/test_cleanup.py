@@ -11,6 +11,7 @@ import pytest
 from indextables import options as opt
 from indextables.errors import CheckpointInvalid, StoreError, VersionExpired
 from indextables.log.env import LogEnv
+from indextables.log.intents import INTENT_DIR, protect_version
 from indextables.log.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
 from indextables.log.replay import replay
 from indextables.log.snapshot import Log
@@ -317,3 +318,24 @@ def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collec
         advance_state(stalled, old, 15)
     assert 15 not in states(env)
     same(replay(None, log.history), Log(env).snapshot().state)
+
+
+def test_what_a_live_reader_protects_stays_until_its_intent_is_over():
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    held = protect_version(env, 45, ttl_ms=3_600_000)
+    report = clean_up(env)
+    assert report.cut == 40
+    same(Log(env).snapshot(45).state, replay(None, log.history[:46]))
+    env.ambient.advance(hours=2)
+    assert clean_up(env).cut == 70
+    held.release()
+
+
+def test_an_intent_that_cannot_be_understood_stops_the_cleanup():
+    env = environment(RETENTION)
+    aged_log(env, 100)
+    env.store.put(INTENT_DIR + "odd.json", b"{")
+    report = clean_up(env)
+    assert (report.deleted, report.cut) == (0, None)
+    assert "odd.json" in report.reason

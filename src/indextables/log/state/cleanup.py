@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
 from indextables.log.env import LogEnv
+from indextables.log.intents import INTENT_DIR, protections
 from indextables.log.names import LOG_DIR
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
@@ -17,7 +18,7 @@ from indextables.log.state.reading import inspect_state, read_state
 from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["CleanupReport", "clean_up"]
+__all__ = ["CleanupPlan", "CleanupReport", "carry_out", "clean_up", "listed", "plan_cleanup"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -43,45 +44,83 @@ class CleanupReport(msgspec.Struct, frozen=True):
         return 0 if self.dry_run else len(self.states) + len(self.versions) + len(self.manifests)
 
 
+class CleanupPlan(msgspec.Struct, frozen=True):
+    """What is to go, decided at one instant: `cut`, then `manifests`. `listing` is what it was decided from."""
+
+    cut: Cut
+    manifests: tuple[str, ...] = ()
+    listing: tuple[ObjectMeta, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Everything that goes, in order."""
+        return (*self.cut.states, *self.cut.versions, *self.manifests)
+
+
 def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
     """Delete what `retention` lets go; `dry_run` (default: `cleanup.dryRun`) only lists it.
 
     Nothing is deleted if a listing or a checkpoint that is to stay cannot be read, or if the store's clock and ours are
-    too far apart. A failed delete ends the run before anything that relies on it; with `cleanup.failurePolicy=fail` it
-    raises StoreError. Running it again, or twice at once, does no harm. Raises StoreError for a failed listing.
+    too far apart. What live readers protect stays. A failed delete ends the run before anything that relies on it; with
+    `cleanup.failurePolicy=fail` it raises StoreError. Running it again, or twice at once, does no harm. Raises
+    StoreError for a failed listing.
     """
     dry = env.options[opt.CLEANUP_DRY_RUN] if dry_run is None else dry_run
     skew = env.store.probe().skew_ms
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         return _done(env, CleanupReport(dry_run=dry, reason=f"the store's clock is {skew} ms off ours"))
-    rules = Rules.of(env.options, env.ambient.now_ms() + skew)
+    plan = plan_cleanup(env, Rules.of(env.options, env.ambient.now_ms() + skew))
+    return _done(env, listed(plan) if dry else carry_out(env, plan))
+
+
+def plan_cleanup(env: LogEnv, rules: Rules) -> CleanupPlan:
+    """What `rules` let go, less what live readers protect; nothing is deleted. Raises StoreError."""
     listing = list(env.store.list_from(LOG_DIR))
+    if any(meta.key.startswith(INTENT_DIR) for meta in listing):
+        found = protections(env, rules.now_ms)
+        if found.everything is not None:
+            return CleanupPlan(Cut(at=None, reason=found.everything))
+        if found.oldest_version is not None:
+            kept = found.oldest_version if rules.keep_from is None else min(rules.keep_from, found.oldest_version)
+            rules = msgspec.structs.replace(rules, keep_from=kept)
     cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
     if cut.at is not None and not _newest_is_usable(env, listing):
         cut = Cut(at=None, reason="the newest checkpoint cannot be used")
-    return _done(env, _apply(env, listing, cut, rules, dry=dry))
-
-
-def _apply(env: LogEnv, listing: list[ObjectMeta], cut: Cut, rules: Rules, *, dry: bool) -> CleanupReport:
-    at = None if cut.at is None else cut.at.version
-    failed: dict[str, str] = {} if dry else _delete(env, cut.states)
-    versions = cut.versions if not failed else ()
-    if not dry and not failed:
-        failed |= _delete_versions(env, versions)
-    gone = set(cut.states) - set(failed)
+    gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
-    if not dry and not failed:
-        manifests = _still_unreferenced(env, listing, manifests)
-        failed |= _delete(env, manifests)
-    elif failed:
-        manifests = ()
+    return CleanupPlan(cut, manifests, tuple(listing))
+
+
+def listed(plan: CleanupPlan) -> CleanupReport:
+    """What carrying out the plan would delete."""
+    cut = plan.cut
     return CleanupReport(
-        cut=at,
+        cut=None if cut.at is None else cut.at.version,
+        states=cut.states,
+        versions=cut.versions,
+        manifests=plan.manifests,
+        dry_run=True,
+        reason=cut.reason,
+    )
+
+
+def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
+    """Delete what the plan names, but for manifests that a newer state names by now. Raises StoreError."""
+    cut = plan.cut
+    failed = _delete(env, cut.states)
+    versions = cut.versions if not failed else ()
+    if not failed:
+        failed |= _delete_versions(env, versions)
+    manifests = plan.manifests if not failed else ()
+    if not failed:
+        manifests = _still_unreferenced(env, plan.listing, manifests)
+        failed |= _delete(env, manifests)
+    return CleanupReport(
+        cut=None if cut.at is None else cut.at.version,
         states=_without(cut.states, failed),
         versions=_without(versions, failed),
         manifests=_without(manifests, failed),
         failed=failed,
-        dry_run=dry,
         reason=cut.reason,
     )
 
@@ -124,7 +163,7 @@ def _unreferenced(env: LogEnv, listing: list[ObjectMeta], rules: Rules) -> tuple
     return collectable_manifests(listing, frozenset(referenced), rules)
 
 
-def _still_unreferenced(env: LogEnv, seen: list[ObjectMeta], manifests: tuple[str, ...]) -> tuple[str, ...]:
+def _still_unreferenced(env: LogEnv, seen: Sequence[ObjectMeta], manifests: tuple[str, ...]) -> tuple[str, ...]:
     """Without those that a state names which came after the listing; none if such a state cannot be read."""
     if not manifests:
         return ()

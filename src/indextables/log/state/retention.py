@@ -10,7 +10,8 @@ K is the newest checkpoint for which all of this holds:
    `checkpoint.retention` versions stay (where that is set);
 2. every checkpoint below K is let go by number (`state.retention.versions` older ones are kept beside the newest) and
    by age (`state.retention.hours`, for JSON and Parquet `checkpointRetention.duration`);
-3. the version files above K are there without a gap, and K carries the commit tokens.
+3. the version files above K are there without a gap, and K carries the commit tokens;
+4. no live reader protects an older version than K.
 
 The current version's file never goes. A file that has no place in the protocol is never touched.
 """
@@ -44,7 +45,7 @@ _CHECKPOINT_KINDS = frozenset(
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The retention in milliseconds and numbers. `now_ms` is the store's clock."""
+    """The retention in milliseconds and numbers. `now_ms` is the store's clock, `keep_from` what readers protect."""
 
     now_ms: int
     log_ms: int
@@ -53,6 +54,7 @@ class Rules(msgspec.Struct, frozen=True):
     state_ms: int
     checkpoint_ms: int
     manifest_ms: int
+    keep_from: int | None = None
 
     @classmethod
     def of(cls, options: Options, now_ms: int) -> Rules:
@@ -98,6 +100,8 @@ def choose_cut(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[Sta
     for ref in states:
         below = [s for s in states if s.version < ref.version]
         if ref.version > old_slots or head - ref.version < rules.min_versions:
+            continue
+        if rules.keep_from is not None and ref.version > rules.keep_from:
             continue
         if not all(_may_go(states, older, rules) for older in below):
             continue
