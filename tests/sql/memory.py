@@ -6,19 +6,21 @@ import pyarrow as pa
 
 
 class MemorySource:
-    """Remembers what was asked of it in `asked`."""
+    """Remembers what was asked of it in `asked` and `limits`."""
 
     def __init__(self, table: pa.Table, *, chunk: int = 3):
         self.table = table
         self.chunk = chunk
         self.asked = []
+        self.limits = []
 
     @property
     def schema(self):
         return self.table.schema
 
-    def batches(self, columns, where, required, marked):
+    def batches(self, columns, where, required, marked, limit):
         self.asked.append((columns, where, tuple(s.query for s in required), tuple(s.query for s in marked)))
+        self.limits.append(limit)
         for start in range(0, self.table.num_rows, self.chunk):
             rows = self.table.slice(start, self.chunk)
             lines = rows.to_pylist()

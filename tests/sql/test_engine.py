@@ -1,8 +1,10 @@
 """Statements run by the engine agree with a look at every row."""
 
+import contextlib
 import math
 import subprocess
 import sys
+import threading
 
 import pyarrow as pa
 import pytest
@@ -166,13 +168,60 @@ def test_a_limit_stops_reading_early():
     taken = []
 
     class Counted(MemorySource):
-        def batches(self, columns, where, required, marked):
+        def batches(self, columns, *_):
             for batch in table.select(columns).to_batches(max_chunksize=1000):
                 taken.append(batch.num_rows)
                 yield batch
 
     assert len(ids("SELECT id FROM t WHERE id % 2 = 0 LIMIT 10", t=Counted(table))) == 10
     assert sum(taken) < 150_000
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("SELECT id FROM t LIMIT 2", 2),
+        ("SELECT id FROM t LIMIT 2 OFFSET 3", 5),
+        ("SELECT id, TEXTSEARCH(message, 'timeout') FROM t LIMIT 2", 2),
+        ("SELECT id FROM (SELECT * FROM t LIMIT 6) WHERE id > 1 LIMIT 2", 6),
+        ("SELECT id FROM t WHERE id > 1 LIMIT 2", None),
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout') LIMIT 2", None),
+        ("SELECT id FROM t ORDER BY x LIMIT 2", None),
+        ("SELECT level FROM t GROUP BY level LIMIT 2", None),
+        ("SELECT t.id FROM t LEFT JOIN t u ON t.id = u.id + 1 LIMIT 2", None),
+        ("SELECT id FROM t UNION ALL (SELECT id FROM t LIMIT 1) LIMIT 2", 2),
+    ],
+)
+def test_a_table_gives_no_more_rows_than_the_statement_takes(text, limit):
+    t = source()
+    assert len(ids(text, t=t)) == 2
+    assert set(t.limits) == {limit}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id FROM t WHERE id >= 0 LIMIT 1",
+        "SELECT t.id FROM u JOIN t ON t.id = u.id LIMIT 1",
+        "SELECT id FROM t WHERE id >= 0 UNION ALL SELECT id FROM u LIMIT 1",
+        "SELECT 1 / (id - 5) AS x FROM t",
+    ],
+)
+def test_nothing_is_read_any_more_when_the_answer_is_there(text):
+    inside = threading.Semaphore(0)
+
+    class Slow(MemorySource):
+        def batches(self, columns, *_):
+            for number in range(9):
+                inside.release()
+                sum(range(number * 5_000_000))
+                inside.acquire()
+                yield from self.table.select(columns).to_batches()
+
+    table = pa.table({"id": range(10_000)})
+    with contextlib.suppress(QueryInvalid):
+        ids(text, t=Slow(table), u=MemorySource(table.slice(0, 10)))
+    assert not inside.acquire(blocking=False)
 
 
 def test_conditions_that_move_with_the_clock_are_left_to_the_engine():

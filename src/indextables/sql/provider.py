@@ -7,10 +7,11 @@ the dataset and the statement, below which no filter is pushed.
 
 from __future__ import annotations
 
-import atexit
+import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from indextables.sql.rewrite import Search
 __all__ = ["Provider", "Source", "register", "registered_schema"]
 
 _NEVER_CUTS = 2**63 - 1
-_LONGEST_BATCH_S = 60
+_LET_GO_S = 0.05
 
 
 class Source(Protocol):
@@ -37,12 +38,18 @@ class Source(Protocol):
         ...
 
     def batches(
-        self, columns: tuple[str, ...], where: Node | None, required: tuple[Search, ...], marked: tuple[Search, ...]
+        self,
+        columns: tuple[str, ...],
+        where: Node | None,
+        required: tuple[Search, ...],
+        marked: tuple[Search, ...],
+        limit: int | None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows, with `columns` first and then one boolean column for each search of `marked`.
 
         Rows in which a search of `required` does not match may not come; rows in which `where` does not hold may come
-        or not. No columns at all means batches that only have a length.
+        or not. With a `limit` no more than so many are wanted, any of them. No columns at all means batches that only
+        have a length.
         """
         ...
 
@@ -71,6 +78,9 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         self._registered = registered_schema(source.schema, searches)
         self.failure: IndexTablesError | None = None
         self.closed = False
+        self._idle = threading.Condition()
+        self._inside = 0
+        self._readings: weakref.WeakSet[Reading] = weakref.WeakSet()
 
     @property
     def schema(self) -> pa.Schema:
@@ -83,8 +93,42 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         return _Scanner(self, list(self._registered.names) if columns is None else columns)
 
     def close(self) -> None:
-        """The statement has its answer: what is still being read is wanted no more."""
+        """The statement has its answer, or will have none: end what is still being read for it.
+
+        When this returns, no thread of DataFusion's is inside a batch of this table. A statement with a limit can be
+        answered while others are still being read; Python aborts a process that shuts down with such a thread inside.
+        """
         self.closed = True
+        with self._idle:
+            self._idle.wait_for(lambda: not self._inside)
+        if self.failure is None:
+            self._let_go()
+
+    def open_reading(self, columns: list[str]) -> Reading:
+        """One scan over these columns."""
+        reading = Reading(self, self.read(columns))
+        self._readings.add(reading)
+        return reading
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Around the reading of one batch."""
+        with self._idle:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._inside -= 1
+                self._idle.notify_all()
+
+    def _let_go(self) -> None:
+        """Give DataFusion's threads a moment to drop their readings, so that none asks for one more batch."""
+        deadline = time.monotonic() + _LET_GO_S
+        while self._readings and time.monotonic() < deadline:
+            # References that its threads gave up are counted down when the next call enters its library.
+            SQLOptions()
+            time.sleep(0.0005)
 
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Batches with exactly these columns, in this order; ends early once closed."""
@@ -96,7 +140,7 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         own = tuple(spelled[name] for name in columns if name in spelled)
         order = [*(name.lower() for name in own), *(search.name for search in marked)]
         try:
-            for batch in self._source.batches(own, self._need.where, required, marked):
+            for batch in self._source.batches(own, self._need.where, required, marked, self._need.limit):
                 if self.closed:
                     return
                 if not columns:
@@ -123,44 +167,24 @@ class _Scanner:
         return pa.schema([self._provider.schema.field(name) for name in self._columns])
 
     def to_batches(self) -> Reading:
-        return Reading(self._provider, self._provider.read(self._columns))
+        return self._provider.open_reading(self._columns)
 
 
 class Reading:
     """One scan, taken batch by batch on a thread of DataFusion's, which drops it when it is done with it."""
 
     def __init__(self, provider: Provider, batches: Iterator[pa.RecordBatch]) -> None:
-        self.provider = provider
+        self._provider = provider
         self._batches = batches
-        _under_way.add(self)
 
     def __iter__(self) -> Reading:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
-
-
-_under_way: weakref.WeakSet[Reading] = weakref.WeakSet()
-
-
-@atexit.register
-def _wait_for_readings() -> None:
-    """A statement with a limit can be answered while a batch is still being read for it.
-
-    Python aborts the process if a foreign thread is inside it when it shuts down: wait until all of them are out.
-    """
-    deadline = time.monotonic() + _LONGEST_BATCH_S
-    while _under_way and time.monotonic() < deadline:
-        _close_all()
-        # References that DataFusion's threads give up are counted down when the next call enters its library.
-        SQLOptions()
-        time.sleep(0.002)
-
-
-def _close_all() -> None:
-    for reading in list(_under_way):
-        reading.provider.close()
+        with self._provider.inside():
+            if self._provider.closed:
+                raise StopIteration
+            return next(self._batches)
 
 
 def _lengths_only(rows: int) -> pa.RecordBatch:

@@ -27,11 +27,13 @@ class Need(msgspec.Struct, frozen=True):
     """What all scans of one table together need.
 
     Rows where `where` holds (None: all), and of those only the ones in which every hidden column of `required` is true.
+    With a `limit`, any so many of them do.
     """
 
     columns: frozenset[str]
     where: Node | None = None
     required: frozenset[str] = frozenset()
+    limit: int | None = None
 
 
 def needs_of(plan: Any, schemas: Mapping[str, pa.Schema], hidden: Mapping[str, frozenset[str]]) -> dict[str, Need]:
@@ -45,7 +47,10 @@ def needs_of(plan: Any, schemas: Mapping[str, pa.Schema], hidden: Mapping[str, f
         name = scan.table_name()
         if name in schemas:
             columns = frozenset(column for _, column in scan.projection())
-            found.setdefault(name, []).append(_need(columns, predicate, schemas[name], hidden.get(name, frozenset())))
+            need = _need(columns, predicate, schemas[name], hidden.get(name, frozenset()))
+            # DataFusion puts a limit into a scan only where no filter stands between the two.
+            limit = scan.fetch() if predicate is None else None
+            found.setdefault(name, []).append(msgspec.structs.replace(need, limit=limit))
     text = plan.display_indent()
     return {
         name: _merged(needs)
@@ -103,7 +108,8 @@ def _merged(needs: list[Need]) -> Need:
     known = [where for where in wheres if where is not None]
     where = None if len(known) < len(wheres) else known[0] if len(known) == 1 else Or(tuple(known))
     required = frozenset.intersection(*(need.required for need in needs))
-    return Need(columns, where, required)
+    limits = [need.limit for need in needs if need.limit is not None]
+    return Need(columns, where, required, max(limits) if len(limits) == len(needs) else None)
 
 
 def _conjuncts(expr: Any) -> list[Any]:

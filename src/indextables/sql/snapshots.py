@@ -63,7 +63,12 @@ class SnapshotSource:
         return plain_schema(self._snapshot.schema, self._snapshot.schema.names)
 
     def batches(
-        self, columns: tuple[str, ...], where: Node | None, required: tuple[Search, ...], marked: tuple[Search, ...]
+        self,
+        columns: tuple[str, ...],
+        where: Node | None,
+        required: tuple[Search, ...],
+        marked: tuple[Search, ...],
+        limit: int | None,
     ) -> Iterator[pa.RecordBatch]:
         check_rows_readable(self._snapshot, self._env.store.url)
         if required:
@@ -74,7 +79,7 @@ class SnapshotSource:
             counted = live_rows(self._snapshot.files)
             if counted is not None:
                 return iter([_lengths_only(counted)])
-        return iter(scan_table(self._env, self._snapshot, columns, where, None))
+        return iter(scan_table(self._env, self._snapshot, columns, where, limit))
 
     def _matching(
         self, columns: tuple[str, ...], where: Node | None, required: tuple[Search, ...], marked: tuple[Search, ...]

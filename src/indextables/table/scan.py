@@ -22,7 +22,10 @@ from indextables.table.plan import check_rows_readable, column_names, prune_file
 __all__ = ["plain_schema", "scan_split", "scan_table"]
 
 _AHEAD = 2
-"""Splits that are read while the one before them is taken."""
+"""Splits that are begun while the one before them is taken."""
+
+_STEP_BYTES = 16 * 2**20
+"""Rows that are read of a split before somebody takes them; at least one batch."""
 
 
 def scan_table(
@@ -88,16 +91,51 @@ def _in_order(
             yield from read(ref)
         return
     waiting = deque(refs)
-    running: deque[Future[list[pa.RecordBatch]]] = deque()
+    begun: deque[_Steps] = deque()
     try:
-        while waiting or running:
-            while waiting and len(running) <= _AHEAD:
-                ref = waiting.popleft()
-                running.append(env.ambient.submit("splits", lambda ref=ref: list(read(ref))))  # type: ignore[misc]
-            yield from running.popleft().result()
+        while waiting or begun:
+            while waiting and len(begun) <= _AHEAD:
+                begun.append(_Steps(env, read(waiting.popleft())))
+            part = begun[0].take()
+            if not part:
+                begun.popleft()
+            yield from part
     finally:
-        for future in running:
-            future.cancel()
+        for steps in begun:
+            steps.cancel()
+
+
+class _Steps:
+    """One split, read ahead by one step in a thread. No thread ever waits for whoever takes the rows."""
+
+    def __init__(self, env: LogEnv, batches: Iterator[pa.RecordBatch]) -> None:
+        self._env = env
+        self._batches = batches
+        self._next = self._submit()
+
+    def take(self) -> list[pa.RecordBatch]:
+        """The rows of one step; none at the end."""
+        part = self._next.result()
+        if part:
+            self._next = self._submit()
+        return part
+
+    def cancel(self) -> None:
+        """Nobody takes the rest; a step that is running ends by itself."""
+        self._next.cancel()
+
+    def _submit(self) -> Future[list[pa.RecordBatch]]:
+        return self._env.ambient.submit("splits", self._step)
+
+    def _step(self) -> list[pa.RecordBatch]:
+        part: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self._batches:
+            part.append(batch)
+            size += batch.nbytes
+            if size >= _STEP_BYTES:
+                break
+        return part
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
