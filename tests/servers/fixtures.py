@@ -10,6 +10,7 @@ import pytest
 from tests.servers import azurite as azurite_server
 from tests.servers import fakegcs as fakegcs_server
 from tests.servers import ministack as ministack_server
+from tests.servers import spark_cluster as cluster_server
 from tests.servers import versitygw as versitygw_server
 from tests.servers.s3 import S3Server
 
@@ -55,6 +56,13 @@ def fake_gcs() -> Iterator[dict[str, str]]:
     """The options that reach fake-gcs-server."""
     with fakegcs_server.fake_gcs() as settings:
         yield settings
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[cluster_server.Cluster]:
+    """A Spark standalone cluster of two workers."""
+    with cluster_server.cluster() as started:
+        yield started
 
 
 @pytest.fixture

@@ -64,9 +64,9 @@ def build(folder: Path, result: str, make: Callable[[Path], tuple[Sequence[str |
 
 @contextlib.contextmanager
 def running(
-    command: Sequence[str | Path], *, port: int, env: Mapping[str, str] | None = None
+    command: Sequence[str | Path], *, port: int, host: str = "127.0.0.1", env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that listens on the port. Raises RuntimeError with its output if it does not get that far."""
+    """A server that listens there. Raises RuntimeError with its output if it does not get that far."""
     folder = Path(tempfile.mkdtemp(prefix="indextables-server-"))
     output = folder / "output.txt"
     with output.open("wb") as sink:
@@ -81,7 +81,7 @@ def running(
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - before any thread of ours
         )
     try:
-        _wait_for(process, port, output)
+        _wait_for(process, host, port, output)
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -90,16 +90,16 @@ def running(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+def _wait_for(process: subprocess.Popen[bytes], host: str, port: int, output: Path) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if process.poll() is not None:
             break
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
             return
         time.sleep(0.02)
     text = output.read_text(errors="replace")[-4000:]
-    raise RuntimeError(f"{process.args!r} does not listen on port {port}:\n{text}")
+    raise RuntimeError(f"{process.args!r} does not listen on port {port} of {host}:\n{text}")
 
 
 def _die_with_parent() -> None:
