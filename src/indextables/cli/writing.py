@@ -70,7 +70,7 @@ def create(
       indextables create logs --like today.jsonl --partition-by level
     """
     from indextables.cli import inputs
-    from indextables.cli.ddl import schema_from_ddl
+    from indextables.table.ddl import schema_from_ddl
 
     if (schema is None) == (like is None):
         raise InvalidArgument("give the columns with --schema, or a file that has them with --like")
