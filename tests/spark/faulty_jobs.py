@@ -73,7 +73,7 @@ class FaultyWriter(DataSourceArrowWriter):
         assert task is not None
         note = {"partition": task.partitionId(), "attempt": task.attemptNumber(), "stage": task.stageId()}
         place = Path(f"{self._marker}.{task.taskAttemptId()}")
-        place.write_text(json.dumps({**note, "adds": json.loads(message.adds)}), encoding="utf-8")
+        place.write_text(json.dumps({**note, "adds": json.loads(message.answer)["adds"]}), encoding="utf-8")
 
 
 def main(spark: SparkSession, folder: str) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 from indextables.log.actions import Add, Metadata
+from indextables.table.answers import Answer, accepted, heard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,15 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
-_ADDS = msgspec.json.Decoder(list[Add])
+_ANSWER = msgspec.json.Decoder(Answer)
 _METADATA = msgspec.json.Decoder(Metadata)
 
 
 class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
-    """The `add` actions of one task, as JSON."""
+    """The `Answer` of one attempt of a task, as JSON."""
 
-    def __init__(self, adds: bytes) -> None:
-        self.adds = adds
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
 
 
 class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -50,6 +52,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._options = dict(options)
         self._settings = {key.lower(): value for key, value in settings.items()}
         self._overwrite = overwrite
+        self._write = self._env().ambient.token()
         self._is_new, self._metadata_json = self._plan(schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -60,7 +63,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
         first = next(iterator, None)
         if first is None:
-            return WrittenFiles(b"[]")
+            return self._answer([])
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield first
@@ -73,7 +76,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         where, text = self._replaced(metadata)
         if where is not None:
             rows = only_inside(rows, where, text)
-        return WrittenFiles(msgspec.json.encode(write_adds(env, target, rows)))
+        return self._answer(write_adds(env, target, rows))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One version for all tasks.
@@ -84,7 +87,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.table.overwrite import commit_overwrite
         from indextables.table.write import registered, target_of
 
-        adds = _adds_of(messages, whole=True)
+        adds = accepted(self._write, _answers(messages))
         log = self._log()
         metadata = self._created(log) if self._is_new else self._metadata()
         target = target_of(metadata, log.env.options.over(metadata.configuration))
@@ -105,7 +108,12 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.table.write import discard
 
         if any(message is None for message in messages):
-            discard(self._env(), _adds_of(messages, whole=False))
+            discard(self._env(), heard(self._write, _answers(messages)))
+
+    def _answer(self, adds: list[Add]) -> WrittenFiles:
+        task = TaskContext.get()
+        partition, attempt = (0, 0) if task is None else (task.partitionId(), task.taskAttemptId())
+        return WrittenFiles(msgspec.json.encode(Answer(self._write, partition, attempt, adds)))
 
     def _plan(self, schema: StructType) -> tuple[bool, bytes]:
         """Whether the table is to be made, and the metadata that the tasks write for."""
@@ -192,17 +200,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return schema_from_json(msgspec.json.encode(parsed).decode())
 
 
-def _adds_of(messages: Sequence[WriterCommitMessage | None], *, whole: bool) -> list[Add]:
-    """What the tasks wrote, each file once. Raises InvariantViolated for messages that are not ours."""
-    found: dict[str, Add] = {}
+def _answers(messages: Sequence[WriterCommitMessage | None]) -> list[Answer | None]:
+    """What the tasks say, None for one that says nothing. Raises InvariantViolated for messages that are not ours."""
+    answers: list[Answer | None] = []
     for message in messages:
-        if message is None and not whole:
-            continue
-        if not isinstance(message, WrittenFiles):
+        if message is not None and not isinstance(message, WrittenFiles):
             raise InvariantViolated(f"a task answered with {type(message).__name__}: nothing was committed")
         try:
-            adds = _ADDS.decode(message.adds)
+            answers.append(None if message is None else _ANSWER.decode(message.answer))
         except msgspec.DecodeError as cause:
             raise InvariantViolated(f"the answer of a task cannot be read: {cause}") from cause
-        found.update({add.path: add for add in adds})
-    return list(found.values())
+    return answers
