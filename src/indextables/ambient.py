@@ -20,7 +20,7 @@ from indextables.errors import StoreUnavailable
 T = TypeVar("T")
 R = TypeVar("R")
 
-Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits"]
+Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "maintenance"]
 
 
 class Ambient(Protocol):
@@ -71,6 +71,7 @@ class SystemAmbient:
             "manifests": 8,
             "checkpoint": 2,
             "splits": max(2, cores),
+            "maintenance": max(2, cores),
         }
         self._sizes.update(pool_sizes or {})
         self._patience = dict(patience or {})

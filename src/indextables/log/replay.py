@@ -218,7 +218,12 @@ def _with_files(
         domains.update((domain.domain, domain) for domain in content.domains)
         for path in _left(content) if skips else ():
             skips.pop(path, None)
-        skips.update((skip.path, skip) for skip in content.skips)
+        for skip in content.skips:
+            if skip.skipCount:
+                skips[skip.path] = skip
+            else:
+                # Zero says that the file may be tried again: nothing is known against it any more.
+                skips.pop(skip.path, None)
         if content.timestamp_ms is not None:
             timestamp = content.timestamp_ms
     return TableState(

@@ -138,7 +138,7 @@ def _buckets(values: pa.Array | pa.ChunkedArray, boundaries: pa.Array) -> _Codes
     """
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     both = pa.concat_arrays([boundaries.cast(values.type), *chunks])
-    order = pc.sort_indices(both, null_placement="at_start").to_numpy()
+    order = pc.sort_indices(both, sort_keys=[("", "ascending", "at_start")]).to_numpy()
     reached = np.cumsum(order < len(boundaries))
     found = np.empty(len(both), np.uint64)
     found[order] = reached

@@ -123,12 +123,17 @@ def _merge_pieces(env: LogEnv, work: MergeUnit, pieces: list[Piece], broken: lis
     target = target_of(work.metadata, env.options.over(work.metadata.configuration))
     refs, unreadable = _refs(env, work.sources)
     broken += unreadable
+    if broken and work.clustering is not None:
+        # Sorted rows of some sources are no part of the whole: the group is sorted again without the broken ones.
+        return
     runs = list(_runs(refs, least=1 if work.clustering is not None else 2))
     while runs:
         first, run = runs.pop(0)
         merged = _merge(env, work, target, run)
         if merged.broken:
             broken += merged.broken
+            if work.clustering is not None:
+                return
             bad = {gone.key for gone in merged.broken}
             rest: list[SplitRef | None] = [None if ref.key in bad else ref for ref in run]
             runs[:0] = [(first + start, part) for start, part in _runs(rest, least=2)]
