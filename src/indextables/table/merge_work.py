@@ -209,14 +209,14 @@ def _group(files: pa.Table, columns: Sequence[str]) -> Group:
         "hotcacheStartOffset",
         "hotcacheLength",
     )
-    told = zip(*(files[name].to_pylist() for name in names), strict=True)
     vectors = [None if v is None else msgspec.convert(v, DeletionVector) for v in files["deletionVector"].to_pylist()]
+    columns_of_source = [*(files[name].to_pylist() for name in names), vectors]
     values = dict(files["partitionValues"][0].as_py() or ())
     versions, lines = positions(files)
     raw = files["uncompressedSizeBytes"].to_pylist()
     return Group(
         values=[values.get(name) for name in columns],
-        sources=[Source(*facts, vector) for facts, vector in zip(told, vectors, strict=True)],
+        sources=list(map(Source, *columns_of_source)),
         places=list(zip(versions.tolist(), lines.tolist(), strict=True)),
         merge_ops=[number or 0 for number in files["numMergeOps"].to_pylist()],
         split_tags=files["splitTags"].to_pylist(),

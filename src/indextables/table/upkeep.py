@@ -1,0 +1,112 @@
+"""What a table does for itself after a write, where its properties ask for it. It never fails a write.
+
+In the background (the default) a write does not wait either: what is due is found out there, too. One such work runs
+at a time per table, in this process by a set of places, across processes by a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from indextables import options as opt
+from indextables.errors import IndexTablesError
+from indextables.log.actions import Metadata
+from indextables.log.env import LogEnv
+from indextables.log.intents import acquire
+from indextables.log.snapshot import Log
+from indextables.table.environment import table_env
+
+if TYPE_CHECKING:
+    from indextables.table.merge_plan import Limits
+
+__all__ = ["LEASE", "after_write", "merge_if_due"]
+
+_LOGGER = logging.getLogger("indextables")
+
+LEASE = "merge"
+"""The lease of whoever merges unasked."""
+
+_BUSY: set[str] = set()
+_LOCK = threading.Lock()
+
+
+def after_write(log: Log, metadata: Metadata) -> None:
+    """To be called when a write is committed. `metadata` is the table's, for its properties."""
+    options = log.env.options.over(metadata.configuration) if metadata.configuration else log.env.options
+    if not options[opt.MERGE_ON_WRITE_ENABLED] or not _begin(log.url):
+        return
+    if options[opt.MERGE_ON_WRITE_ASYNC]:
+        try:
+            log.env.ambient.submit("maintenance", lambda: _quietly(log))
+        except RuntimeError as error:
+            # The interpreter is about to end and takes no more work: the next write will find it due.
+            _end(log.url)
+            _LOGGER.info("splits of %s are not merged now: %s", log.url, error)
+    else:
+        _quietly(log)
+
+
+def merge_if_due(log: Log) -> list[int]:
+    """Merge small splits if there are too many; the versions that this made.
+
+    Nothing is done while another process does it. Raises as `merge_splits`.
+    """
+    # Most writes never get here: what merging needs is loaded when it is needed.
+    from indextables.log.write import retry_times
+    from indextables.table.merge_plan import plan_groups
+    from indextables.table.merge_splits import merge_splits
+    from indextables.table.running import Threads
+
+    snapshot = log.snapshot()
+    env = table_env(log.env, snapshot.metadata)
+    limits = _limits(env)
+    cooling = retry_times(snapshot, env.ambient.now_ms())
+    if not plan_groups(snapshot.files, snapshot.partition_columns, cooling, limits).groups:
+        return []
+    lease = acquire(env, LEASE, ttl_ms=env.options[opt.MERGE_LEASE_SECONDS] * 1000)
+    if lease is None:
+        return []
+    with lease:
+        report = merge_splits(
+            log, runner=Threads(env, "maintenance"), limits=limits, parameters={"auto": "mergeOnWrite"}
+        )
+    return report.versions
+
+
+def _quietly(log: Log) -> None:
+    try:
+        merge_if_due(log)
+    except IndexTablesError as error:
+        _LOGGER.warning("small splits of %s were not merged after a write: %s", log.url, error)
+    finally:
+        _end(log.url)
+
+
+def _limits(env: LogEnv) -> Limits:
+    from indextables.table.merge_plan import Limits
+
+    options = env.options
+    return Limits(
+        target_bytes=options[opt.MERGE_TARGET_SIZE],
+        max_sources=options[opt.MERGE_MAX_SOURCES],
+        memory_bytes=options[opt.SPLIT_MEMORY_BUDGET],
+        max_groups=options[opt.MERGE_ON_WRITE_MAX_GROUPS],
+        min_sources=options[opt.MERGE_ON_WRITE_MIN_SPLITS],
+        small_bytes=options[opt.MERGE_ON_WRITE_SMALL_SIZE],
+    )
+
+
+def _begin(url: str) -> bool:
+    """True if this process does not do it already."""
+    with _LOCK:
+        if url in _BUSY:
+            return False
+        _BUSY.add(url)
+        return True
+
+
+def _end(url: str) -> None:
+    with _LOCK:
+        _BUSY.discard(url)
