@@ -8,6 +8,7 @@ is cut and told apart by a hash.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ from indextables.errors import InvalidArgument, PathEscape
 from indextables.log.paths import encode_path, key_of
 from indextables.query.partition import HIVE_NULL, can_partition, partition_to_text
 
-__all__ = ["Part", "check_partition_columns", "folder_of", "split_rows"]
+__all__ = ["Part", "check_partition_columns", "folder_of", "folder_pattern", "split_rows"]
 
 # As Hive and Spark: what could end a name, start an option or need quoting somewhere.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
@@ -87,6 +88,12 @@ def split_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Part]:
 def folder_of(columns: Sequence[str], values: Sequence[str | None]) -> str:
     """`date=2024-01-01/hour=10/` for the values of a part; empty without partition columns."""
     return "".join(f"{_part(name, value)}/" for name, value in zip(columns, values, strict=True))
+
+
+def folder_pattern(columns: Sequence[str]) -> str:
+    """A regular expression for every folder that `folder_of` may name, and for nothing else."""
+    names = ("|".join(sorted({re.escape(_escape(name)), re.escape(_hashed(name))})) for name in columns)
+    return "".join(f"(?:{name})=[^/]+/" for name in names)
 
 
 def _part(name: str, value: str | None) -> str:

@@ -1,0 +1,448 @@
+"""Purge: data files that no version needs, old version files, old checkpoints, manifests that nobody names.
+
+The order is what makes it safe. First the data is listed, then the log is read, so that whatever was committed before
+the listing is known; what is to go is decided once, from that; then the log is cut, so that no version that can still
+be read needs a file that goes; then data files go in batches, before each of which the log's new versions, the intents
+of live writers and readers, and our own lease are looked at again. Any listing or read that fails ends it with nothing
+deleted. Names that this library does not give are never touched.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.errors import (
+    ClockSkew,
+    IndexTablesError,
+    InvalidArgument,
+    ObjectNotFound,
+    StoreError,
+    VersionExpired,
+)
+from indextables.log.arrays import int64_array, text_array
+from indextables.log.env import LogEnv
+from indextables.log.intents import Lease, Protections, acquire, protections, store_now_ms
+from indextables.log.protocol import check_writable
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state.cleanup import CleanupPlan, CleanupReport, carry_out, listed, plan_cleanup
+from indextables.log.state.retention import Rules
+from indextables.log.transaction import Transaction
+from indextables.table.environment import table_env
+from indextables.table.purge_plan import (
+    LISTED,
+    Claims,
+    Decision,
+    KeyRange,
+    Names,
+    decide,
+    listed_table,
+    nested_roots,
+    ranges_over,
+)
+from indextables.table.reachable import Reach, data_keys, from_ipc, named_since, reach, to_ipc
+from indextables.table.running import Progress, Runner, Step
+from indextables.table.truncated import truncated_at
+
+__all__ = ["LEASE", "PurgeReport", "delete_keys", "list_range", "purge"]
+
+LEASE = "purge"
+"""The lease of whoever deletes or brings back data files."""
+
+_LOGGER = logging.getLogger("indextables")
+
+_HOUR_MS = 3_600_000
+_KEYS_PER_RANGE = 250_000
+_BULK = 1000
+_BULKS_PER_BATCH = 16
+_CHUNK = 10_000
+_ATTEMPTS = 3
+
+
+class PurgeReport(msgspec.Struct, frozen=True):
+    """What a purge did, or would do in a dry run.
+
+    `files` has a row for each object that went (in a dry run: would go): `path` below the table's root, `kind` (split,
+    vector, version, state, manifest or intent), `size` and `modified`, null where nobody asked. `failed` may still be
+    there, each with the reason. `kept` counts the table's own data files that stay, by reason. `foreign` objects below
+    the root have names that this library does not give: they were not touched. `reason` says why nothing was done, or
+    why it ended early. `cut` is the oldest version that can still be read, where versions went.
+    """
+
+    version: int
+    dry_run: bool
+    files: pa.Table
+    kept: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    foreign: int = 0
+    cut: int | None = None
+    reason: str = ""
+
+    @property
+    def deleted(self) -> int:
+        """How many objects went, or would go."""
+        return int(self.files.num_rows)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of data files went, or would go."""
+        return int(pc.sum(self.files["size"], min_count=0).as_py() or 0)
+
+    def count(self, kind: str) -> int:
+        """How many objects of a kind went, or would go."""
+        return int(pc.sum(pc.equal(self.files["kind"], kind), min_count=0).as_py() or 0)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What was asked for, checked: retention of data files and of the log."""
+
+    retention_ms: int
+    rules: Rules
+    now_ms: int
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """The table's own data files, the folders of tables inside it, and how many objects are neither."""
+
+    files: pa.Table
+    nested: list[str]
+    foreign: int
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """Everything that goes, decided at one instant."""
+
+    snapshot: Snapshot
+    log: CleanupPlan
+    data: Decision
+    protections: Protections
+    foreign: int
+
+
+def purge(
+    log: Log,
+    *,
+    older_than_hours: float | None = None,
+    tx_log_retention_hours: float | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    runner: Runner,
+    progress: Progress | None = None,
+) -> PurgeReport:
+    """Delete what no version needs that stays readable.
+
+    Args:
+        log: The table's log.
+        older_than_hours: Data files younger than this stay, whatever they are; by default
+            `purge.defaultRetentionHours`.
+        tx_log_retention_hours: How long versions stay readable; `purge.txLogRetentionHours` or `logRetention.duration`
+            by default.
+        dry_run: List exactly what would go, and write nothing.
+        force: Allow ages below `purge.minRetentionHours`. A writer that is at work longer than that loses its files.
+        runner: Where the listing and the deleting happen.
+        progress: Told after each listing and batch.
+
+    Raises:
+        InvalidArgument: An age is none, or below the safe one without `force`.
+        ClockSkew: The store's clock and ours are too far apart to judge any age.
+        ProtocolUnsupported, NotSupported: The table is not ours to change.
+        LogError, StoreError: A listing or a part of the log could not be read. Nothing was deleted.
+    """
+    _, protocol, metadata = log.metadata_at()
+    check_writable(protocol, log.url)
+    env = table_env(log.env, metadata)
+    asked = _checked(env, older_than_hours, tx_log_retention_hours, force=force)
+    if dry_run:
+        plan = _planned(log, env, asked, runner, progress)
+        return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
+    lease = acquire(env, LEASE)
+    if lease is None:
+        version = log.latest_version()
+        return PurgeReport(version, dry_run, LISTED.empty_table(), reason="another process purges or restores it now")
+    with lease:
+        _check_stepped_clock(env, lease, asked.now_ms)
+        plan = _planned(log, env, asked, runner, progress)
+        report = _carried_out(log, env, plan, asked, lease, runner, progress)
+    _tell_history(log, report)
+    return report
+
+
+def list_range(env: LogEnv, unit: bytes) -> bytes:
+    """Job: the table's own data files in a range of keys. Raises StoreError."""
+    keys, names = msgspec.msgpack.decode(unit, type=tuple[KeyRange, Names])
+    tables: list[pa.Table] = []
+    nested: list[str] = []
+    chunk: list[tuple[str, int, int]] = []
+    seen = 0
+
+    def flush() -> None:
+        if chunk:
+            paths = [key for key, _, _ in chunk]
+            tables.append(listed_table(paths, [size for _, size, _ in chunk], [time for _, _, time in chunk], names))
+            nested.extend(root for root in nested_roots(paths) if root not in nested)
+            chunk.clear()
+
+    for meta in env.store.list_from("", keys.after or None):
+        if keys.until and meta.key > keys.until:
+            break
+        seen += 1
+        chunk.append((meta.key, meta.size, meta.modified_ms))
+        if len(chunk) == _CHUNK:
+            flush()
+    flush()
+    found = pa.concat_tables(tables) if tables else LISTED.empty_table()
+    return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
+
+
+def delete_keys(env: LogEnv, unit: bytes) -> bytes:
+    """Job: delete; the keys that may still be there, each with the reason."""
+    keys = msgspec.msgpack.decode(unit, type=list[str])
+    return msgspec.msgpack.encode(env.store.delete_many(keys))
+
+
+def _checked(env: LogEnv, older_than: float | None, tx_log: float | None, *, force: bool) -> _Asked:
+    options = env.options
+    hours = options[opt.PURGE_DEFAULT_RETENTION_HOURS] if older_than is None else older_than
+    for what, given in (("older_than_hours", older_than), ("tx_log_retention_hours", tx_log)):
+        if given is not None and (isinstance(given, bool) or not 0 <= given <= 10_000_000):
+            raise InvalidArgument(f"{what} is a number of hours from 0 to 10,000,000, not {given!r}", argument=what)
+        floor = options[opt.PURGE_MIN_RETENTION_HOURS]
+        judged = hours if what == "older_than_hours" else given
+        if judged is not None and judged < floor and not force and options[opt.PURGE_RETENTION_CHECK_ENABLED]:
+            message = (
+                f"{what} = {judged} is below the safe age of {floor} hours: a writer that is at work, or a reader of "
+                "an older version, could lose its files. Give more hours, or force it when nobody else uses the table"
+            )
+            raise InvalidArgument(message, argument=what, floor=floor)
+    skew = env.store.probe().skew_ms
+    if abs(skew) > options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+        message = f"the clock of {env.store.url} is {skew} ms off ours: no age can be judged, nothing was deleted"
+        raise ClockSkew(message, skew_ms=skew)
+    now_ms = store_now_ms(env)
+    rules = Rules.of(options, now_ms)
+    if tx_log is not None:
+        rules = msgspec.structs.replace(rules, log_ms=round(tx_log * _HOUR_MS))
+    return _Asked(round(hours * _HOUR_MS), rules, now_ms)
+
+
+def _check_stepped_clock(env: LogEnv, lease: Lease, now_ms: int) -> None:
+    """The lease has just been written: the store's time of it is the store's time now."""
+    told = lease.modified_ms()
+    if abs(told - now_ms) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+        message = f"the clock of this machine was set by {now_ms - told} ms since it was compared: nothing was deleted"
+        raise ClockSkew(message, skew_ms=told - now_ms)
+
+
+def _planned(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None) -> _Plan:
+    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _plan(log, env, asked, runner, progress)
+        except (ObjectNotFound, VersionExpired):
+            log.invalidate()
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _plan(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None) -> _Plan:
+    known = log.snapshot()
+    found = _list(known, runner, progress)
+    cleanup = plan_cleanup(env, asked.rules)
+    held = protections(env, asked.now_ms, table_id=known.table_id)
+    snapshot = log.snapshot()
+    claims = _claims(data_keys(snapshot.files, log.url), text_array([]), int64_array(_no_times()), held, snapshot)
+    data = _decided(found, claims, asked)
+    if held.everything is not None:
+        kept = {**data.kept, held.everything: data.goes.num_rows}
+        data = Decision(LISTED.empty_table(), kept)
+    elif data.goes.num_rows:
+        # Only now is it worth reading every version.
+        told = reach(log, cleanup, runner, cut_removals=asked.rules.log_ms < asked.retention_ms)
+        data = _decided(found, _claims_of(told, held), asked)
+        snapshot = told.snapshot
+    return _Plan(snapshot, cleanup, data, held, found.foreign)
+
+
+def _list(known: Snapshot, runner: Runner, progress: Progress | None) -> _Listed:
+    names = Names.of(known.partition_columns)
+    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE)
+    answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
+    tables: list[pa.Table] = []
+    nested: list[str] = []
+    foreign = 0
+    for number, answer in enumerate(answers, 1):
+        if isinstance(answer, IndexTablesError):
+            raise answer
+        ipc, roots, others = msgspec.msgpack.decode(answer, type=tuple[bytes, list[str], int])
+        tables.append(from_ipc(ipc))
+        nested += [root for root in roots if root not in nested]
+        foreign += others
+        if progress is not None:
+            progress(Step("list", number, len(answers), files=sum(table.num_rows for table in tables)))
+    return _Listed(pa.concat_tables(tables), nested, foreign)
+
+
+def _claims_of(told: Reach, held: Protections) -> Claims:
+    return _claims(told.named, told.removed, told.removed_ms, held, told.snapshot)
+
+
+def _claims(named: pa.Array, removed: pa.Array, removed_ms: pa.Array, held: Protections, snapshot: Snapshot) -> Claims:
+    return Claims(
+        named=named,
+        removed=removed,
+        removed_ms=removed_ms,
+        protected=held.keys,
+        since_ms=held.since_ms,
+        truncated_ms=truncated_at(snapshot),
+    )
+
+
+def _decided(found: _Listed, claims: Claims, asked: _Asked) -> Decision:
+    return decide(
+        found.files, claims, now_ms=asked.now_ms, retention_ms=asked.retention_ms, nested=sorted(found.nested)
+    )
+
+
+def _carried_out(
+    log: Log, env: LogEnv, plan: _Plan, asked: _Asked, lease: Lease, runner: Runner, progress: Progress | None
+) -> PurgeReport:
+    reason = _why_not(log, env, lease, asked, plan)
+    if reason:
+        return _report_of(plan, CleanupReport(), LISTED.empty_table(), reason=reason)
+    cleaned = carry_out(env, plan.log)
+    if progress is not None:
+        progress(Step("log", 1, 1, files=cleaned.deleted))
+    if cleaned.failed:
+        # Versions that were to go can still be read: their data stays.
+        reason = f"{len(cleaned.failed)} files of the log could not be deleted: no data file was"
+        return _report_of(plan, cleaned, LISTED.empty_table(), reason=reason)
+    left = plan.data.goes.sort_by("path")
+    done: list[pa.Table] = []
+    failed: dict[str, str] = {}
+    head, named, became_live = plan.snapshot.version, text_array([]), 0
+    size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
+    for start in range(0, left.num_rows, size):
+        batch = left.slice(start, size)
+        reason = _why_not(log, env, lease, asked, plan)
+        if reason:
+            break
+        head, more = named_since(log, head)
+        named = pa.concat_arrays([named, more])
+        whole, batch = batch.num_rows, _without(batch, named)
+        became_live += whole - batch.num_rows
+        lost = _delete(runner, batch)
+        failed |= lost
+        done.append(_without(batch, text_array(list(lost))) if lost else batch)
+        if progress is not None:
+            progress(Step("delete", min(start + size, left.num_rows), left.num_rows, files=sum(map(len, done))))
+    kept = {**plan.data.kept, "became live": became_live}
+    plan = msgspec.structs.replace(plan, data=Decision(plan.data.goes, kept))
+    gone = pa.concat_tables(done) if done else LISTED.empty_table()
+    intents = [] if reason else _forget_intents(env, plan.protections)
+    return _report_of(plan, cleaned, gone, failed=failed, reason=reason, intents=intents)
+
+
+def _why_not(log: Log, env: LogEnv, lease: Lease, asked: _Asked, plan: _Plan) -> str:
+    """Why what was planned must not go on; empty if it may. Raises LogError, StoreError."""
+    if not lease.is_held():
+        return "somebody else took over: the rest is theirs"
+    lease.renew()
+    if log.metadata_at()[2].id != plan.snapshot.table_id:
+        return "another table lives here now"
+    held, before, cut = protections(env, asked.now_ms, table_id=plan.snapshot.table_id), plan.protections, plan.log.cut
+    if held.everything is not None:
+        return held.everything
+    new_time = held.since_ms is not None and (before.since_ms is None or held.since_ms < before.since_ms)
+    if new_time or held.keys - before.keys:
+        return "a writer has announced itself meanwhile: run it again"
+    if held.oldest_version is not None and cut.at is not None and held.oldest_version < cut.at.version:
+        return "a reader has announced itself meanwhile: run it again"
+    return ""
+
+
+def _delete(runner: Runner, batch: pa.Table) -> dict[str, str]:
+    keys = batch["path"].to_pylist()
+    units = [keys[start : start + _BULK] for start in range(0, len(keys), _BULK)]
+    failed: dict[str, str] = {}
+    answers = runner.run(delete_keys, [msgspec.msgpack.encode(unit) for unit in units])
+    for unit, answer in zip(units, answers, strict=True):
+        if isinstance(answer, IndexTablesError):
+            failed |= dict.fromkeys(unit, str(answer))
+        else:
+            failed |= msgspec.msgpack.decode(answer, type=dict[str, str])
+    return failed
+
+
+def _forget_intents(env: LogEnv, held: Protections) -> list[str]:
+    """Intents that are over; one that cannot be deleted is nobody's loss."""
+    try:
+        failed = env.store.delete_many(held.expired) if held.expired else {}
+    except StoreError:
+        return []
+    return [key for key in held.expired if key not in failed]
+
+
+def _without(table: pa.Table, keys: pa.Array) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["path"], value_set=keys)))
+
+
+def _report_of(
+    plan: _Plan,
+    cleaned: CleanupReport,
+    data: pa.Table,
+    *,
+    dry_run: bool = False,
+    failed: dict[str, str] | None = None,
+    reason: str = "",
+    intents: list[str] | None = None,
+) -> PurgeReport:
+    of_log = {
+        "state": cleaned.states,
+        "version": cleaned.versions,
+        "manifest": cleaned.manifests,
+        "intent": tuple(plan.protections.expired if dry_run else intents or ()),
+    }
+    sizes = {meta.key: meta for meta in plan.log.listing}
+    tables = [data]
+    for kind, keys in of_log.items():
+        metas = [sizes.get(key) for key in keys]
+        rows = [
+            text_array(list(keys)),
+            pa.array([kind] * len(keys), pa.string()),
+            pa.array([None if meta is None else meta.size for meta in metas], pa.int64()),
+            pa.array([None if meta is None else meta.modified_ms for meta in metas], LISTED.field("modified").type),
+        ]
+        tables.append(pa.table(rows, schema=LISTED))
+    return PurgeReport(
+        version=plan.snapshot.version,
+        dry_run=dry_run,
+        files=pa.concat_tables(tables),
+        kept={key: count for key, count in plan.data.kept.items() if count},
+        failed={**cleaned.failed, **(failed or {})},
+        foreign=plan.foreign,
+        cut=cleaned.cut,
+        reason=reason or ("" if cleaned.versions or data.num_rows else cleaned.reason),
+    )
+
+
+def _tell_history(log: Log, report: PurgeReport) -> None:
+    """One commit that says what went, if anything did. The files are gone whether or not it can be written."""
+    if not report.deleted and not report.failed:
+        return
+    kinds = ("split", "vector", "version", "state", "manifest")
+    metrics: dict[str, str | None] = {f"num{kind.capitalize()}sDeleted": str(report.count(kind)) for kind in kinds}
+    metrics |= {"numFailed": str(len(report.failed)), "bytesDeleted": str(report.bytes)}
+    try:
+        Transaction(log, operation="PURGE", metrics=metrics).commit_or_raise()
+    except IndexTablesError as error:
+        _LOGGER.warning("the purge of %s is not in its history: %s", log.url, error)
+
+
+def _no_times() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.zeros(0, dtype=np.int64)

@@ -1,0 +1,164 @@
+"""Which data files does any version name that stays readable? Read from the log after the listing of the data.
+
+What stays readable is decided by a plan of cleanup: checkpoints and version files that it does not name. Version files
+are read in units of work, so that a cluster can share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import IndexTablesError, LogGap
+from indextables.log.arrays import combined, constant, text_array
+from indextables.log.codec import decode_version
+from indextables.log.env import LogEnv
+from indextables.log.names import parse_key, version_key
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state.base import StateRef
+from indextables.log.state.cleanup import CleanupPlan
+from indextables.log.state.find import find_states
+from indextables.log.state.reading import read_state
+from indextables.split import dv
+from indextables.table.purge_plan import keys_of_paths
+from indextables.table.running import Runner
+
+__all__ = ["Reach", "data_keys", "from_ipc", "named_since", "reach", "read_versions", "to_ipc"]
+
+_VERSIONS_PER_UNIT = 200
+
+_EVENTS = pa.schema([("key", pa.string()), ("removed_ms", pa.int64())])
+"""A data file that a version names; with a time if the version removes it."""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """What the log says about data files, at `snapshot`.
+
+    `named` are the keys that a version names which stays readable. `removed` are keys that a commit took away, each
+    with the later one of the commit's and the store's time.
+    """
+
+    snapshot: Snapshot
+    named: pa.Array
+    removed: pa.Array
+    removed_ms: pa.Array
+
+
+class _Unit(msgspec.Struct, frozen=True):
+    """Versions to read, each with the store's time of its file; `adds` asks for what they add, too."""
+
+    versions: list[tuple[int, int]]
+    adds: bool
+
+
+def reach(log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool) -> Reach:
+    """What stays named when `plan` is carried out. `cut_removals` also reads what versions that go have removed.
+
+    Raises LogError and StoreError: nothing can be said by half of a log.
+    """
+    snapshot = log.snapshot()
+    gone = set(plan.keys)
+    files = [(meta, file) for meta in plan.listing if (file := parse_key(meta.key)) is not None]
+    slots = {file.version: meta.modified_ms for meta, file in files if file.kind == "version" and meta.key not in gone}
+    newest_listed = max((file.version for _, file in files if file.kind == "version"), default=-1)
+    first = snapshot.version + 1
+    while first > 0 and (first - 1 in slots or first - 1 > newest_listed):
+        first -= 1
+    states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
+    columns = [data_keys(snapshot.files, log.url)]
+    columns += [data_keys(files, log.url) for files in _bases(log, states, first)]
+    now = snapshot.version
+    kept = [(version, slots.get(version, 0)) for version in range(first, now + 1)]
+    units = _units(kept, adds=True)
+    if cut_removals:
+        cut = [(file.version, meta.modified_ms) for meta, file in files if file.kind == "version" and meta.key in gone]
+        units += _units(cut, adds=False)
+    events = _EVENTS.empty_table() if not units else _read(runner, units)
+    is_removal = combined(pc.is_valid(events["removed_ms"]))
+    columns.append(combined(events["key"].filter(pc.invert(is_removal))))
+    removals = events.filter(is_removal)
+    named = pc.unique(pa.concat_arrays([column.cast(pa.string()) for column in columns]))
+    return Reach(snapshot, named, combined(removals["key"]), combined(removals["removed_ms"]))
+
+
+def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
+    """The newest version, and the keys that versions above `version` add. Raises LogError, StoreError."""
+    newest = log.latest_version()
+    columns = [data_keys(log.read_version(number).adds, log.url) for number in range(version + 1, newest + 1)]
+    return newest, pa.concat_arrays(columns) if columns else text_array([])
+
+
+def read_versions(env: LogEnv, unit: bytes) -> bytes:
+    """Job: what versions add and remove, as a stream of Arrow. Raises LogError, StoreError."""
+    asked = msgspec.msgpack.decode(unit, type=_Unit)
+
+    def events(entry: tuple[int, int]) -> pa.Table:
+        version, modified_ms = entry
+        content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
+        added = data_keys(content.adds, env.store.url) if asked.adds else text_array([])
+        removed = data_keys(content.removes, env.store.url)
+        time_ms = max(modified_ms, content.timestamp_ms or 0)
+        times = pa.concat_arrays([constant(None, len(added)), constant(time_ms, len(removed))])
+        return pa.table([pa.concat_arrays([added, removed]), times], schema=_EVENTS)
+
+    return to_ipc(pa.concat_tables(env.ambient.map("versions", events, asked.versions)))
+
+
+def data_keys(files: pa.Table, root_url: str) -> pa.Array:
+    """The keys of data files and of vector files that rows of `add` or `remove` name. Raises PathEscape, DvCorrupt."""
+    keys = keys_of_paths(files["path"], root_url)
+    vectors = combined(files["deletionVector"])
+    if vectors.null_count == len(vectors):
+        return keys
+    held = vectors.drop_null()
+    named = held.filter(pc.equal(pc.struct_field(held, "storageType"), "u"))
+    texts = pc.unique(pc.struct_field(named, "pathOrInlineDv")).to_pylist()
+    return pa.concat_arrays([keys, text_array([dv.file_key(text, "a logged vector") for text in texts])])
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_ipc(data: bytes) -> pa.Table:
+    """The table of `to_ipc`."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def _bases(log: Log, states: Sequence[StateRef], first: int) -> list[pa.Table]:
+    """The files of the oldest version from which version files lead on, and of those that stand alone below it."""
+    if first == 0:
+        return []
+    chained = min((ref.version for ref in states if ref.version >= first - 1), default=None)
+    if chained is None:
+        message = f"no checkpoint at {log.url} covers version {first - 1}, whose file is gone: nothing was deleted"
+        raise LogGap(message, version=first - 1, url=log.url)
+    alone: dict[int, StateRef] = {}
+    for ref in states:
+        if ref.version < first - 1:
+            alone.setdefault(ref.version, ref)
+    return [log.snapshot(chained).files, *(read_state(log.env, ref).files for ref in alone.values())]
+
+
+def _units(versions: Sequence[tuple[int, int]], *, adds: bool) -> list[bytes]:
+    return [
+        msgspec.msgpack.encode(_Unit(list(versions[start : start + _VERSIONS_PER_UNIT]), adds))
+        for start in range(0, len(versions), _VERSIONS_PER_UNIT)
+    ]
+
+
+def _read(runner: Runner, units: list[bytes]) -> pa.Table:
+    tables = []
+    for answer in runner.run(read_versions, units):
+        if isinstance(answer, IndexTablesError):
+            raise answer
+        tables.append(from_ipc(answer))
+    return pa.concat_tables(tables)

@@ -1,0 +1,201 @@
+"""Restore: the table becomes what it was at a version or a time, by one more commit.
+
+Files that are live now and were not then are removed; files that were live then and are not now are added again, in the
+place among the rows that they had. Nothing that lies between is undone: it stays in the history.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import CommitConflict, IndexTablesError, InvalidArgument, VersionExpired
+from indextables.log.actions import Metadata
+from indextables.log.arrays import combined, int64_array
+from indextables.log.conflict import merge_registry
+from indextables.log.env import LogEnv
+from indextables.log.files import ADD_TYPE, STRING_MAP
+from indextables.log.intents import acquire
+from indextables.log.protocol import check_writable
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.staged import removes_of
+from indextables.log.transaction import Transaction
+from indextables.table.arguments import check_version, millis
+from indextables.table.order import POSITION, positions
+from indextables.table.purge import LEASE
+from indextables.table.reachable import data_keys
+from indextables.table.running import Progress, Runner, Step
+
+__all__ = ["RestoreReport", "missing_keys", "restore"]
+
+_KEYS_PER_UNIT = 500
+_ATTEMPTS = 3
+
+
+class RestoreReport(msgspec.Struct, frozen=True):
+    """What a restore did: the version that it made (the newest, where the table was like that already)."""
+
+    version: int
+    restored: int
+    added_files: int = 0
+    removed_files: int = 0
+    added_bytes: int = 0
+    removed_bytes: int = 0
+    changed_metadata: bool = False
+
+
+def restore(
+    log: Log,
+    *,
+    version: int | None = None,
+    timestamp: dt.datetime | str | int | None = None,
+    runner: Runner,
+    progress: Progress | None = None,
+) -> RestoreReport:
+    """Make the table what it was at a version, or at a time (a datetime, ISO text, or milliseconds since the epoch).
+
+    Rows, their order, schema and properties are those of then; the protocol is never lowered, and batches of streams
+    stay known. Every file is looked for before the commit. No purge runs meanwhile.
+
+    Raises:
+        InvalidArgument: Not exactly one of version and timestamp is given.
+        VersionNotFound: There is no such version, or none that old.
+        VersionExpired: It can no longer be rebuilt; `missing` names data files that are gone, where that is why.
+        CommitConflict: Somebody else changed the table meanwhile, or a purge is at work. Nothing was committed.
+        CommitStateUnknown: The store did not tell.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument("give either a version or a timestamp to restore")
+    now = log.snapshot()
+    check_writable(now.protocol, log.url)
+    lease = acquire(log.env, LEASE)
+    if lease is None:
+        message = (
+            f"a purge or another restore is at work at {log.url}: nothing was committed, try again when it is over"
+        )
+        raise CommitConflict(message, url=log.url, reason="a purge is at work")
+    with lease:
+        if version is not None:
+            then = log.snapshot(check_version(version))
+        else:
+            then = log.snapshot(timestamp_ms=millis(timestamp))  # type: ignore[arg-type]
+        return _restored(log, then, log.snapshot(), runner, progress)
+
+
+def missing_keys(env: LogEnv, unit: bytes) -> bytes:
+    """Job: which of these keys are not there. Raises StoreError."""
+    keys = msgspec.msgpack.decode(unit, type=list[str])
+    there = env.ambient.map("splits", env.store.exists, keys)
+    return msgspec.msgpack.encode([key for key, found in zip(keys, there, strict=True) if not found])
+
+
+def _restored(log: Log, then: Snapshot, now: Snapshot, runner: Runner, progress: Progress | None) -> RestoreReport:
+    comes, goes = _difference(then.files, now.files)
+    metadata = _metadata(then, now)
+    if not comes.num_rows and not goes.num_rows and metadata is None:
+        return RestoreReport(now.version, then.version)
+    _check_there(log, then.version, comes, runner)
+    if progress is not None:
+        progress(Step("check", 1, 2, files=comes.num_rows))
+    report = RestoreReport(
+        now.version,
+        then.version,
+        added_files=comes.num_rows,
+        removed_files=goes.num_rows,
+        added_bytes=_bytes(comes),
+        removed_bytes=_bytes(goes),
+        changed_metadata=metadata is not None,
+    )
+    metrics: dict[str, str | None] = {
+        "numRestoredFiles": str(report.added_files),
+        "numRemovedFiles": str(report.removed_files),
+        "restoredFilesSize": str(report.added_bytes),
+        "removedFilesSize": str(report.removed_bytes),
+    }
+    transaction = Transaction(
+        log,
+        now,
+        operation="RESTORE",
+        parameters={"version": str(then.version)},
+        metrics=metrics,
+        isolation="Serializable",
+    ).read_all()
+    if comes.num_rows:
+        transaction.add(_again(comes))
+    if goes.num_rows:
+        transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
+    if metadata is not None:
+        transaction.set_metadata(metadata)
+    committed = transaction.commit_or_raise()
+    if progress is not None:
+        progress(Step("commit", 2, 2, files=report.added_files + report.removed_files))
+    return msgspec.structs.replace(report, version=committed.version)
+
+
+def _difference(then: pa.Table, now: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """What has to come and to go; a file with another deletion vector does both."""
+    was, is_now = _identities(then), _identities(now)
+    return then.filter(pc.invert(pc.is_in(was, value_set=is_now))), now.filter(
+        pc.invert(pc.is_in(is_now, value_set=was))
+    )
+
+
+def _identities(files: pa.Table) -> pa.Array:
+    """Path and vector of each file as one text."""
+    paths, vectors = combined(files["path"]), combined(files["deletionVector"])
+    place = pc.struct_field(vectors, "pathOrInlineDv")
+    offset = pc.cast(pc.struct_field(vectors, "offset"), pa.string())
+    return pc.binary_join_element_wise(paths, pc.fill_null(place, ""), pc.fill_null(offset, ""), "\n")
+
+
+def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
+    """Schema and properties of then, with every index plan that is registered by now; None if nothing changes."""
+    wanted = merge_registry(then.metadata, now.metadata)
+    return None if wanted == now.metadata else wanted
+
+
+def _again(files: pa.Table) -> pa.Table:
+    """The rows of `add` again, each with the place among the rows that it had."""
+    version, line = (int64_array(column).cast(pa.string()) for column in positions(files))
+    places = pc.binary_join_element_wise(version, line, ".")
+    added = files.select([field.name for field in ADD_TYPE])
+    added = added.set_column(added.column_names.index("tags"), "tags", _placed(combined(files["tags"]), places))
+    changes = pa.repeat(pa.scalar(value=True), added.num_rows)
+    return added.set_column(added.column_names.index("dataChange"), "dataChange", changes)
+
+
+def _placed(tags: pa.Array, places: pa.Array) -> pa.Array:
+    """The tags of each file with its place."""
+    if tags.null_count < len(tags):
+        pairs = zip(tags.to_pylist(), places.to_pylist(), strict=True)
+        kept = [[*((key, value) for key, value in told or () if key != POSITION), (POSITION, at)] for told, at in pairs]
+        return pa.array(kept, STRING_MAP)
+    offsets = pa.array(range(len(places) + 1), pa.int32())
+    return pa.MapArray.from_arrays(offsets, pa.repeat(pa.scalar(POSITION), len(places)), places)
+
+
+def _check_there(log: Log, version: int, files: pa.Table, runner: Runner) -> None:
+    """Raises VersionExpired if a file that is to come back is gone."""
+    if not files.num_rows:
+        return
+    keys = data_keys(files, log.url).to_pylist()
+    units = [keys[start : start + _KEYS_PER_UNIT] for start in range(0, len(keys), _KEYS_PER_UNIT)]
+    missing: list[str] = []
+    for answer in runner.run(missing_keys, [msgspec.msgpack.encode(unit) for unit in units]):
+        if isinstance(answer, IndexTablesError):
+            raise answer
+        missing += msgspec.msgpack.decode(answer, type=list[str])
+    if missing:
+        some = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        message = (
+            f"version {version} of {log.url} cannot be restored: {len(missing)} of its data files are gone ({some}). "
+            "Nothing was committed"
+        )
+        raise VersionExpired(message, version=version, missing=missing, url=log.url)
+
+
+def _bytes(files: pa.Table) -> int:
+    return int(pc.sum(files["size"], min_count=0).as_py() or 0)

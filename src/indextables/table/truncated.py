@@ -1,0 +1,45 @@
+"""When was the history of a table cut off? A named piece of its metadata remembers, for purge to count ages from.
+
+Cutting the history forgets when files were removed. From then on every file that no version names counts as removed at
+the time of the cut.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables.log.actions import DomainMetadata
+from indextables.log.snapshot import Snapshot
+
+__all__ = ["TRUNCATED", "Truncation", "truncated_at", "truncation_of"]
+
+TRUNCATED = "indextables.truncated"
+"""The domain: the newest cut of the history."""
+
+
+class Truncation(msgspec.Struct, frozen=True):
+    """The store's time of the cut, and the version that was newest then."""
+
+    atMs: int
+    version: int
+
+    def as_domain(self) -> DomainMetadata:
+        """As the log keeps it."""
+        return DomainMetadata(TRUNCATED, msgspec.json.encode(self).decode())
+
+
+def truncation_of(snapshot: Snapshot) -> Truncation | None:
+    """The newest cut of the history, None if there was none or its record cannot be read."""
+    domain = snapshot.domains.get(TRUNCATED)
+    if domain is None:
+        return None
+    try:
+        return msgspec.json.decode(domain.configuration, type=Truncation)
+    except msgspec.MsgspecError:
+        return None
+
+
+def truncated_at(snapshot: Snapshot) -> int | None:
+    """The store's time, in milliseconds, of the newest cut."""
+    cut = truncation_of(snapshot)
+    return None if cut is None else cut.atMs
