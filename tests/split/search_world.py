@@ -143,7 +143,7 @@ def build_world(
 
 def open_searcher(store: Store, refs: Sequence[SplitRef], cache: Path, **more: Any) -> SplitSearcher:
     ambient = SystemAmbient()
-    return SplitSearcher(store, refs, cache=IndexCache(cache, 1 << 30, ambient), ambient=ambient, **more)
+    return SplitSearcher(store, refs, cache=IndexCache(cache, 1 << 30, ambient, 1 << 24), ambient=ambient, **more)
 
 
 def with_vector(ref: SplitRef, vector: bytes | None) -> SplitRef:

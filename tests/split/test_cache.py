@@ -6,6 +6,7 @@ import ast
 import errno
 import multiprocessing
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
 from indextables.options import Options
 from indextables.split.cache import IndexCache, entry_key
+from indextables.split.cache_seals import is_sealed, seal
 from indextables.split.ref import SplitRef
 from indextables.split.search import open_cache
 from indextables.storage import open_store
@@ -241,3 +243,33 @@ def test_structs_are_decoded_by_decoders_made_on_import():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "decode":
                 found += [f"{path.name}:{node.lineno}" for keyword in node.keywords if keyword.arg == "type"]
     assert found == []
+
+
+def test_a_file_that_was_proven_is_not_proven_again_until_it_changes(tmp_path):
+    path = tmp_path / "term-00000000"
+    path.write_bytes(b"bytes")
+    assert not is_sealed(path, path.lstat())
+    seal(path, path.lstat())
+    assert is_sealed(path, path.lstat())
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert not is_sealed(path, path.lstat())
+    seal(path, path.lstat())
+    copy = tmp_path / "copy"
+    shutil.copy2(path, copy)
+    copy.replace(path)
+    assert not is_sealed(path, path.lstat())
+    path.write_bytes(b"longer bytes")
+    assert not is_sealed(path, path.lstat())
+
+
+def test_a_torn_line_proves_nothing(tmp_path):
+    path = tmp_path / "term-00000000"
+    path.write_bytes(b"bytes")
+    seal(path, path.lstat())
+    lines = tmp_path / "sound"
+    lines.write_bytes(lines.read_bytes()[:-1])
+    assert not is_sealed(path, path.lstat())
+    seal(path, path.lstat())
+    assert not is_sealed(path, path.lstat())
+    seal(path, path.lstat())
+    assert is_sealed(path, path.lstat())

@@ -114,6 +114,12 @@ def test_rows_come_with_their_columns_and_scores_in_the_order_of_the_hits(world)
     assert all(by_id[r["id"]] == r["message"] for r in table.to_pylist())
 
 
+def test_hits_without_any_column_are_their_scores_or_their_number(world):
+    hits = world.searcher.search("foo", limit=9).hits
+    assert world.searcher.rows(hits, [], score=True).column("_score").to_pylist() == pytest.approx(hits.scores.tolist())
+    assert world.searcher.rows(hits, []).num_rows == len(hits)
+
+
 def test_no_split_at_all_answers_with_nothing(world):
     from tests.split.search_world import open_searcher
 

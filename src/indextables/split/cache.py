@@ -2,10 +2,12 @@
 
     entries/<key>/<component>-<crc32c>     one component, decompressed (`pages` as stored); the name proves the bytes
     entries/<key>/<component>-hole         as long as the component, with only its tail: opens, answers nothing
+    entries/<key>/sound                    which of these files were proven by their checksum (`cache_seals`)
     tmp/<token>                            files being written, folders of indexes being opened
 
-An entry's key covers store, path, size and offsets of the split. Files appear by rename, whole or not at all. Each
-process checks the checksum of a file once before it uses it; one that does not match is dropped and loaded again.
+An entry's key covers store, path, size and offsets of the split. Files appear by rename, whole or not at all. A file is
+used if its checksum was proven since the machine started and it did not change since; one that does not match is
+dropped and loaded again.
 The least recently used entries go when the folder grows beyond its limit; files that are mapped stay readable.
 """
 
@@ -28,7 +30,9 @@ import msgspec
 from indextables.ambient import Ambient
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
 from indextables.split import layout
+from indextables.split.cache_seals import SEALS, is_sealed, seal
 from indextables.split.layout import PAGES, SEGMENT_PARTS, Component, Directory
+from indextables.split.pages_kept import KeptPages
 from indextables.split.ref import SplitRef
 from indextables.storage.store import Store
 
@@ -50,6 +54,7 @@ class CacheStats(msgspec.Struct):
     bytes_read: int = 0
     entries: int = 0
     size_bytes: int = 0
+    rows_bytes: int = 0
 
 
 class CachedSplit(msgspec.Struct, frozen=True):
@@ -65,11 +70,12 @@ class CachedSplit(msgspec.Struct, frozen=True):
 class IndexCache:
     """Index components by need. Threads and processes may share a folder; a process should share one object."""
 
-    def __init__(self, directory: Path, max_bytes: int, ambient: Ambient) -> None:
-        """Raises InvalidArgument if the folder belongs to somebody else or is a link."""
+    def __init__(self, directory: Path, max_bytes: int, ambient: Ambient, rows_bytes: int = 0) -> None:
+        """`rows_bytes` of memory are for decoded rows. Raises InvalidArgument if the folder is not the user's own."""
         self._root = directory
         self._max_bytes = max_bytes
         self._ambient = ambient
+        self.rows = KeptPages(rows_bytes)
         self._lock = threading.Lock()
         self._checked: set[tuple[str, int, int]] = set()
         self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
@@ -139,6 +145,7 @@ class IndexCache:
         with self._exclusive():
             for entry in _children(self._root / "entries"):
                 shutil.rmtree(entry, ignore_errors=True)
+        self.rows.clear()
         with self._lock:
             self._checked.clear()
             self._directories.clear()
@@ -149,6 +156,7 @@ class IndexCache:
         sizes = [_size(entry) for entry in _children(self._root / "entries")]
         with self._lock:
             self.stats.entries, self.stats.size_bytes = len(sizes), sum(sizes)
+            self.stats.rows_bytes = self.rows.size_bytes
             return msgspec.structs.replace(self.stats)
 
     def scratch(self) -> Path:
@@ -158,7 +166,7 @@ class IndexCache:
     def built(self, key: str) -> dict[str, Path] | None:
         """The files that `keep_built` kept under a key, checked; None if there are none."""
         folder = self._root / "entries" / key
-        found = {path.name.partition("-")[0]: path for path in _children(folder)}
+        found = {path.name.partition("-")[0]: path for path in _children(folder) if path.name != SEALS}
         if not set(SEGMENT_PARTS) <= set(found):
             return None
         if not all(self._sound(path) for path in found.values()):
@@ -250,10 +258,14 @@ class IndexCache:
             with self._lock:
                 if known in self._checked:
                     return True
-            if stat.S_ISREG(facts.st_mode) and layout.crc32c(path.read_bytes()) == int(path.name[-8:], 16):
-                with self._lock:
-                    self._checked.add(known)
-                return True
+            if stat.S_ISREG(facts.st_mode):
+                sealed = is_sealed(path, facts)
+                if sealed or layout.crc32c(path.read_bytes()) == int(path.name[-8:], 16):
+                    if not sealed:
+                        seal(path, facts)
+                    with self._lock:
+                        self._checked.add(known)
+                    return True
         except (OSError, ValueError):
             return False
         self._drop(path)
@@ -269,6 +281,7 @@ class IndexCache:
         self._write(target, lambda handle: _write_all(handle, data))
         with contextlib.suppress(FileNotFoundError):
             facts = target.lstat()
+            seal(target, facts)
             with self._lock:
                 self._checked.add((str(target), facts.st_ino, facts.st_mtime_ns))
         self._grown(len(data))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from indextables.errors import SplitCorrupt
 from indextables.split import thrift
 from indextables.split.thrift import ThriftStruct
 
-__all__ = ["Leaf", "PageMap", "Pages", "build_page_map", "decode_pages"]
+__all__ = ["Leaf", "LeafUnits", "PageMap", "Pages", "Units", "build_page_map", "decode_pages"]
 
 _MAX_GROUPS = 1 << 20
 _Ints = npt.NDArray[np.int64]
@@ -66,6 +67,28 @@ class PageMap(msgspec.Struct, frozen=True):
     values: bytes
 
 
+class Units(NamedTuple):
+    """The smallest pieces of some columns that can be read alone, over the whole file: a page of each of their leaves.
+
+    In a row group where the leaves of a column have pages at different rows the piece is the whole group.
+    """
+
+    starts: _Ints
+    """The first row of each unit, and at the end the number of rows of the split."""
+    group: _Ints
+    """The row group of each unit."""
+    whole: tuple[bool, ...]
+    """For each row group whether it is one unit."""
+
+
+class LeafUnits(NamedTuple):
+    """Where each unit of a leaf lies in the file, and how many values it has (None: as many as rows)."""
+
+    offsets: _Ints
+    lengths: _Ints
+    values: _Ints | None
+
+
 class Pages:
     """A `PageMap` made ready to be asked. Every offset in it lies inside the rows of the file.
 
@@ -98,6 +121,14 @@ class Pages:
         self.schema = _arrow_schema(wire, path)
         self.heads: dict[tuple[int, ...], tuple[list[bytes], bytes]] = {}
         """Schema elements and Arrow schema for a footer of these columns; filled by the fetches."""
+        self.prefixes: dict[int, bytes] = {}
+        """What a small footer says of a leaf whatever its pages are; filled by the fetches."""
+        self._units: dict[int, Units] = {}
+        self._units_by_classes: dict[tuple[int, ...], Units] = {}
+        self._leaf_units: dict[int, LeafUnits] = {}
+        coded = np.flatnonzero(self.dict_length.reshape(groups, leaves).any(axis=0))
+        self.coded = frozenset(self.leaves[leaf].column for leaf in coded.tolist())
+        """The columns that have a dictionary somewhere."""
 
     @property
     def num_rows(self) -> int:
@@ -109,10 +140,50 @@ class Pages:
         rows: _Ints = self._first_rows[self._class_start[number] : self._class_start[number + 1]]
         return rows
 
-    def page_values(self, chunk: int) -> _Ints:
-        """The number of values of each page of a chunk of a repeated leaf."""
-        held: _Ints = self.values[self._value_start[chunk] : self._value_start[chunk + 1]]
-        return held
+    def units_of(self, column: int) -> Units:
+        """The units of a top-level column: the same object for columns that have their pages at the same rows."""
+        known = self._units.get(column)
+        if known is None:
+            leaves = self.leaves_of([column])
+            table = self.chunk_class.reshape(len(self.group_rows), len(self.leaves))[:, leaves]
+            same = (table == table[:, :1]).all(axis=1)
+            classes = tuple(np.where(same, table[:, 0], -1).tolist())
+            known = self._units_by_classes.get(classes)
+            if known is None:
+                known = self._units_by_classes[classes] = self._make_units(classes)
+            self._units[column] = known
+        return known
+
+    def leaf_units(self, leaf: int) -> LeafUnits:
+        """Where the units of a leaf lie; they are those of its column."""
+        known = self._leaf_units.get(leaf)
+        if known is None:
+            known = self._leaf_units[leaf] = self._make_leaf_units(leaf)
+        return known
+
+    def _make_units(self, classes: tuple[int, ...]) -> Units:
+        firsts = [
+            start + (self.class_rows(number) if number >= 0 else np.zeros(1, np.int64))
+            for number, start in zip(classes, self.group_start.tolist(), strict=False)
+        ]
+        starts = np.concatenate([*firsts, [self.num_rows]]).astype(np.int64)
+        group = np.repeat(np.arange(len(classes)), [len(first) for first in firsts])
+        return Units(starts, group, tuple(number < 0 for number in classes))
+
+    def _make_leaf_units(self, leaf: int) -> LeafUnits:
+        whole = self.units_of(self.leaves[leaf].column).whole
+        begins, ends, held = [], [], []
+        for group, one in enumerate(whole):
+            chunk = group * len(self.leaves) + leaf
+            first, last = int(self.page_start[chunk]), int(self.page_start[chunk + 1])
+            begins.append(np.array([first]) if one else np.arange(first, last))
+            ends.append(np.array([last - 1]) if one else begins[-1])
+            if self.leaves[leaf].repeated:
+                values = self.values[self._value_start[chunk] : self._value_start[chunk + 1]]
+                held.append(np.array([values.sum()]) if one else values)
+        begin, end = np.concatenate(begins), np.concatenate(ends)
+        lengths = self.offsets[end] + self.lengths[end] - self.offsets[begin]
+        return LeafUnits(self.offsets[begin], lengths, np.concatenate(held) if held else None)
 
     def leaves_of(self, columns: list[int]) -> list[int]:
         """The leaves of these top-level columns, in file order."""

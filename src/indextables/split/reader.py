@@ -22,6 +22,7 @@ from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
 from indextables.split import layout, pages_fetch, thrift
 from indextables.split.layout import Directory, SplitKey
 from indextables.split.pages import Pages, decode_pages
+from indextables.split.pages_kept import MOST_ROWS, KeptPages, fetch_kept
 from indextables.split.ref import SplitRef
 from indextables.storage.store import Store
 
@@ -72,12 +73,17 @@ class SplitReader:
         *,
         directory: Directory | None = None,
         pages_stored: bytes | memoryview | None = None,
+        kept: tuple[KeptPages, str] | None = None,
     ) -> None:
-        """`directory`, and the stored bytes of its component `pages`, spare their reads where a search has them."""
+        """`directory`, and the stored bytes of its component `pages`, spare their reads where a search has them.
+
+        `kept` is where decoded pages are kept, and the name that this split has there.
+        """
         self.store = store
         self._ref = ref
         self._directory = directory
         self._pages_stored = pages_stored
+        self._kept = kept
         self._pages: Pages | None = None
         self._no_pages: str | None = None
         self._footer: Footer | None = None
@@ -155,6 +161,11 @@ class SplitReader:
             )
         if pages is None:
             return self._fetch_groups(wanted, places)
+        if self._kept is not None and len(wanted) <= MOST_ROWS:
+            kept, owner = self._kept
+            return fetch_kept(
+                pages, kept, owner, wanted, places, lambda ranges: read_ranges(self.store, self.key, ranges, "rows")
+            )
         plan = pages_fetch.plan_fetch(pages, wanted, places)
         return pages_fetch.assemble(pages, plan, read_ranges(self.store, self.key, plan.ranges, "rows"))
 

@@ -30,6 +30,7 @@ from indextables.split.carrier import TermStats
 from indextables.split.fields import IndexPlan
 from indextables.split.pages_fetch import distinct
 from indextables.split.querylang_ast import Operator
+from indextables.split.reader import without_columns
 from indextables.split.ref import SplitRef
 from indextables.split.search_answer import Shard
 from indextables.split.search_model import Hits, SearchMetrics, SearchResult, join_hits, no_hits
@@ -53,7 +54,7 @@ def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
     given = options[opt.CACHE_DIRECTORY]
     # One level below the temporary folder: whoever owns a folder in between could exchange what lies in it.
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"indextables-cache-{os.getuid()}"
-    return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient)
+    return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient, options[opt.CACHE_ROWS_SIZE])
 
 
 class SplitSearcher:
@@ -192,9 +193,10 @@ class SplitSearcher:
         places = distinct(hits.splits)
 
         def one(place: np.int64) -> pa.Table:
-            return self.states[int(place)].fetch(hits.rows[hits.splits == place], names).cast(schema)
+            table = self.states[int(place)].fetch(hits.rows[hits.splits == place], names)
+            return table if table.schema.equals(schema, check_metadata=True) else table.cast(schema)
 
-        found = list(self._ambient.map("splits", one, list(places)))
+        found = list(self._ambient.map("splits", one, list(places))) if names else []
         table = pa.concat_tables(found) if found else schema.empty_table()
         if len(found) > 1:
             grouped = np.argsort(hits.splits, kind="stable")
@@ -202,9 +204,11 @@ class SplitSearcher:
             back[grouped] = np.arange(len(grouped))
             table = table.take(pa.Array.from_buffers(pa.int64(), len(back), [None, pa.py_buffer(back)]))
         if score:
-            values = pa.Array.from_buffers(pa.float32(), len(hits), [None, pa.py_buffer(hits.scores)])
-            table = table.append_column(SCORE, values.cast(pa.float64()))
-        return table
+            scores = pa.py_buffer(hits.scores.astype(np.float64))
+            values = pa.Array.from_buffers(pa.float64(), len(hits), [None, scores])
+            columns = [*table.columns, values]
+            return pa.Table.from_arrays(columns, schema=schema.append(pa.field(SCORE, pa.float64())))
+        return table if names else without_columns(len(hits))
 
     def prewarm(self, components: Sequence[str] = ("term", "idx", "fieldnorm", "pos", "fast")) -> None:
         """Load these components of all splits now, and open them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ from indextables.split.components import needed
 from indextables.split.delfile import Mask as RowMask
 from indextables.split.search_model import Hits, no_hits
 from indextables.split.virtual import VirtualIndex, native_call
+
+_MOST_KEPT = 1_000
+"""Hits that are kept with a plan."""
 
 
 class Shard(Protocol):
@@ -58,6 +62,8 @@ class IndexShard:
         self.places = np.array([*places, -1], dtype=np.int64)
         self.plan = plan
         self._queries: dict[bool, tantivy.Query] = {}
+        self._counted: int | None = None
+        self._best: tuple[int, Hits] | None = None
         boosts = None
         if everywhere is not None:
             here = index.counted(plan)
@@ -78,6 +84,25 @@ class IndexShard:
         return found
 
     def count(self) -> int:
+        # The index never changes, so that an answer stays one. Two threads that ask at once both work.
+        counted = self._counted
+        if counted is None:
+            counted = self._counted = self._count()
+        return counted
+
+    def top(self, limit: int) -> Hits:
+        # Kept for the same question again and for its earlier pages; a longer list is asked for anew.
+        best = self._best
+        if best is None or best[0] < limit:
+            scored = any(True for _ in scored_leaves(self.plan))
+            found = self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
+            best = limit if len(found) == limit else sys.maxsize, found
+            if limit <= _MOST_KEPT:
+                self._best = best
+        found = best[1]
+        return found if len(found) <= limit else found.take(np.arange(limit))
+
+    def _count(self) -> int:
         term = self._only_term()
         if term is not None:
             with native_call("a split"):
@@ -86,10 +111,6 @@ class IndexShard:
         ready = needed(self.plan, scored=True) <= self.index.whole
         query = self._counting() if ready else self.query(scored=False)
         return int(self.run(query, limit=1).count)
-
-    def top(self, limit: int) -> Hits:
-        scored = any(True for _ in scored_leaves(self.plan))
-        return self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
 
     def everything(self) -> Hits:
         query = self.query(scored=False)

@@ -104,7 +104,8 @@ class SplitState:
                     directory = self.cached.directory
                     with contextlib.suppress(SplitCorrupt):
                         stored = self.cache.pages(self.store, self.ref)
-                self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored)
+                kept = (self.cache.rows, entry_key(self.store, self.ref)) if self.cache.rows.max_bytes else None
+                self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored, kept=kept)
             return self._reader
 
     @property

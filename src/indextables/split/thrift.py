@@ -32,6 +32,7 @@ __all__ = [
     "i64",
     "structs",
     "text",
+    "zigzag",
 ]
 
 BOOL = 1
@@ -105,6 +106,13 @@ def encode_struct(value: ThriftStruct) -> bytes:
     """The bytes of a struct; fields in ascending order of their ids."""
     out = bytearray()
     _write_struct(out, value)
+    return bytes(out)
+
+
+def zigzag(value: int) -> bytes:
+    """The bytes of an integer, without its field's header."""
+    out = bytearray()
+    _write_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
     return bytes(out)
 
 
