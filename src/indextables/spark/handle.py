@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
+from indextables.options import Options
 from indextables.spark.running import SparkRunner, session_options
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_spelling
@@ -40,6 +41,11 @@ class SparkHandle:
     def log(self) -> Log:
         """The log, looked at anew."""
         return Log(self.env())
+
+    def reader_options(self) -> dict[str, str]:
+        """What the data source must be told, since its workers do not see the session: keys without prefix."""
+        resolved = Options(self.options, session=session_options(self.spark), environ={})
+        return {key: resolved[key] for key in resolved}
 
     def runner(self, width: int | None = None) -> Runner:
         """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""

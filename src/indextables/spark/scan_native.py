@@ -1,0 +1,269 @@
+"""The native scan: Spark's own vectorised Parquet reader over the splits that a snapshot leaves after pruning.
+
+Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
+column pruning, pushed filters and code generation are Spark's. Rows that a deletion vector hides are dropped by row
+number: the words of the bitmaps are broadcast and joined by file, in a branch of their own, so that files without a
+vector cost nothing extra. Where Spark cannot reach the files, the Python reader gives the same rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, VersionExpired
+from indextables.log.env import LogEnv
+from indextables.log.paths import key_of
+from indextables.log.snapshot import Snapshot
+from indextables.query.expr import Node, walk
+from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
+from indextables.spark.source import spark_schema
+from indextables.split import dv
+from indextables.split.ref import SplitRef
+from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
+from indextables.table.scan import scan_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["native_scan"]
+
+_LOGGER = logging.getLogger("indextables")
+
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_MOST_LISTED_HERE = 20_000
+"""More paths than this are listed by a job of Spark's, which is slower per file but does not keep the driver."""
+
+_MOST_VECTOR_BYTES = 512 << 20
+"""Bitmaps that are broadcast; tables with more deletions are read by the Python reader."""
+
+_READING = {
+    # Rows are never lost silently, whatever the session says.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    "recursiveFileLookup": "false",
+    # Days and times are written in the calendar that Arrow has.
+    "datetimeRebaseMode": "CORRECTED",
+}
+
+# What Spark says when there is no class for a scheme.
+_NO_FILE_SYSTEM = ("No FileSystem for scheme", "UnsupportedFileSystem", "ClassNotFoundException", "NoClassDefFound")
+
+_CONF_LOCK = threading.Lock()
+
+
+def native_scan(
+    spark: SparkSession,
+    env: LogEnv,
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None,
+    where: Node | None,
+    text: str | None,
+    fallback: Mapping[str, str],
+) -> DataFrame:
+    """The rows of one version for which `where` (written as `text`) is true, in the columns of the table.
+
+    `fallback` are the options that the Python reader needs in place of the environment. The DataFrame stays at this
+    version. Raises NotSupported for tables of another system, InvalidArgument, VersionExpired where purge was faster,
+    LogError, DvCorrupt.
+    """
+    check_rows_readable(snapshot, env.store.url)
+    names = column_names(snapshot.schema, columns)
+    if not names:
+        raise InvalidArgument("columns = []: name at least one column, or use count()", columns=[])
+    schema = spark_schema(snapshot.metadata.schemaString)
+    place = hadoop_place(env.store.url, env.options)
+    if place is None:
+        return _from_memory(spark, env, snapshot, names, where, schema)
+    files = prune_files(snapshot, where)
+    by_spark = not _is_odd(schema) and not _means_another_zone(spark, env, where)
+    frame = _read_files(spark, env, snapshot, place, files, schema) if by_spark else None
+    if frame is None:
+        return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
+    if text is not None:
+        frame = frame.where(text)
+    return frame.select(*(_quoted(name) for name in names))
+
+
+def _read_files(
+    spark: SparkSession, env: LogEnv, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
+) -> DataFrame | None:
+    """All rows of these files that are alive; None if Spark cannot read them."""
+    if files.num_rows == 0:
+        return spark.createDataFrame([], schema)
+    url = env.store.url
+    has_vector = files["deletionVector"].is_valid()
+    plain = [key_of(path, url) for path in files.filter(pc.invert(has_vector))["path"].to_pylist()]
+    deleted = refs_of(env, files.filter(has_vector))
+    if not have_plain_names([*plain, *(ref.key for ref in deleted)]):
+        return None
+    if deleted and (_hides_metadata(schema) or _vector_bytes(deleted) > _MOST_VECTOR_BYTES):
+        return None
+    try:
+        with _listing_here(spark, len(plain) + len(deleted)):
+            frames = [_read(spark, place, plain, schema)] if plain else []
+            frames += [_read_alive(spark, place, group, schema) for group in _unique_names(deleted)]
+            if _is_remote(spark):
+                # Connect analyses late: now, while the setting holds.
+                for frame in frames:
+                    _ = frame.schema
+    except jvm_errors() as error:
+        _check_unreachable(error, snapshot, url)
+        return None
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return whole
+
+
+def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
+    """Returns where Spark has no way to this store; raises what else went wrong."""
+    told = f"{type(error).__name__}: {error}"
+    if any(sign in told for sign in _NO_FILE_SYSTEM):
+        _LOGGER.warning(
+            "%s: Spark has no file system for it on its class path, so that the Python reader takes over", url
+        )
+        return
+    if "PATH_NOT_FOUND" in told:
+        message = f"a file of version {snapshot.version} is gone from {url}: purge was faster; read the table again"
+        raise VersionExpired(message, version=snapshot.version, url=url) from error
+    raise error
+
+
+def jvm_errors() -> tuple[type[Exception], ...]:
+    """What calls into Spark raise: its own classes, and Py4J's for what has none of them."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    except ImportError:  # a client of Connect alone
+        return (PySparkException,)
+    return PySparkException, Py4JError
+
+
+def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: StructType) -> DataFrame:
+    reader = spark.read.schema(schema).options(**_READING, **place.settings)
+    return reader.parquet(*place.paths(keys))
+
+
+def _read_alive(spark: SparkSession, place: HadoopPlace, refs: Sequence[SplitRef], schema: StructType) -> DataFrame:
+    """Files with vectors. Every file finds its words: one that does not would end the query, not lose a vector."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    vectors = spark.createDataFrame(_words(refs))
+    rows = _read(spark, place, [ref.key for ref in refs], schema).select(
+        *(_quoted(name) for name in schema.names),
+        F.col("_metadata.file_name").alias("_it_file"),
+        F.col("_metadata.row_index").alias("_it_row"),
+    )
+    joined = rows.join(F.broadcast(vectors), "_it_file", "left")
+    alive = (
+        "getbit(coalesce(_it_words, raise_error(concat('no deletion vector was planned for ', _it_file)))"
+        "[cast(_it_row div 64 as int)], cast(_it_row % 64 as int)) = 1"
+    )
+    return joined.where(alive).select(*(_quoted(name) for name in schema.names))
+
+
+def _words(refs: Sequence[SplitRef]) -> pa.Table:
+    """File name and live rows as 64-bit words, one row per file."""
+    words = [np.frombuffer(dv.alive_words(ref.vector, ref.num_rows or 0, ref.key), dtype=np.int64) for ref in refs]
+    offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
+    return pa.table({"_it_file": pa.array([_name(ref.key) for ref in refs]), "_it_words": lists})
+
+
+def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+    """Groups in which no two files have one name, since that is what vectors are joined by."""
+    left = list(refs)
+    while left:
+        group: dict[str, SplitRef] = {}
+        rest = []
+        for ref in left:
+            if _name(ref.key) in group:
+                rest.append(ref)
+            else:
+                group[_name(ref.key)] = ref
+        yield list(group.values())
+        left = rest
+
+
+def _by_python_reader(
+    spark: SparkSession, url: str, version: int, schema: StructType, text: str | None, options: Mapping[str, str]
+) -> DataFrame:
+    reader = spark.read.format("indextables").schema(schema).options(**options).option("versionAsOf", str(version))
+    if text is not None:
+        reader = reader.option("where", text)
+    return reader.load(url)
+
+
+def _from_memory(
+    spark: SparkSession, env: LogEnv, snapshot: Snapshot, names: Sequence[str], where: Node | None, schema: StructType
+) -> DataFrame:
+    """A table that lives in this process: no task can see it, so its rows are sent."""
+    rows = scan_table(env, snapshot, names, where, None).read_all()
+    return spark.createDataFrame(rows, _only(schema, names))
+
+
+@contextmanager
+def _listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
+    """Spark asks for each file from the driver instead of starting a job for it, as long as they are not too many."""
+    if paths > _MOST_LISTED_HERE:
+        yield
+        return
+    with _CONF_LOCK:
+        before = spark.conf.get(_LISTING)
+        spark.conf.set(_LISTING, str(_MOST_LISTED_HERE))
+        try:
+            yield
+        finally:
+            spark.conf.set(_LISTING, before or "32")
+
+
+def _is_odd(schema: StructType) -> bool:
+    """True for types that Spark's Parquet reader refuses."""
+    return any(kind in schema.simpleString() for kind in ("void", "interval"))
+
+
+def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) -> bool:
+    """True if Spark would take times in the predicate for those of another zone than was asked for."""
+    if where is None or env.options[opt.TIME_ZONE] == spark.conf.get("spark.sql.session.timeZone"):
+        return False
+    return any(pa.types.is_timestamp(node.type) for node in walk(where))
+
+
+def _hides_metadata(schema: StructType) -> bool:
+    taken = {"_metadata", "_it_file", "_it_row", "_it_words"}
+    return any(name.lower() in taken for name in schema.names)
+
+
+def _vector_bytes(refs: Sequence[SplitRef]) -> int:
+    return sum((ref.num_rows or 0) // 8 for ref in refs)
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _only(schema: StructType, names: Sequence[str]) -> StructType:
+    from pyspark.sql.types import StructType as Struct
+
+    return Struct([schema[name] for name in names])
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
