@@ -344,6 +344,17 @@ DATA_SKIPPING_NUM_INDEXED_COLS = _count("dataSkippingNumIndexedCols", 32, "colum
 # Reading and writing
 TIME_ZONE = _text("timeZone", "UTC", "zone of literals that name none")
 
+# Streaming
+STARTING_VERSION = _text("startingVersion", "", "version whose changes a stream reads first, or latest")
+STARTING_TIMESTAMP = _text("startingTimestamp", "", "a stream first reads the changes of the first commit from then on")
+MAX_FILES_PER_TRIGGER = _count("maxFilesPerTrigger", 1000, "files that a micro-batch of a stream reads", least=1)
+MAX_BYTES_PER_TRIGGER = _count(
+    "maxBytesPerTrigger", 0, "bytes of files that a micro-batch of a stream reads, one file at least; 0 is no bound"
+)
+SKIP_CHANGE_COMMITS = _flag(
+    "skipChangeCommits", False, "a stream passes over commits that removed or rewrote rows, instead of stopping there"
+)
+
 # Splits
 # Families: the rest of the key names a column, in any case.
 INDEXING_TYPEMAP = "indexing.typemap."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from indextables.log.env import LogEnv
     from indextables.query.expr import Node
 
-__all__ = ["SplitPartition", "TableReader"]
+__all__ = ["SplitPartition", "TableReader", "grouped"]
 
 _TASK_BYTES = 128 << 20
 """Small splits share a task up to this size."""
@@ -56,8 +56,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
         zone = env.options.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
-        refs = refs_of(env, prune_files(snapshot, self._predicate(snapshot.schema, zone)))
-        groups = list(_grouped(refs)) or [[]]
+        refs = refs_of(env, prune_files(snapshot, self.predicate(snapshot.schema, zone)))
+        groups = list(grouped(refs)) or [[]]
         return [SplitPartition(group, snapshot.schema, snapshot.version, zone) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
             return
         env = self._env()
         names = _names(partition.schema, wanted)
-        predicate = self._predicate(partition.schema, partition.zone)
+        predicate = self.predicate(partition.schema, partition.zone)
         for ref in partition.refs:
             for batch in scan_split(env, partition.schema, ref, names, predicate, partition.version):
                 columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
@@ -83,7 +83,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
         return open_env(self._url, self._options)
 
-    def _predicate(self, schema: pa.Schema, zone: str) -> Node | None:
+    def predicate(self, schema: pa.Schema, zone: str) -> Node | None:
+        """The option `where` for this schema, None if it was not given. Raises QueryInvalid."""
         if self._where is None:
             return None
         from indextables.query.parse import parse
@@ -91,7 +92,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         return parse(self._where, schema, time_zone=zone)
 
 
-def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+def grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+    """The splits of each task: small ones share one."""
     group: list[SplitRef] = []
     size = 0
     for ref in refs:

@@ -11,7 +11,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidArgument, NotSupported
@@ -31,6 +37,9 @@ _OWN = frozenset(
 class IndexTablesSource(DataSource):  # type: ignore[misc]
     """A table at the option `path`."""
 
+    _is_pinned = False
+    """True if the user named a version or time to read."""
+
     @classmethod
     def name(cls) -> str:
         return "indextables"
@@ -39,6 +48,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         """The columns at the version that reads of this DataFrame are pinned to."""
         log = self._log()
         version, _, metadata = log.metadata_at(self._version(log))
+        self._is_pinned = "versionAsOf" in self.options or "timestampAsOf" in self.options
         self.options["versionAsOf"] = str(version)
         self.options.pop("timestampasof", None)
         return spark_schema(metadata.schemaString)
@@ -65,6 +75,36 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.spark.write import TableWriter
 
         return TableWriter(
+            url=self._path(),
+            options=self._table_options(),
+            settings=dict(self.options),
+            schema=schema,
+            overwrite=overwrite,
+        )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads what is added to the table, from the version on that the query was planned with or an option names.
+
+        Raises InvalidArgument for a version or time that a stream cannot be pinned to.
+        """
+        from indextables.spark.stream_read import TableStreamReader
+
+        if self._is_pinned:
+            message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
+            raise InvalidArgument(message, option="versionAsOf")
+        return TableStreamReader(
+            url=self._path(),
+            options=self._table_options(),
+            schema=schema,
+            version=self._version(self._log()),
+            where=self.options.get("where"),
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001 - as writer
+        """Appends every micro-batch once. Raises SchemaMismatch at once, NotSupported for outputMode complete."""
+        from indextables.spark.stream_write import TableStreamWriter
+
+        return TableStreamWriter(
             url=self._path(),
             options=self._table_options(),
             settings=dict(self.options),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._overwrite = overwrite
         self._write = self._env().ambient.token()
         self._is_new, self._metadata_json = self._plan(schema)
+
+    def as_batch(self, application: str, number: int) -> TableWriter:
+        """The same write as batch `number` of an application: the table takes no batch twice."""
+        batch = copy.copy(self)
+        batch._settings = {**self._settings, "txnappid": application, "txnversion": str(number)}  # noqa: SLF001 - a copy of this one
+        return batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Durable splits for the rows of one task; a task without rows writes no file."""
