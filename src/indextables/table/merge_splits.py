@@ -31,7 +31,7 @@ from indextables.table.environment import table_env
 from indextables.table.merge_commit import Landing, land
 from indextables.table.merge_plan import Limits, MergePlan, clustering_groups, plan_groups
 from indextables.table.merge_work import Merging, Moved, cluster_tag, groups_of, run_batch
-from indextables.table.overwrite import files_inside
+from indextables.table.replaced import files_inside
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.skips import record_skips
 

@@ -17,6 +17,7 @@ from indextables.log.env import LogEnv
 from indextables.log.intents import acquire
 from indextables.log.snapshot import Log
 from indextables.table.environment import table_env
+from indextables.table.purge_on_write import purge_is_due, purge_unasked
 
 if TYPE_CHECKING:
     from indextables.table.merge_plan import Limits
@@ -35,17 +36,19 @@ _LOCK = threading.Lock()
 def after_write(log: Log, metadata: Metadata) -> None:
     """To be called when a write is committed. `metadata` is the table's, for its properties."""
     options = log.env.options.over(metadata.configuration) if metadata.configuration else log.env.options
-    if not options[opt.MERGE_ON_WRITE_ENABLED] or not _begin(log.url):
+    merges, purges = options[opt.MERGE_ON_WRITE_ENABLED], purge_is_due(log, options)
+    if not (merges or purges) or not _begin(log.url):
         return
-    if options[opt.MERGE_ON_WRITE_ASYNC]:
-        try:
-            log.env.ambient.submit("maintenance", lambda: _quietly(log))
-        except RuntimeError as error:
-            # The interpreter is about to end and takes no more work: the next write will find it due.
-            _end(log.url)
-            _LOGGER.info("splits of %s are not merged now: %s", log.url, error)
-    else:
-        _quietly(log)
+    waits = (merges and not options[opt.MERGE_ON_WRITE_ASYNC]) or (purges and not options[opt.PURGE_ON_WRITE_ASYNC])
+    if waits:
+        _quietly(log, merges=merges, purges=purges)
+        return
+    try:
+        log.env.ambient.submit("maintenance", lambda: _quietly(log, merges=merges, purges=purges))
+    except RuntimeError as error:
+        # The interpreter is about to end and takes no more work: the next write will find it due.
+        _end(log.url)
+        _LOGGER.info("nothing is merged or purged at %s now: %s", log.url, error)
 
 
 def merge_if_due(log: Log) -> list[int]:
@@ -75,13 +78,28 @@ def merge_if_due(log: Log) -> list[int]:
     return report.versions
 
 
-def _quietly(log: Log) -> None:
+def _quietly(log: Log, *, merges: bool, purges: bool) -> None:
     try:
-        merge_if_due(log)
+        merged = _merged(log) if merges else []
+        if purges or (merged and _purges_after_merge(log)):
+            purge_unasked(log)
     except IndexTablesError as error:
-        _LOGGER.warning("small splits of %s were not merged after a write: %s", log.url, error)
+        _LOGGER.warning("%s was not purged after a write: %s", log.url, error)
     finally:
         _end(log.url)
+
+
+def _merged(log: Log) -> list[int]:
+    try:
+        return merge_if_due(log)
+    except IndexTablesError as error:
+        _LOGGER.warning("small splits of %s were not merged after a write: %s", log.url, error)
+        return []
+
+
+def _purges_after_merge(log: Log) -> bool:
+    options = table_env(log.env, log.metadata_at()[2]).options
+    return options[opt.PURGE_ON_WRITE_ENABLED] and options[opt.PURGE_ON_WRITE_AFTER_MERGE]
 
 
 def _limits(env: LogEnv) -> Limits:

@@ -1,0 +1,203 @@
+"""What others do while splits are merged is never lost, and never stopped: incidents of other systems by name."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.table.merge_world import (
+    as_add,
+    delete_rows,
+    ids,
+    log_of,
+    merge,
+    order_by_partition,
+    row,
+    scores,
+    splits_in_store,
+    table_of,
+)
+
+from indextables.errors import MetadataChanged
+from indextables.log.actions import DeletionVector, Remove
+from indextables.log.intents import INTENT_DIR
+from indextables.log.transaction import Transaction
+from indextables.log.write import change_metadata
+from indextables.split import dv
+from indextables.table.merge_vectors import SourceRows, carried
+
+
+def paths(table) -> list[str]:
+    return table.refresh().files()["path"].to_pylist()
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_delete_during_a_merge_is_never_lost(tmp_path, as_file):
+    table = table_of(tmp_path / "t", [10, 10, 10])
+    first, second, third = paths(table)
+    delete_rows(log_of(table), {second: [3]})
+    gone = {first: [0], second: [9], third: [1, 2]}
+    report = merge(table, happens=lambda: delete_rows(log_of(table), gone, as_file=as_file))
+    assert (report.merged_groups, report.carried_vectors, report.given_up) == (1, 1, 0)
+    left = [n for n in range(30) if n not in {0, 13, 19, 21, 22}]
+    assert ids(table.to_arrow()) == left
+    assert sorted(scores(table, "request")) == left
+    assert table.files().num_rows == 1
+    assert table.count() == len(left)
+
+
+def test_a_large_vector_moves_into_a_file_of_its_own(tmp_path):
+    table = table_of(tmp_path / "t", [4000, 4000])
+    first = paths(table)[0]
+    gone = range(0, 4000, 3)
+    merge(table, happens=lambda: delete_rows(log_of(table), {first: gone}))
+    (file,) = table.files().to_pylist()
+    assert file["deletionVector"]["storageType"] == "u"
+    assert ids(table.to_arrow()) == [n for n in range(8000) if n >= 4000 or n % 3]
+
+
+def test_a_delete_during_a_merge_that_sorts_gives_its_group_up(tmp_path):
+    table = table_of(tmp_path / "t", [10, 10], partitions=["a", "b"], partition_by=["p"])
+    hit = table.files("p = 'a'")["path"].to_pylist()[0]
+    before = splits_in_store(table)
+    done = []
+
+    def happens():
+        if not done:
+            done.append(delete_rows(log_of(table), {hit: [0]}))
+
+    report = merge(table, happens=happens, cluster_by=["v"])
+    assert (report.merged_groups, report.given_up) == (1, 1)
+    assert sorted(ids(table.to_arrow())) == list(range(1, 20))
+    assert splits_in_store(table) == before | set(paths(table))
+
+
+def test_rows_that_were_restored_during_a_merge_come_back(tmp_path):
+    table = table_of(tmp_path / "t", [5, 5])
+    files = table.files().to_pylist()
+    log = log_of(table)
+    delete_rows(log, {files[0]["path"]: [0, 1]})
+
+    def restore():
+        snapshot = log_of(table).snapshot()
+        again = as_add(files[0], (1, 1))
+        Transaction(log_of(table), snapshot, operation="RESTORE").remove([_remove_of(snapshot, files[0]["path"])]).add(
+            [again]
+        ).commit_or_raise()
+
+    report = merge(table, happens=restore)
+    assert report.given_up == 1
+    assert sorted(ids(table.to_arrow())) == list(range(10))
+
+
+def test_of_two_merges_of_the_same_splits_one_is_given_up(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 4)
+    report = merge(table, happens=lambda: merge(table))
+    assert (report.merged_groups, report.given_up, report.versions) == (0, 1, [])
+    assert ids(table.to_arrow()) == list(range(20))
+    assert set(paths(table)) <= splits_in_store(table)
+    assert len(splits_in_store(table)) == 5
+
+
+def test_merges_of_other_partitions_do_not_touch_each_other(tmp_path):
+    table = table_of(tmp_path / "t", [10] * 3, partitions=["a", "b"], partition_by=["p"])
+    order = order_by_partition(table)
+    report = merge(table, happens=lambda: merge(table, where="p = 'b'"))
+    assert (report.merged_groups, report.given_up) == (1, 1)
+    assert table.files().num_rows == 2
+    assert order_by_partition(table) == order
+
+
+def test_appends_during_a_merge_stay_behind_what_was_there(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 3)
+    other = table.at(version=3)
+    report = merge(table, happens=lambda: [other.append([row(15 + n)]) for n in range(12)])
+    assert report.merged_groups == 1
+    assert ids(table.to_arrow()) == list(range(27))
+
+
+def test_an_overwrite_during_a_merge_wins(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 3)
+    before = splits_in_store(table)
+    report = merge(table, happens=lambda: table.overwrite([row(99)]))
+    assert (report.given_up, ids(table.to_arrow())) == (1, [99])
+    assert splits_in_store(table) == before | set(paths(table))
+
+
+def test_a_property_that_is_set_during_a_merge_stays(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 3)
+
+    def happens():
+        log = log_of(table)
+        metadata = log.snapshot().metadata
+        changed = msgspec.structs.replace(metadata, configuration={**metadata.configuration, "owner": "me"})
+        change_metadata(log, changed)
+
+    assert merge(table, happens=happens).merged_groups == 1
+    assert table.metadata.configuration["owner"] == "me"
+    assert ids(table.to_arrow()) == list(range(15))
+
+
+def test_a_schema_that_changes_during_a_merge_ends_it_with_nothing_left(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 3)
+    before = splits_in_store(table)
+
+    def happens():
+        log = log_of(table)
+        metadata = log.snapshot().metadata
+        schema = metadata.schemaString.replace('"name":"v"', '"name":"w"')
+        change_metadata(log, msgspec.structs.replace(metadata, schemaString=schema))
+
+    with pytest.raises(MetadataChanged, match="schema"):
+        merge(table, happens=happens)
+    assert splits_in_store(table) == before
+    store = log_of(table).env.store
+    assert list(store.list_from(INTENT_DIR)) == []
+
+
+def test_a_reader_of_an_old_version_reads_on_while_splits_are_merged(tmp_path):
+    table = table_of(tmp_path / "t", [5] * 3)
+    old = table.at(version=3)
+    reading = old.scan()
+    merge(table)
+    assert ids(reading.read_all()) == list(range(15))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_vector_finds_its_rows_in_the_merged_files(data):
+    sources, live, survivors = [], [], []
+    for number in range(data.draw(st.integers(1, 5))):
+        rows = data.draw(st.integers(1, 30))
+        read = data.draw(st.sets(st.integers(0, rows - 1)))
+        now = read | data.draw(st.sets(st.integers(0, rows - 1)))
+        sources.append(
+            SourceRows(f"s{number}", rows, dv.encode(read) if read else None, dv.encode(now) if now else None)
+        )
+        live += [(number, n) for n in range(rows) if n not in read]
+        survivors += [(number, n) for n in range(rows) if n not in now]
+    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(live) - 1)), max_size=3))) if len(live) > 1 else []
+    bounds = [0, *cuts, len(live)]
+    outputs = [end - start for start, end in itertools.pairwise(bounds)]
+    found = carried(sources, outputs)
+    kept = [
+        live[start + n]
+        for start, size, gone in zip(bounds, outputs, found, strict=False)
+        for n in range(size)
+        if n not in set(gone.tolist())
+    ]
+    assert kept == survivors
+
+
+def test_rows_that_came_back_are_in_no_merged_file():
+    assert carried([SourceRows("s", 5, dv.encode([1]), None)], [4]) is None
+    assert carried([SourceRows("s", 5, None, dv.encode([1]))], [4]) is None
+
+
+def _remove_of(snapshot, path):
+    (file,) = [f for f in snapshot.files.to_pylist() if f["path"] == path]
+    vector = None if file["deletionVector"] is None else msgspec.convert(file["deletionVector"], DeletionVector)
+    return Remove(path, dataChange=True, deletionVector=vector)

@@ -1,0 +1,102 @@
+"""Merge on write: due after enough small splits, in the background, alone, and never in a write's way."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.table.merge_world import SCHEMA, damage, ids, log_of, row
+
+import indextables
+from indextables.ambient import SystemAmbient
+from indextables.log.intents import acquire
+from indextables.log.snapshot import Log
+from indextables.table.environment import open_env
+from indextables.table.upkeep import LEASE, merge_if_due
+
+NOW = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "4"}
+
+
+@pytest.fixture
+def make(tmp_path):
+    def made(properties=None, **more):
+        return indextables.create(tmp_path / "t", SCHEMA, properties=properties or NOW, **more)
+
+    return made
+
+
+def test_nothing_is_merged_unless_the_table_asks_for_it(make):
+    table = make({"mergeOnWrite.minSplits": "2", "mergeOnWrite.async.enabled": "false"})
+    for n in range(5):
+        table.append([row(n)])
+    assert table.files().num_rows == 5
+
+
+def test_small_splits_are_merged_when_they_are_too_many(make):
+    table = make()
+    for n in range(4):
+        table.append([row(n)])
+    table.refresh()
+    assert (table.files().num_rows, ids(table.to_arrow())) == (1, [0, 1, 2, 3])
+    (last, *_) = table.history().to_pylist()
+    assert last["operation"] == "MERGE SPLITS"
+    assert dict(last["operationParameters"])["auto"] == "mergeOnWrite"
+    table.append([row(4)])
+    assert table.refresh().files().num_rows == 2
+    table.overwrite([row(9)])
+    assert ids(table.to_arrow()) == [9]
+
+
+def test_large_splits_do_not_count(make):
+    table = make({**NOW, "mergeOnWrite.smallSize": "1"})
+    for n in range(6):
+        table.append([row(n)])
+    assert table.refresh().files().num_rows == 6
+
+
+def test_the_write_returns_before_the_merge_that_it_made_due(make):
+    ambient = SystemAmbient()
+    table = make({**NOW, "mergeOnWrite.async.enabled": "true"}, ambient=ambient)
+    versions = [table.append([row(n)]) for n in range(4)]
+    assert versions == [1, 2, 3, 4]
+    ambient.shutdown()
+    assert table.refresh().files().num_rows == 1
+    assert ids(table.to_arrow()) == [0, 1, 2, 3]
+
+
+def test_one_process_at_a_time_merges_unasked(make):
+    table = make()
+    env = open_env(table.url)
+    lease = acquire(env, LEASE)
+    for n in range(6):
+        table.append([row(n)])
+    assert table.refresh().files().num_rows == 6
+    assert merge_if_due(Log(env)) == []
+    lease.release()
+    assert len(merge_if_due(Log(env))) == 1
+    assert table.refresh().files().num_rows == 1
+
+
+def test_a_merge_that_fails_is_no_matter_of_the_write(make, caplog):
+    table = make({**NOW, "mergeOnWrite.minSplits": "2"})
+    table.append([row(0)])
+    # The lease cannot be taken where a file has the name of its folder.
+    store = log_of(table).env.store
+    store.put("_transaction_log/_intents", b"")
+    with caplog.at_level(logging.WARNING, "indextables"):
+        assert table.append([row(1)]) == 2
+    assert any("were not merged after a write" in record.message for record in caplog.records)
+    store.delete_many(["_transaction_log/_intents"])
+    table.append([row(2)])
+    assert table.refresh().files().num_rows == 1
+
+
+def test_broken_splits_are_skipped_by_the_background_too(make):
+    table = make()
+    for n in range(3):
+        table.append([row(n)])
+    bad = table.files()["path"].to_pylist()[0]
+    damage(table, bad)
+    table.append([row(3)])
+    assert table.skips()["path"].to_pylist() == [bad]
+    assert table.refresh().files().num_rows == 2
