@@ -10,12 +10,14 @@ import datetime as dt
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from indextables.ambient import Ambient
 from indextables.embedded.handle import Handle
+from indextables.embedded.merging import Merging
+from indextables.embedded.operate import Operate
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
@@ -33,6 +35,7 @@ from indextables.table.arguments import (
     check_count,
     check_mapping,
     check_names,
+    check_note,
     check_spelling,
     check_text,
     check_txn,
@@ -111,7 +114,7 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Handle):
+class Table(Merging, Operate, Handle):
     """One version of a table, until `refresh()` or a write of this handle moves it on.
 
     Made by `indextables.open` and `indextables.create`. Safe to use from several threads.
@@ -193,7 +196,14 @@ class Table(Handle):
 
     # Write
 
-    def append(self, data: Any, *, txn: tuple[str, int] | None = None) -> int:
+    def append(
+        self,
+        data: Any,
+        *,
+        txn: tuple[str, int] | None = None,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+    ) -> int:
         """Add rows in one commit; returns the version that holds them (this handle's, if there were none).
 
         When the commit is in the log the version is returned, whatever becomes of reading it: what stands in the way
@@ -203,6 +213,9 @@ class Table(Handle):
             data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
                 Columns are found in any case; a missing one becomes null.
             txn: (application, batch number): a batch that the table holds already is not written again.
+            merge_schema: Add the columns that only the data has, and widen types (int to long, float to double) where
+                it needs that; rows that are there hold null in new columns.
+            user_metadata: A text that the history keeps with the commit.
 
         Raises:
             SchemaMismatch: The data does not fit; names each difference. Nothing was written.
@@ -210,20 +223,57 @@ class Table(Handle):
             CommitStateUnknown: The store did not tell; `token` finds out. Nothing was deleted.
         """
         snapshot = self._snapshot
-        batch = check_txn(txn)
-        committed = append_verb.append(self._log, snapshot, read_rows(data, snapshot.schema), txn=batch)
+        committed = append_verb.append(
+            self._log,
+            snapshot,
+            read_rows(data, snapshot.schema),
+            txn=check_txn(txn),
+            merge_schema=merge_schema,
+            user_metadata=check_note(user_metadata),
+        )
         return snapshot.version if committed is None else self._pin(committed.version)
 
-    def overwrite(self, data: Any, where: str | None = None) -> int:
-        """Replace all rows, or those of the partitions that `where` names; returns the version.
+    def overwrite(
+        self,
+        data: Any,
+        where: str | None = None,
+        *,
+        partitions: Literal["static", "dynamic"] = "static",
+        txn: tuple[str, int] | None = None,
+        merge_schema: bool = False,
+        overwrite_schema: bool = False,
+        partition_by: Sequence[str] | None = None,
+        user_metadata: str | None = None,
+    ) -> int:
+        """Replace all rows, those of the partitions that `where` names, or those of the partitions of the new rows.
 
-        `where` may read partition columns only, and the new rows must satisfy it. Raises as `append`, and
-        NotSupported for other predicates.
+        Returns the version. Raises as `append`, and NotSupported for other predicates.
+
+        Args:
+            data: As for `append`.
+            where: A predicate on partition columns, which the new rows must satisfy.
+            partitions: "dynamic" replaces the partitions that the new rows are in, and no others.
+            txn: As for `append`.
+            merge_schema: As for `append`.
+            overwrite_schema: The schema of the data becomes the table's; all rows are replaced.
+            partition_by: With `overwrite_schema`, the partition columns from now on; by default they stay.
+            user_metadata: As for `append`.
         """
         snapshot = self._snapshot
         predicate = self._predicate(where)
-        rows = read_rows(data, snapshot.schema)
-        committed = overwrite_verb.overwrite(self._log, snapshot, rows, where=predicate, text=where or "")
+        committed = overwrite_verb.overwrite(
+            self._log,
+            snapshot,
+            read_rows(data, None if overwrite_schema else snapshot.schema),
+            where=predicate,
+            text=where or "",
+            partitions=overwrite_verb.check_partition_mode(partitions),
+            merge_schema=merge_schema,
+            overwrite_schema=overwrite_schema,
+            partition_by=None if partition_by is None else check_names("partition_by", partition_by),
+            txn=check_txn(txn),
+            user_metadata=check_note(user_metadata),
+        )
         return self._pin(committed.version)
 
     def checkpoint(self) -> int:

@@ -321,7 +321,7 @@ def _encode(intent: Intent) -> bytes:
 
 def _parse(data: bytes) -> Intent | str:
     try:
-        intent = msgspec.json.decode(data, type=Intent)
+        intent = _INTENT.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return str(error)
     return intent if intent.ttlMs >= 0 else "its time to live is negative"
@@ -329,3 +329,7 @@ def _parse(data: bytes) -> Intent | str:
 
 def _holder() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_INTENT = msgspec.json.Decoder(Intent)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, TableNotFound
+from indextables.log.env import LogEnv
 from indextables.log.history import history
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
@@ -19,11 +20,14 @@ from indextables.spark import registry
 from indextables.spark.builder import TableBuilder
 from indextables.spark.handle import SparkHandle
 from indextables.spark.merging import Merging
+from indextables.spark.operate import Operate
 from indextables.spark.scan_native import native_scan
+from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.source import spark_schema
-from indextables.table.arguments import check_count, check_version, millis
+from indextables.table.arguments import check_count, check_text, check_version, millis
 from indextables.table.environment import table_env
 from indextables.table.inspect import detail_of, live_rows
+from indextables.table.plan import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["IndexTable"]
 
 
-class IndexTable(Merging, SparkHandle):
+class IndexTable(Merging, Operate, SparkHandle):
     """A table and the session that works with it. Every call sees the newest version, unless it names another."""
 
     @classmethod
-    def forPath(  # noqa: N802 - Spark's manner
+    def forPath(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> IndexTable:
         """The table at a path or URL. Raises TableNotFound, InvalidArgument."""
@@ -45,14 +49,12 @@ class IndexTable(Merging, SparkHandle):
         return table
 
     @classmethod
-    def forName(  # noqa: N802 - Spark's manner
-        cls, spark: SparkSession, name: str, options: Mapping[str, object] | None = None
-    ) -> IndexTable:
+    def forName(cls, spark: SparkSession, name: str, options: Mapping[str, object] | None = None) -> IndexTable:
         """The table of this name in the session. Raises TableNotFound, InvalidArgument."""
         return cls.forPath(spark, registry.resolve(spark, name), options)
 
     @classmethod
-    def isIndexTable(  # noqa: N802 - Spark's manner
+    def isIndexTable(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> bool:
         """True if there is a table at this path. Raises StoreError where the store does not tell."""
@@ -68,7 +70,7 @@ class IndexTable(Merging, SparkHandle):
         return TableBuilder(spark, cls, "error")
 
     @classmethod
-    def createIfNotExists(cls, spark: SparkSession) -> TableBuilder[IndexTable]:  # noqa: N802 - Spark's manner
+    def createIfNotExists(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
         """As `create`; a table with the same schema and partitioning is taken as it is."""
         return TableBuilder(spark, cls, "ignore")
 
@@ -98,12 +100,12 @@ class IndexTable(Merging, SparkHandle):
 
     # Read
 
-    def toDF(  # noqa: N802 - Spark's manner
+    def toDF(
         self,
         where: str | None = None,
         columns: Sequence[str] | None = None,
-        versionAsOf: int | None = None,  # noqa: N803 - Spark's manner
-        timestampAsOf: dt.datetime | str | int | None = None,  # noqa: N803 - Spark's manner
+        versionAsOf: int | None = None,
+        timestampAsOf: dt.datetime | str | int | None = None,
     ) -> DataFrame:
         """The rows, read by Spark itself. The DataFrame stays at the version that is newest now.
 
@@ -126,15 +128,61 @@ class IndexTable(Merging, SparkHandle):
             fallback=self.reader_options(),
         )
 
+    def search(
+        self,
+        query: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        highlight: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows that match a query, with a column `_score`; with a limit the best ones, best first.
+
+        The query is checked and the statistics of the table are gathered now; the rows are read when the DataFrame is
+        used, by tasks over the splits. A small answer from a small table (`search.driver.maxSplits`) is found at once
+        by the driver. Words of the query are looked for in all text columns unless they name one.
+
+        Args:
+            query: Words, phrases and fields: `timeout`, `message:"connection reset"`, `level:ERROR AND NOT retry`.
+            columns: The columns to return; all by default.
+            where: A SQL predicate that the rows must satisfy as well.
+            limit: At most so many rows; all by default, in no order.
+            highlight: Text columns; each adds a column `_highlight_<name>`, a piece of the text as HTML in which what
+                matched stands in `<em>`.
+
+        Raises:
+            QueryInvalid: The query or the predicate cannot be understood; `position` says where.
+            InvalidArgument: A column is not there.
+            NotSupported: The table is another system's.
+        """
+        check_count("limit", limit)
+        snapshot, env, question = self._asked(check_text("a query", query), where, columns, highlight, limit)
+        return search_rows(self.spark, env, snapshot, question, self.runner(), self.place())
+
     def count(self, query: str | None = None, where: str | None = None) -> int:
         """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
+        if query is not None:
+            snapshot, env, question = self._asked(check_text("a query", query), where)
+            return count_matches(env, snapshot, question, self.runner())
+        known = live_rows(self.log().snapshot().files) if where is None else None
+        return int(self.toDF(where).count()) if known is None else known
+
+    def _asked(
+        self,
+        query: str,
+        where: str | None,
+        columns: Sequence[str] | None = None,
+        highlight: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> tuple[Snapshot, LogEnv, Question]:
         log = self.log()
         snapshot = log.snapshot()
-        if query is None and where is None:
-            known = live_rows(snapshot.files)
-            if known is not None:
-                return known
-        return int(self.toDF(where).count())
+        env = table_env(log.env, snapshot.metadata)
+        _predicate(where, snapshot, env.options)
+        names = () if columns is None else tuple(column_names(snapshot.schema, columns))
+        if columns is not None and not names:
+            raise InvalidArgument("columns = []: name at least one column, or use count()", columns=[])
+        return snapshot, env, Question(query, where, names, tuple(highlight or ()), limit)
 
     def __repr__(self) -> str:
         return f"IndexTable({self.url!r})"

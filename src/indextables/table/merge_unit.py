@@ -26,7 +26,7 @@ from indextables.table.clustering import Curve, Range, Sorter
 from indextables.table.partitions import folder_of
 from indextables.table.write import Target, add_of, target_of
 
-__all__ = ["Clustering", "MergeAnswer", "MergeUnit", "Piece", "Source", "merge_unit", "sample_unit"]
+__all__ = ["Clustering", "MergeAnswer", "MergeUnit", "Piece", "Source", "merge_unit", "ref_of", "sample_unit"]
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -170,14 +170,15 @@ def _refs(env: LogEnv, sources: Sequence[Source]) -> tuple[list[SplitRef | None]
     for source in sources:
         key = key_of(source.path, env.store.url)
         try:
-            refs.append(_ref(env, source, key))
+            refs.append(ref_of(env, source, key))
         except (DvCorrupt, ObjectNotFound) as error:
             refs.append(None)
             broken.append(Broken(key, str(error)))
     return refs, broken
 
 
-def _ref(env: LogEnv, source: Source, key: str) -> SplitRef:
+def ref_of(env: LogEnv, source: Source, key: str) -> SplitRef:
+    """The split with its vector loaded. Raises DvCorrupt, StoreError."""
     ref = SplitRef(
         key,
         source.size,
@@ -210,7 +211,7 @@ def _sampled(env: LogEnv, source: Source, schema: pa.Schema, every: int) -> Iter
     key = key_of(source.path, env.store.url)
     seen = 0
     try:
-        reader = SplitReader(env.store, _ref(env, source, key))
+        reader = SplitReader(env.store, ref_of(env, source, key))
         there = [name for name in schema.names if name.lower() in {n.lower() for n in reader.footer.schema.names}]
         for batch in scan(reader, there or None):
             start = -seen % every

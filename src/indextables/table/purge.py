@@ -133,6 +133,7 @@ def purge(
     force: bool = False,
     runner: Runner,
     progress: Progress | None = None,
+    parameters: dict[str, str | None] | None = None,
 ) -> PurgeReport:
     """Delete what no version needs that stays readable.
 
@@ -146,6 +147,7 @@ def purge(
         force: Allow ages below `purge.minRetentionHours`. A writer that is at work longer than that loses its files.
         runner: Where the listing and the deleting happen.
         progress: Told after each listing and batch.
+        parameters: Further parameters for the history.
 
     Raises:
         InvalidArgument: An age is none, or below the safe one without `force`.
@@ -168,13 +170,13 @@ def purge(
         _check_stepped_clock(env, lease, asked.now_ms)
         plan = _planned(log, env, asked, runner, progress)
         report = _carried_out(log, env, plan, asked, lease, runner, progress)
-    _tell_history(log, report)
+    _tell_history(log, report, parameters or {})
     return report
 
 
 def list_range(env: LogEnv, unit: bytes) -> bytes:
     """Job: the table's own data files in a range of keys. Raises StoreError."""
-    keys, names = msgspec.msgpack.decode(unit, type=tuple[KeyRange, Names])
+    keys, names = _RANGE.decode(unit)
     tables: list[pa.Table] = []
     nested: list[str] = []
     chunk: list[tuple[str, int, int]] = []
@@ -201,7 +203,7 @@ def list_range(env: LogEnv, unit: bytes) -> bytes:
 
 def delete_keys(env: LogEnv, unit: bytes) -> bytes:
     """Job: delete; the keys that may still be there, each with the reason."""
-    keys = msgspec.msgpack.decode(unit, type=list[str])
+    keys = _KEYS.decode(unit)
     return msgspec.msgpack.encode(env.store.delete_many(keys))
 
 
@@ -431,7 +433,7 @@ def _report_of(
     )
 
 
-def _tell_history(log: Log, report: PurgeReport) -> None:
+def _tell_history(log: Log, report: PurgeReport, parameters: dict[str, str | None]) -> None:
     """One commit that says what went, if anything did. The files are gone whether or not it can be written."""
     if not report.deleted and not report.failed:
         return
@@ -439,10 +441,15 @@ def _tell_history(log: Log, report: PurgeReport) -> None:
     metrics: dict[str, str | None] = {f"num{kind.capitalize()}sDeleted": str(report.count(kind)) for kind in kinds}
     metrics |= {"numFailed": str(len(report.failed)), "bytesDeleted": str(report.bytes)}
     try:
-        Transaction(log, operation="PURGE", metrics=metrics).commit_or_raise()
+        Transaction(log, operation="PURGE", parameters=parameters, metrics=metrics).commit_or_raise()
     except IndexTablesError as error:
         _LOGGER.warning("the purge of %s is not in its history: %s", log.url, error)
 
 
 def _no_times() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(0, dtype=np.int64)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_RANGE = msgspec.msgpack.Decoder(tuple[KeyRange, Names])
+_KEYS = msgspec.msgpack.Decoder(list[str])

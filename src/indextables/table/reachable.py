@@ -93,7 +93,7 @@ def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
 
 def read_versions(env: LogEnv, unit: bytes) -> bytes:
     """Job: what versions add and remove, as a stream of Arrow. Raises LogError, StoreError."""
-    asked = msgspec.msgpack.decode(unit, type=_Unit)
+    asked = _UNIT.decode(unit)
 
     def events(entry: tuple[int, int]) -> pa.Table:
         version, modified_ms = entry
@@ -162,3 +162,7 @@ def _read(runner: Runner, units: list[bytes]) -> pa.Table:
             raise answer
         tables.append(from_ipc(answer))
     return pa.concat_tables(tables)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_UNIT = msgspec.msgpack.Decoder(_Unit)

@@ -87,7 +87,7 @@ def restore(
 
 def missing_keys(env: LogEnv, unit: bytes) -> bytes:
     """Job: which of these keys are not there. Raises StoreError."""
-    keys = msgspec.msgpack.decode(unit, type=list[str])
+    keys = _KEYS.decode(unit)
     there = env.ambient.map("splits", env.store.exists, keys)
     return msgspec.msgpack.encode([key for key, found in zip(keys, there, strict=True) if not found])
 
@@ -199,3 +199,7 @@ def _check_there(log: Log, version: int, files: pa.Table, runner: Runner) -> Non
 
 def _bytes(files: pa.Table) -> int:
     return int(pc.sum(files["size"], min_count=0).as_py() or 0)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_KEYS = msgspec.msgpack.Decoder(list[str])

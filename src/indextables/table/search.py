@@ -18,9 +18,7 @@ from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.options import Options
 from indextables.query.expr import Node, columns_of
-from indextables.split.aggregate import aggregate
 from indextables.split.cache import IndexCache
-from indextables.split.highlight import snippets
 from indextables.split.search import OrderBy, SplitSearcher, open_cache
 from indextables.split.search_state import States
 from indextables.split.virtual import OpenIndexes
@@ -29,7 +27,7 @@ from indextables.table.plan import check_rows_readable, column_names, prune_file
 from indextables.table.scan import plain_schema, scan_table
 from indextables.table.write import target_of
 
-__all__ = ["Searchers", "aggregate_rows", "count", "order_of", "search"]
+__all__ = ["Searchers", "aggregate_rows", "count", "order_of", "search", "shared_index_cache"]
 
 SCORE = "_score"
 
@@ -59,7 +57,7 @@ class Searchers:
                     schema=plain_schema(snapshot.schema, snapshot.schema.names),
                     index=target.plan,
                     options=options,
-                    cache=_shared_cache(self._env.options, self._env.ambient),
+                    cache=shared_index_cache(self._env.options, self._env.ambient),
                     ambient=self._env.ambient,
                     opened=self._opened,
                     states=self._states,
@@ -99,6 +97,10 @@ def search(
         rows = searcher.rows(found.hits, [*names, *(n for n in marked if n not in names)], score=order_by is None)
     except ObjectNotFound as cause:
         raise gone(env, snapshot, cause) from cause
+    if not marked:
+        return rows
+    from indextables.split.highlight import snippets
+
     shown = rows.select([*names, *([SCORE] if order_by is None else [])])
     plan = searcher.plan(query)
     for name in marked:
@@ -130,6 +132,8 @@ def aggregate_rows(
     where: Node | None,
 ) -> dict[str, dict[str, Any]]:
     """What the matching rows add up to. Raises as `search`, and InvalidArgument for an aggregation that is none."""
+    from indextables.split.aggregate import aggregate
+
     try:
         return aggregate(searchers.of(snapshot), query, aggregations, where=where)
     except ObjectNotFound as cause:
@@ -160,7 +164,7 @@ _CACHES: dict[tuple[str, ...], IndexCache] = {}
 _CACHES_LOCK = threading.Lock()
 
 
-def _shared_cache(options: Options, ambient: Ambient) -> IndexCache:
+def shared_index_cache(options: Options, ambient: Ambient) -> IndexCache:
     """One cache object per folder and process, because it remembers which files it has checked."""
     key = tuple(f"{name}={value}" for name, value in sorted(options.below("cache.").items()))
     with _CACHES_LOCK:

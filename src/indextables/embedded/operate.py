@@ -1,0 +1,159 @@
+"""What an operator does to a table over the years, as methods of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from indextables.embedded.handle import Handle
+from indextables.log.intents import Protection, protect_version
+from indextables.table import drop_partitions as drop_verb
+from indextables.table import health as health_verb
+from indextables.table import prewarm as prewarm_verb
+from indextables.table import purge as purge_verb
+from indextables.table import reindex as reindex_verb
+from indextables.table import restore as restore_verb
+from indextables.table import truncate as truncate_verb
+from indextables.table.drop_partitions import DropReport
+from indextables.table.health import Health
+from indextables.table.prewarm import CacheReport, PrewarmReport
+from indextables.table.purge import PurgeReport
+from indextables.table.reindex import ReindexReport
+from indextables.table.restore import RestoreReport
+from indextables.table.running import Progress, Runner, Threads
+from indextables.table.truncate import TruncateReport
+
+__all__ = ["Operate"]
+
+_HOUR_MS = 3_600_000
+
+
+class Operate(Handle):
+    """Purge, restore and other care, over the newest version."""
+
+    def purge(
+        self,
+        *,
+        older_than_hours: float | None = None,
+        tx_log_retention_hours: float | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> PurgeReport:
+        """Delete data files, version files, checkpoints and manifests that no version needs which stays readable.
+
+        Args:
+            older_than_hours: Data files younger than this stay (`purge.defaultRetentionHours`).
+            tx_log_retention_hours: How long versions stay readable (`purge.txLogRetentionHours`).
+            dry_run: List exactly what would go; nothing is written.
+            force: Allow ages below `purge.minRetentionHours`; only when nobody else uses the table.
+            progress: Called with a `Step` after each listing and batch.
+
+        Raises:
+            InvalidArgument: An age is none, or below the safe one without `force`.
+            ClockSkew: The store's clock and ours are too far apart to judge any age.
+            LogError, StoreError: Something could not be read. Nothing was deleted.
+        """
+        return purge_verb.purge(
+            self._log,
+            older_than_hours=older_than_hours,
+            tx_log_retention_hours=tx_log_retention_hours,
+            dry_run=dry_run,
+            force=force,
+            runner=self._runner(),
+            progress=progress,
+        )
+
+    def drop_partitions(self, where: str, *, dry_run: bool = False) -> DropReport:
+        """Remove the partitions for whose values `where` is true, with all their rows, in one version.
+
+        `where` may read partition columns only. Raises QueryInvalid, NotSupported, CommitConflict, CommitStateUnknown.
+        """
+        report = drop_verb.drop_partitions(self._log, where=where, dry_run=dry_run)
+        if not dry_run:
+            self._pin(report.version)
+        return report
+
+    def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress | None = None) -> TruncateReport:
+        """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay.
+
+        Raises ClockSkew, CommitConflict, CommitStateUnknown, LogError, StoreError.
+        """
+        report = truncate_verb.truncate_time_travel(self._log, dry_run=dry_run, progress=progress)
+        if not dry_run:
+            self._pin(report.version)
+        return report
+
+    def restore(
+        self,
+        version: int | None = None,
+        *,
+        timestamp: dt.datetime | str | int | None = None,
+        progress: Progress | None = None,
+    ) -> RestoreReport:
+        """Make the table what it was at a version or at a time, by one more commit.
+
+        Raises VersionNotFound, VersionExpired (`missing` names data files that are gone), CommitConflict,
+        CommitStateUnknown, InvalidArgument unless exactly one is given.
+        """
+        report = restore_verb.restore(
+            self._log, version=version, timestamp=timestamp, runner=self._runner(), progress=progress
+        )
+        self._pin(report.version)
+        return report
+
+    def reindex(
+        self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
+    ) -> ReindexReport:
+        """Give a new index to splits whose index is missing, foreign or not what the table wants by now.
+
+        `where` limits it to splits that may hold rows for which it is true; `force` rewrites all of them. Rows stay.
+
+        Raises QueryInvalid, NotSupported, MetadataChanged, CommitConflict, CommitStateUnknown.
+        """
+        report = reindex_verb.reindex(self._log, where=where, force=force, runner=self._runner(), progress=progress)
+        if report.versions:
+            self._pin(report.versions[-1])
+        return report
+
+    def prewarm(
+        self,
+        where: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> PrewarmReport:
+        """Load the indexes that searches on `columns` (default: any) read, of the splits that may match `where`.
+
+        Raises QueryInvalid, InvalidArgument for a column that is not there, NotSupported, StoreError.
+        """
+        return prewarm_verb.prewarm(self._log, where=where, columns=columns, runner=self._runner(), progress=progress)
+
+    def flush_caches(self) -> CacheReport:
+        """Delete cached indexes from disk, and forget what is in memory about this table. Results do not change."""
+        return prewarm_verb.flush_caches(self._log, runner=self._runner())
+
+    def health(self) -> Health:
+        """Facts about log, files and caches of the newest version, and what to do about each problem."""
+        return health_verb.health(self._log)
+
+    def protect(self, hours: float = 1.0) -> Protection:
+        """Keep this version from cleanup and purge for so long, or until `release()`; a context for `with`.
+
+        `renew()` starts the time again. Raises InvalidArgument for more than a week, VersionExpired if this version can
+        no longer be read, StoreError where nothing may be written.
+        """
+        snapshot = self._snapshot
+        held = protect_version(
+            self._log.env, snapshot.version, ttl_ms=round(hours * _HOUR_MS), table_id=snapshot.table_id
+        )
+        try:
+            self._log.invalidate()
+            self._log.snapshot(snapshot.version)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def _runner(self) -> Runner:
+        return Threads(self._log.env, "maintenance")

@@ -1,0 +1,261 @@
+"""How is the table? Facts about its log, its files and its caches, and what to do about each problem.
+
+The facts about files come from the newest version's entries, those about orphans from a sample of the store's listing:
+nothing is opened and nothing is changed. `advise` is pure.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.log.actions import MergeSkip
+from indextables.log.arrays import combined
+from indextables.log.cache import shared_cache
+from indextables.log.env import LogEnv
+from indextables.log.intents import protections, store_now_ms
+from indextables.log.names import LOG_DIR, parse_key
+from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign
+from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state.describe import StateDescription, describe_state
+from indextables.log.state.find import find_states
+from indextables.options import Options
+from indextables.storage.store import ObjectMeta
+from indextables.table.environment import table_env
+from indextables.table.inspect import live_rows
+from indextables.table.purge_plan import Names, listed_table
+from indextables.table.reachable import data_keys
+from indextables.table.search import shared_index_cache
+from indextables.table.write import target_of
+
+__all__ = ["Advice", "Health", "advise", "health"]
+
+_SAMPLE = 2000
+_HOUR_MS = 3_600_000
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """A problem, and the command that solves it; `code` is a short name that does not change."""
+
+    code: str
+    problem: str
+    command: str
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What is known about a table. Shares are from 0 to 1; what could not be found out is None.
+
+    `small_files` are smaller than `mergeOnWrite.smallSize`. `index_coverage` is the share of rows whose files were
+    written with the index that the table wants now. `orphans` estimates the data files that the newest version does not
+    name and that are older than `purge.defaultRetentionHours`, some of which older versions may need;
+    `orphans_exact` says that all files were looked at.
+    """
+
+    url: str
+    table_id: str
+    version: int
+    format: str
+    reader_version: int
+    writer_version: int
+    features: list[str]
+    partition_columns: list[str]
+    files: int
+    bytes: int
+    rows: int | None
+    deleted_rows: int
+    small_files: int
+    small_share: float
+    index_coverage: float | None
+    oldest_version: int
+    version_files: int
+    versions_since_checkpoint: int
+    state: StateDescription
+    skips: list[MergeSkip]
+    orphans: int
+    orphan_bytes: int
+    orphans_exact: bool
+    live_intents: int
+    expired_intents: int
+    clock_skew_ms: int
+    cache_rates: dict[str, float]
+    index_cache: dict[str, int]
+    advice: list[Advice] = []
+
+
+class _LogFacts(msgspec.Struct, frozen=True):
+    oldest: int
+    version_files: int
+
+
+class _FileFacts(msgspec.Struct, frozen=True):
+    rows: int | None
+    deleted: int
+    small: int
+    coverage: float | None
+
+
+class _Orphans(msgspec.Struct, frozen=True):
+    count: int
+    bytes: int
+    exact: bool
+
+
+def health(log: Log) -> Health:
+    """The newest version, looked at from outside. Raises LogError, StoreError."""
+    snapshot = log.snapshot()
+    env = table_env(log.env, snapshot.metadata)
+    now_ms = store_now_ms(env)
+    state = describe_state(env)
+    facts = _log_facts(env, snapshot.version)
+    held = protections(env, now_ms, table_id=snapshot.table_id)
+    files = snapshot.files
+    of_files = _file_facts(snapshot, env)
+    orphans = _orphans(snapshot, env, now_ms)
+    protocol = snapshot.protocol
+    found = Health(
+        url=log.url,
+        table_id=snapshot.table_id,
+        version=snapshot.version,
+        format="IndexTables4Spark" if is_foreign(protocol) or not has_own_splits(protocol) else "indextables",
+        reader_version=protocol.minReaderVersion,
+        writer_version=protocol.minWriterVersion,
+        features=sorted({*(protocol.readerFeatures or ()), *(protocol.writerFeatures or ())}),
+        partition_columns=snapshot.partition_columns,
+        files=files.num_rows,
+        bytes=int(pc.sum(files["size"], min_count=0).as_py() or 0),
+        rows=of_files.rows,
+        deleted_rows=of_files.deleted,
+        small_files=of_files.small,
+        small_share=of_files.small / max(1, files.num_rows),
+        index_coverage=of_files.coverage,
+        oldest_version=facts.oldest,
+        version_files=facts.version_files,
+        versions_since_checkpoint=snapshot.version - max(state.version, -1),
+        state=state,
+        skips=list(snapshot.skips.values()),
+        orphans=orphans.count,
+        orphan_bytes=orphans.bytes,
+        orphans_exact=orphans.exact,
+        live_intents=held.live,
+        expired_intents=len(held.expired),
+        clock_skew_ms=env.store.probe().skew_ms,
+        cache_rates=shared_cache().stats().hit_rates(),
+        index_cache=_index_cache(env),
+    )
+    return msgspec.structs.replace(found, advice=advise(found, env.options, now_ms))
+
+
+def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
+    """What to do, the most urgent first; empty for a table that is well. Pure."""
+    if found.format != "indextables":
+        return [Advice("foreign", "the table is another system's: it can be read, not maintained", "")]
+    place = "'" + found.url.replace("'", "''") + "'"
+    interval = options[opt.CHECKPOINT_INTERVAL]
+    state, table = found.state, []
+
+    def say(code: str, problem: str, command: str) -> None:
+        table.append(Advice(code, problem, command))
+
+    if abs(found.clock_skew_ms) > options[opt.COMMIT_MAX_CLOCK_SKEW_MS] // 5:
+        say("clock", f"the store's clock is {found.clock_skew_ms} ms off this machine's", "set the clock (NTP)")
+    if state.unusable:
+        say(
+            "checkpoint-damaged",
+            f"{len(state.unusable)} checkpoints cannot be read: {next(iter(state.unusable.values()))}",
+            f"CHECKPOINT INDEXTABLES {place}",
+        )
+    elif found.versions_since_checkpoint > 5 * interval:
+        say(
+            "checkpoint-late",
+            f"{found.versions_since_checkpoint} versions since the last checkpoint: opening reads all of them",
+            f"CHECKPOINT INDEXTABLES {place}",
+        )
+    elif state.version >= 0 and state.pointer_version != state.version:
+        say("pointer", "the pointer does not name the newest checkpoint", f"CHECKPOINT INDEXTABLES {place}")
+    if found.reader_version < READER_VERSION:
+        say("protocol", f"the table has protocol version {found.reader_version}", f"CHECKPOINT INDEXTABLES {place}")
+    if state.needs_compaction:
+        say(
+            "compaction",
+            f"{state.num_tombstones} tombstones ({state.tombstone_ratio:.0%}), {state.num_manifests} manifests",
+            f"COMPACT INDEXTABLES {place}",
+        )
+    if found.small_files >= options[opt.MERGE_ON_WRITE_MIN_SPLITS] and found.small_share > 0.5:
+        say("small-files", f"{found.small_files} of {found.files} splits are small", f"MERGE SPLITS {place}")
+    if found.index_coverage is not None and found.index_coverage < 1:
+        say(
+            "index",
+            f"{1 - found.index_coverage:.0%} of the rows have no index, or an older one: they are searched by scan",
+            f"REINDEX INDEXTABLE {place}",
+        )
+    ready = [skip for skip in found.skips if skip.retryAfter is None or skip.retryAfter <= now_ms]
+    if found.skips:
+        say(
+            "skips",
+            f"{len(found.skips)} splits could not be merged, one because: {found.skips[-1].reason}",
+            f"MERGE SPLITS {place}" if ready else f"DESCRIBE INDEXTABLES STATE {place}",
+        )
+    if found.rows is not None and found.deleted_rows > 0.2 * (found.rows + found.deleted_rows):
+        say("deleted-rows", f"{found.deleted_rows} deleted rows are still in the files", f"MERGE SPLITS {place}")
+    if found.orphans > max(100, found.files // 10) or found.expired_intents > 100:
+        about = "" if found.orphans_exact else "about "
+        say("orphans", f"{about}{found.orphans} data files are in no newest version", f"PURGE INDEXTABLE {place}")
+    return table
+
+
+def _log_facts(env: LogEnv, newest: int) -> _LogFacts:
+    listing = [meta for meta in env.store.list_from(LOG_DIR) if parse_key(meta.key) is not None]
+    slots = {file.version for meta in listing if (file := parse_key(meta.key)) and file.kind == "version"}
+    oldest = 0 if 0 in slots else min((ref.version for ref in find_states(listing)), default=newest)
+    return _LogFacts(oldest, len(slots))
+
+
+def _file_facts(snapshot: Snapshot, env: LogEnv) -> _FileFacts:
+    files = snapshot.files
+    small = pc.sum(pc.less(files["size"], env.options[opt.MERGE_ON_WRITE_SMALL_SIZE]), min_count=0).as_py() or 0
+    vectors = combined(files["deletionVector"]).drop_null()
+    deleted = pc.sum(pc.struct_field(vectors, "cardinality"), min_count=0).as_py() or 0 if len(vectors) else 0
+    return _FileFacts(live_rows(files), int(deleted), int(small), _coverage(snapshot, files, env.options))
+
+
+def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | None:
+    if not has_own_splits(snapshot.protocol):
+        return None
+    wanted = target_of(snapshot.metadata, options).plan.doc_mapping_ref()
+    rows = pc.fill_null(files["numRecords"], 0)
+    total = pc.sum(rows, min_count=0).as_py() or 0
+    fresh = pc.and_kleene(pc.equal(files["docMappingRef"], wanted), pc.greater(files["hotcacheLength"], 0))
+    covered = pc.sum(rows.filter(pc.fill_null(fresh, fill_value=False)), min_count=0).as_py() or 0
+    return float(covered / total) if total else 1.0
+
+
+def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
+    """How many old files the newest version does not name: counted where they are few, estimated from a sample else."""
+    names = Names.of(snapshot.partition_columns)
+    sample: list[ObjectMeta] = []
+    for prefix_after in (None, "_transaction_log0"):
+        left = _SAMPLE + 1 - len(sample)
+        for meta in islice(env.store.list_from("", prefix_after), left):
+            if prefix_after is None and meta.key >= LOG_DIR:
+                break
+            sample.append(meta)
+    exact = len(sample) <= _SAMPLE
+    listed = listed_table([m.key for m in sample], [m.size for m in sample], [m.modified_ms for m in sample], names)
+    named = pc.is_in(listed["path"], value_set=data_keys(snapshot.files, env.store.url))
+    horizon = now_ms - env.options[opt.PURGE_DEFAULT_RETENTION_HOURS] * _HOUR_MS
+    stray = listed.filter(pc.invert(named))
+    stray = stray.filter(pc.less(stray["modified"].cast(pa.int64()), horizon))
+    count, size = stray.num_rows, int(pc.sum(stray["size"], min_count=0).as_py() or 0)
+    if exact:
+        return _Orphans(count, size, exact=True)
+    scale = snapshot.files.num_rows / max(1, pc.sum(named, min_count=0).as_py() or 0)
+    return _Orphans(round(count * scale), round(size * scale), exact=False)
+
+
+def _index_cache(env: LogEnv) -> dict[str, int]:
+    stats = shared_index_cache(env.options, env.ambient).measure()
+    return {name: int(getattr(stats, name)) for name in ("hits", "misses", "evicted", "entries", "size_bytes")}
