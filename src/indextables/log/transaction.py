@@ -16,7 +16,7 @@ from indextables.log.actions import Add, CommitInfo, DomainMetadata, MergeSkip, 
 from indextables.log.codec import VersionContent
 from indextables.log.commit import Encoded, Landed, check_clock, commit
 from indextables.log.head import Head
-from indextables.log.outcome import Committed, Outcome, error_of
+from indextables.log.outcome import Committed, Conflicted, Outcome, error_of
 from indextables.log.postcommit import after_commit, setting
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Files, Removes, Staged, changes_data, encode, paths_of
@@ -48,8 +48,13 @@ class Transaction:
         user_metadata: str | None = None,
         isolation: Isolation | None = None,
         table_id: str | None = None,
+        written_for: Metadata | None = None,
     ) -> None:
-        """`table_id` is the table that the caller means, where no snapshot says so."""
+        """`table_id` is the table that the caller means, where no snapshot says so.
+
+        `written_for` is the metadata that files without a snapshot were written for: a schema or partitioning that
+        has changed since then is a conflict, whatever else changed is taken over.
+        """
         self.log = log
         self.snapshot = snapshot
         self.token = log.env.ambient.token()
@@ -59,6 +64,7 @@ class Transaction:
         self._user_metadata = user_metadata
         self._isolation = isolation
         self._table_id = snapshot.table_id if snapshot is not None else table_id
+        self._written_for = written_for
         self._staged = Staged()
         self._bind: Callable[[Snapshot], Staged] | None = None
         self._bound: tuple[int, Staged] | None = None
@@ -162,6 +168,8 @@ class Transaction:
         self._check_metadata(base)
         if (repeated := self._repetition(base)) is not None:
             return repeated
+        if (outdated := self._outdated(base)) is not None:
+            return outdated
         settled = commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
             after_commit(self.log, settled)
@@ -296,6 +304,18 @@ class Transaction:
             if any(held.appId == txn.appId and held.version >= txn.version for held in content.txns):
                 return version
         return newest
+
+    def _outdated(self, base: Head) -> Conflicted | None:
+        """What stands in the way of files that were written for other metadata; else the staged is put on today's."""
+        before, now = self._written_for, base.metadata
+        if before is None or before == now:
+            return None
+        if (before.schemaString, before.partitionColumns) != (now.schemaString, now.partitionColumns):
+            reason = f"the schema of the table changed by version {base.version}, after these files were written"
+            return Conflicted("metadata", reason, base.version, self.token)
+        if self._staged.metadata is not None:
+            self._stage(metadata=conflict.merge_registry(now, self._staged.metadata))
+        return None
 
     def _check_metadata(self, base: Head) -> None:
         staged = self._staged.metadata

@@ -10,27 +10,52 @@ from indextables.log.outcome import Committed
 from indextables.log.protocol import check_rows_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.transaction import Transaction
+from indextables.table.evolve import Evolution, merged_schema, typed_only
 from indextables.table.rows import Rows
+from indextables.table.upkeep import after_write
 from indextables.table.write import discard, registered, target_of, write_adds
 
-__all__ = ["append", "commit_append", "metrics_of"]
+__all__ = ["append", "commit_append", "metrics_of", "staged_write"]
 
 
-def append(log: Log, snapshot: Snapshot, rows: Rows, *, txn: tuple[str, int] | None = None) -> Committed | None:
+def append(
+    log: Log,
+    snapshot: Snapshot,
+    rows: Rows,
+    *,
+    txn: tuple[str, int] | None = None,
+    merge_schema: bool = False,
+    user_metadata: str | None = None,
+) -> Committed | None:
     """Write the rows and commit them; None if there were none.
 
-    `txn` is (application, batch): a batch that the table holds already is not written again.
+    `txn` is (application, batch): a batch that the table holds already is not written again. With `merge_schema` the
+    same commit adds columns that only the data has, and widens types.
 
     Raises SchemaMismatch before any file is written; CommitConflict if the schema changed meanwhile, then nothing
     stays; CommitStateUnknown, then nothing is deleted.
     """
-    check_rows_writable(snapshot.protocol, log.env.store.url)
+    url = log.env.store.url
+    check_rows_writable(snapshot.protocol, url)
     metadata = snapshot.metadata
+    change = None
+    if merge_schema:
+        rows = typed_only(rows, snapshot.schema)
+        change = merged_schema(metadata, snapshot.protocol, rows.schema, log.env.options, url=url)
+        metadata = change.metadata if change is not None else metadata
     target = target_of(metadata, log.env.options.over(metadata.configuration))
     adds = write_adds(log.env, target, rows)
-    if not adds and txn is None:
+    if not adds and txn is None and change is None:
         return None
-    return commit_append(log, metadata, adds, mapping=registered(metadata, target.plan), txn=txn)
+    return commit_append(
+        log,
+        metadata,
+        adds,
+        mapping=registered(metadata, target.plan),
+        txn=txn,
+        user_metadata=user_metadata,
+        change=None if change is None else (snapshot, change),
+    )
 
 
 def commit_append(
@@ -40,15 +65,16 @@ def commit_append(
     *,
     mapping: Metadata | None = None,
     txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    change: tuple[Snapshot, Evolution] | None = None,
 ) -> Committed:
-    """Commit files that are durable. `mapping` is the metadata with a new index plan in its registry."""
-    transaction = Transaction(
-        log, operation="WRITE", parameters={"mode": "Append"}, metrics=metrics_of(adds), table_id=metadata.id
-    ).add(adds)
-    if mapping is not None:
-        transaction.set_metadata(mapping)
-    if txn is not None:
-        transaction.set_txn(*txn)
+    """Commit files that are durable. `mapping` is the metadata with a new index plan in its registry.
+
+    `change` is a new schema, which is `metadata`'s, and the snapshot that it was made from.
+    """
+    transaction = staged_write(
+        log, metadata, adds, {"mode": "Append"}, mapping=mapping, txn=txn, user_metadata=user_metadata, change=change
+    )
     try:
         committed = transaction.commit_or_raise()
     except CommitError:
@@ -57,7 +83,41 @@ def commit_append(
         raise
     if committed.repeated:
         discard(log.env, adds)
+    else:
+        after_write(log, metadata)
     return committed
+
+
+def staged_write(
+    log: Log,
+    metadata: Metadata,
+    adds: Sequence[Add],
+    parameters: dict[str, str | None],
+    *,
+    mapping: Metadata | None,
+    txn: tuple[str, int] | None,
+    user_metadata: str | None,
+    change: tuple[Snapshot, Evolution] | None,
+) -> Transaction:
+    """A transaction with what every write of rows stages, whatever it does to the rows that are there."""
+    transaction = Transaction(
+        log,
+        None if change is None else change[0],
+        operation="WRITE",
+        parameters=parameters,
+        metrics=metrics_of(adds),
+        user_metadata=user_metadata,
+        table_id=metadata.id,
+        written_for=metadata if change is None else None,
+    ).add(adds)
+    staged = mapping if mapping is not None else metadata if change is not None else None
+    if staged is not None:
+        transaction.set_metadata(staged)
+    if change is not None and change[1].protocol is not None:
+        transaction.set_protocol(change[1].protocol)
+    if txn is not None:
+        transaction.set_txn(*txn)
+    return transaction
 
 
 def metrics_of(adds: Sequence[Add]) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ __all__ = [
     "check_count",
     "check_mapping",
     "check_names",
+    "check_note",
     "check_spelling",
     "check_text",
     "check_txn",
@@ -76,6 +77,11 @@ def check_count(what: str, value: Any, *, least: int = 0) -> None:
     """A number of rows or entries; None for no bound."""
     if value is not None and (not _is_whole(value) or value < least):
         raise InvalidArgument(f"{what} is a whole number of at least {least}, not {value!r}")
+
+
+def check_note(value: Any) -> str | None:
+    """The text that a commit keeps for people."""
+    return None if value is None else check_text("user_metadata", value)
 
 
 def check_version(value: Any) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables import options as opt
 from indextables.errors import CommitError, InvalidArgument, NotSupported
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
@@ -14,40 +16,116 @@ from indextables.log.protocol import check_rows_writable
 from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
-from indextables.log.transaction import Transaction
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
-from indextables.query.partition import partition_from_text
-from indextables.query.prune import is_partition_only, prune
-from indextables.query.stats import map_values
-from indextables.table.append import metrics_of
+from indextables.query.parse import parse
+from indextables.query.prune import is_partition_only
+from indextables.table.append import staged_write
+from indextables.table.evolve import (
+    Evolution,
+    check_merge_options,
+    merged_schema,
+    replaced_schema,
+    typed_only,
+)
+from indextables.table.replaced import AllRows, Partitions, Range, Where, files_inside
 from indextables.table.rows import Rows, fit
+from indextables.table.upkeep import after_write
 from indextables.table.write import discard, registered, target_of, write_adds
 
-__all__ = ["commit_overwrite", "files_inside", "only_inside", "overwrite"]
+__all__ = [
+    "PartitionMode",
+    "check_partition_mode",
+    "check_replaceable",
+    "commit_overwrite",
+    "files_inside",
+    "only_inside",
+    "overwrite",
+]
+
+PartitionMode: TypeAlias = Literal["static", "dynamic"]
+"""`static` replaces what the predicate says, or all; `dynamic` the partitions that the new rows are in."""
 
 
-def overwrite(log: Log, snapshot: Snapshot, rows: Rows, *, where: Node | None = None, text: str = "") -> Committed:
-    """Replace every row, or every row for which `where` is true, by `rows` (which may be none).
+def overwrite(
+    log: Log,
+    snapshot: Snapshot,
+    rows: Rows,
+    *,
+    where: Node | None = None,
+    text: str = "",
+    partitions: PartitionMode = "static",
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    partition_by: Sequence[str] | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+) -> Committed:
+    """Replace every row, every row for which `where` is true, or those of the partitions that `rows` are in.
 
-    `where` may read partition columns only, so that whole files are replaced, and all new rows must satisfy it.
+    `where` may read partition columns only, so that whole files are replaced, and all new rows must satisfy it; `text`
+    is what it was parsed from. With `merge_schema` the commit adds columns and widens types; with `overwrite_schema`,
+    which replaces all rows, the schema of the data becomes the table's, and `partition_by` its partitioning.
 
     Raises SchemaMismatch and InvalidArgument before anything is committed, NotSupported for other predicates,
     CommitConflict if somebody replaced or removed rows meanwhile, CommitStateUnknown.
     """
-    check_rows_writable(snapshot.protocol, log.env.store.url)
-    metadata = snapshot.metadata
+    url, options = log.env.store.url, log.env.options
+    check_rows_writable(snapshot.protocol, url)
+    check_replaceable(snapshot.metadata, where, partitions)
+    partial = where is not None or partitions == "dynamic"
+    if partition_by is not None and not overwrite_schema:
+        raise InvalidArgument("partition_by of an overwrite goes with overwrite_schema", option="partition_by")
+    check_merge_options(merge_schema=merge_schema, overwrite_schema=overwrite_schema, partial=partial)
+    metadata, change = snapshot.metadata, None
+    if overwrite_schema:
+        change = replaced_schema(metadata, rows.schema, options, partition_by=partition_by)
+    elif merge_schema:
+        rows = typed_only(rows, snapshot.schema)
+        change = merged_schema(metadata, snapshot.protocol, rows.schema, options, url=url)
+    metadata = change.metadata if change is not None else metadata
+    target = target_of(metadata, options.over(metadata.configuration))
     if where is not None:
-        if not is_partition_only(where, metadata.partitionColumns):
-            others = [name for name in columns_of(where) if name not in metadata.partitionColumns]
-            message = f"overwrite replaces whole partitions: {', '.join(others)} are no partition columns"
-            raise NotSupported(message, columns=others)
-        rows = fit(rows, snapshot.schema, url=log.env.store.url)
-        rows = only_inside(rows, where, text)
-    target = target_of(metadata, log.env.options.over(metadata.configuration))
+        if change is not None:
+            where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
+        rows = only_inside(fit(rows, target.schema, url=url), where, text)
     adds = write_adds(log.env, target, rows)
-    mapping = registered(metadata, target.plan)
-    return commit_overwrite(log, metadata, adds, where=where, text=text, mapping=mapping)
+    return commit_overwrite(
+        log,
+        metadata,
+        adds,
+        where=where,
+        text=text,
+        partitions=partitions,
+        mapping=registered(metadata, target.plan),
+        txn=txn,
+        user_metadata=user_metadata,
+        change=None if change is None else (snapshot, change),
+    )
+
+
+def check_partition_mode(given: object) -> PartitionMode:
+    """`static` or `dynamic`, in any case. Raises InvalidArgument."""
+    word = given.lower() if isinstance(given, str) else ""
+    if word == "dynamic":
+        return "dynamic"
+    if word == "static":
+        return "static"
+    message = f"what is overwritten is static or dynamic, not {given!r}"
+    raise InvalidArgument(message, option="partitionOverwriteMode", value=str(given))
+
+
+def check_replaceable(metadata: Metadata, where: Node | None, partitions: PartitionMode) -> None:
+    """Raises NotSupported for a predicate on other columns than those the table is partitioned by, InvalidArgument."""
+    if where is None:
+        return
+    if partitions == "dynamic":
+        message = "replaceWhere and partitionOverwriteMode=dynamic each say what is replaced: give one"
+        raise InvalidArgument(message, option="partitionOverwriteMode")
+    if not is_partition_only(where, metadata.partitionColumns):
+        others = [name for name in columns_of(where) if name not in metadata.partitionColumns]
+        message = f"overwrite replaces whole partitions: {', '.join(others)} are no partition columns"
+        raise NotSupported(message, columns=others)
 
 
 def commit_overwrite(
@@ -57,68 +135,58 @@ def commit_overwrite(
     *,
     where: Node | None = None,
     text: str = "",
+    partitions: PartitionMode = "static",
     mapping: Metadata | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    change: tuple[Snapshot, Evolution] | None = None,
 ) -> Committed:
     """Commit durable files in the place of others, whatever was appended meanwhile."""
-    schema = schema_from_json(metadata.schemaString)
-    parameters: dict[str, str | None] = {"mode": "Overwrite"}
-    if where is not None:
-        parameters["predicate"] = text
-    transaction = Transaction(
-        log, operation="WRITE", parameters=parameters, metrics=metrics_of(adds), table_id=metadata.id
-    ).add(adds)
-    if mapping is not None:
-        transaction.set_metadata(mapping)
+    schema, columns = schema_from_json(metadata.schemaString), metadata.partitionColumns
+    replaced = _range(adds, columns, where, text, partitions)
+    parameters = {"mode": "Overwrite", **replaced.parameters()}
+    transaction = staged_write(
+        log, metadata, adds, parameters, mapping=mapping, txn=txn, user_metadata=user_metadata, change=change
+    )
 
-    def replaced(snapshot: Snapshot) -> Staged:
-        files = snapshot.files
-        if where is not None:
-            try:
-                files = files_inside(files, where, snapshot.schema, snapshot.partition_columns)
-            except InvalidArgument:
-                # Asked for before each put, when no earlier one landed: nobody will ever read these files.
-                discard(log.env, adds)
-                raise
+    def removes(snapshot: Snapshot) -> Staged:
+        try:
+            files = replaced.inside(snapshot.files, snapshot.schema, snapshot.partition_columns)
+        except InvalidArgument:
+            # Asked for before each put, when no earlier one landed: nobody will ever read these files.
+            discard(log.env, adds)
+            raise
         return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files)
 
-    def may_match(files: pa.Table) -> bool:
-        if where is None:
-            return bool(files.num_rows)
-        return bool(pc.any(prune(files, where, schema, metadata.partitionColumns), min_count=0).as_py())
-
-    if where is not None:
-        transaction.read_where(may_match)
+    if not isinstance(replaced, AllRows):
+        transaction.read_where(lambda files: replaced.may_match(files, schema, columns))
     try:
-        return transaction.bind(replaced, replaces_range=True).commit_or_raise()
+        committed = transaction.bind(removes, replaces_range=True).commit_or_raise()
     except CommitError:
         # Provably not in the log. Of any other error that cannot be told here.
         discard(log.env, adds)
         raise
-
-
-def files_inside(files: pa.Table, where: Node, schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Table:
-    """The files for whose partition values `where`, which reads no other columns, is true; not those it is unknown for.
-
-    Raises InvalidArgument for a file that may be meant and has no readable partition value, QueryInvalid where `where`
-    has no answer for a value.
-    """
-    files = files.filter(prune(files, where, schema, partition_columns))
-    typed: dict[str, pa.Array] = {}
-    for name in columns_of(where):
-        texts = map_values(files["partitionValues"], name)
-        typed[name], known = partition_from_text(texts, schema.field(name).type)
-        if known.false_count:
-            path = files["path"].filter(pc.invert(known))[0].as_py()
-            message = (
-                f"{path} has no readable value of partition column {name!r}: it cannot be told whether to replace it"
-            )
-            raise InvalidArgument(message, path=path, column=name)
-    return files.filter(evaluate(where, pa.table(typed) if typed else files))
+    if committed.repeated:
+        discard(log.env, adds)
+    else:
+        after_write(log, metadata)
+    return committed
 
 
 def only_inside(rows: Rows, where: Node, text: str) -> Rows:
     """The same rows, each checked: InvalidArgument for one that does not satisfy what is to be replaced."""
     return Rows(rows.schema, _all_inside(rows, where, text))
+
+
+def _range(
+    adds: Sequence[Add], partition_columns: Sequence[str], where: Node | None, text: str, partitions: PartitionMode
+) -> Range:
+    if where is not None:
+        return Where(where, text)
+    # A table without partitions is one.
+    if partitions == "dynamic" and partition_columns:
+        return Partitions.of(adds, partition_columns)
+    return AllRows()
 
 
 def _all_inside(rows: Rows, where: Node, text: str) -> Iterator[pa.RecordBatch]:

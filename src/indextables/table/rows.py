@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.table.dicts import batch_of_dicts
 
-__all__ = ["Rows", "fit", "read_rows", "schema_of"]
+__all__ = ["Rows", "fit", "fits", "read_rows", "schema_of"]
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -82,12 +82,15 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
         if place is None:
             if not field.nullable:
                 problems.append(f"{field.name} is missing and must not be null")
-        elif not _widens(given.field(place).type, field.type):
+        elif not fits(given.field(place).type, field.type):
             problems.append(f"{field.name} is {given.field(place).type}, the table has {field.type}")
     problems += [f"{given.field(place).name} is no column of the table" for place in places.values()]
     if problems:
         where = f" of {url}" if url else ""
-        message = f"the data does not fit the table{where}: {'; '.join(problems)}. Nothing was written"
+        message = (
+            f"the data does not fit the table{where}: {'; '.join(problems)}. Nothing was written; mergeSchema adds "
+            "columns and widens types where that loses nothing, overwriteSchema replaces the schema with all rows"
+        )
         raise SchemaMismatch(message, differences=problems, url=url)
     return sources
 
@@ -147,13 +150,13 @@ def _column(values: pa.Array, field: pa.Field) -> pa.Array:
         raise SchemaMismatch(message, differences=[f"{field.name}: {cause}"]) from cause
 
 
-def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
+def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     """True if every value of `given` is a value of `wanted` (for nanoseconds: if the values turn out to be)."""
     types = pa.types
     if given == wanted or types.is_null(given):
         return True
     if types.is_dictionary(given):
-        return _widens(given.value_type, wanted)
+        return fits(given.value_type, wanted)
     if types.is_integer(given):
         return _integer_widens(given, wanted)
     if types.is_floating(given):
@@ -193,12 +196,12 @@ def _nested_widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_struct(given) and types.is_struct(wanted):
         ours, theirs = list(wanted.fields), list(given.fields)
         same = [field.name for field in ours] == [field.name for field in theirs]
-        return same and all(_widens(a.type, b.type) for a, b in zip(theirs, ours, strict=True))
+        return same and all(fits(a.type, b.type) for a, b in zip(theirs, ours, strict=True))
     if types.is_map(given) and types.is_map(wanted):
-        return _widens(given.key_type, wanted.key_type) and _widens(given.item_type, wanted.item_type)
+        return fits(given.key_type, wanted.key_type) and fits(given.item_type, wanted.item_type)
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     if any(check(given) for check in lists) and any(check(wanted) for check in lists):
-        return _widens(given.value_type, wanted.value_type)
+        return fits(given.value_type, wanted.value_type)
     return False
 
 
