@@ -1,5 +1,7 @@
 """search, sql and count."""
 
+import pytest
+
 
 def test_search_shows_the_best_rows(command, logs):
     ran = command("search", logs, "message:timeout", "--limit", "3", "--columns", "level,message")
@@ -7,6 +9,14 @@ def test_search_shows_the_best_rows(command, logs):
     assert ran.out.count("connection timeout req") == 3
     assert "_score" in ran.out
     assert "status" not in ran.out
+
+
+@pytest.mark.parametrize("query", ["nothingofthekind", "", "timeout"])
+def test_a_search_that_finds_nothing_shows_the_columns(command, logs, query):
+    ran = command("search", logs, query, "--offset", 2**63 if query == "timeout" else 0)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0].split()[0] == "ts"
+    assert command("search", logs, query, "--offset", 2**63, "--json").out == ""
 
 
 def test_search_as_json_is_one_object_per_line(command, logs):

@@ -184,7 +184,7 @@ def _texts(values: Sequence[str | None]) -> pa.Array:
     encoded = [b"" if value is None else value.encode() for value in values]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(value) for value in encoded], out=offsets[1:])
-    valid = np.packbits([value is not None for value in values], bitorder="little")
+    valid = np.packbits(np.array([value is not None for value in values], dtype=bool), bitorder="little")
     return pa.StringArray.from_buffers(
         len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)), pa.py_buffer(valid.tobytes())
     )
