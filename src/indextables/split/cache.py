@@ -92,13 +92,13 @@ class IndexCache:
         """
         key = entry_key(store, ref)
         folder = self._root / "entries" / key
-        directory = self._directory(store, ref, key, folder)
+        directory, first_range = self._directory(store, ref, key, folder)
         wanted = {"term", *components} if directory.segment else set(components) & {PAGES}
         if directory.component(PAGES) is None:
             wanted.discard(PAGES)
         missing = [name for name in wanted if self._find(folder, directory, name) is None]
         if missing:
-            self._fetch(store, ref, folder, directory, missing)
+            self._fetch(store, ref, folder, directory, missing, first_range)
         else:
             self._count("hits")
         self._touch(folder)
@@ -115,7 +115,7 @@ class IndexCache:
         """The stored bytes of the page locations of a split, if it has them. Raises as `load`."""
         key = entry_key(store, ref)
         folder = self._root / "entries" / key
-        directory = self._directory(store, ref, key, folder)
+        directory, _ = self._directory(store, ref, key, folder)
         if directory.component(PAGES) is None:
             return None
         found = self._find(folder, directory, PAGES)
@@ -188,17 +188,18 @@ class IndexCache:
         self._grown(sum(path.stat().st_size for path in kept.values()))
         return kept
 
-    def _directory(self, store: Store, ref: SplitRef, key: str, folder: Path) -> Directory:
+    def _directory(self, store: Store, ref: SplitRef, key: str, folder: Path) -> tuple[Directory, bytes]:
+        """The directory, and the bytes of the first range if that had to be read for it."""
         with self._lock:
             known = self._directories.get(key)
         if known is not None:
-            return known
+            return known, b""
         for path in _children(folder):
             if path.name.startswith("directory-") and self._sound(path):
                 with contextlib.suppress(OSError):
                     directory = layout.decode_directory(path.read_bytes(), ref.key)
                     self._remember(key, directory)
-                    return directory
+                    return directory, b""
         if ref.index_start is None or not ref.range1_length:
             message = f"{ref.key} carries no index of ours; its rows are scanned, reindex builds one"
             raise SplitCorrupt(message, path=ref.key, part="index", reason="none")
@@ -211,27 +212,42 @@ class IndexCache:
             folder.mkdir(mode=0o700)
         head = bytes(data[: layout.directory_length(data[: layout.HEADER_BYTES], ref.key)])
         self._put(folder, "directory", head)
-        term = directory.component("term")
-        if term is not None and term.end <= len(data):
-            self._put(folder, "term", layout.unpack(term, data[term.offset : term.end], ref.key))
         self._remember(key, directory)
-        return directory
+        return directory, data
 
     def _remember(self, key: str, directory: Directory) -> None:
         with self._lock:
             self._directories[key] = directory
 
-    def _fetch(self, store: Store, ref: SplitRef, folder: Path, directory: Directory, names: list[str]) -> None:
-        self._count("misses")
+    def _fetch(
+        self,
+        store: Store,
+        ref: SplitRef,
+        folder: Path,
+        directory: Directory,
+        names: list[str],
+        first_range: bytes = b"",
+    ) -> None:
+        """Components by one request, less what the first range has already; unpacked at once as threads allow."""
         parts = sorted((_component(directory, name, ref) for name in names), key=lambda c: c.offset)
+        held = {c.name: memoryview(first_range)[c.offset : c.end] for c in parts if c.end <= len(first_range)}
+        asked = [c for c in parts if c.name not in held]
         start = ref.index_start or 0
-        # One request for everything between the first and the last: what lies between is small or wanted next.
-        stored = self._get(store, ref.key, [(start + c.offset, start + c.end) for c in parts])
+        stored: dict[str, bytes | memoryview] = dict(held)
+        if asked:
+            self._count("misses")
+            read = self._get(store, ref.key, [(start + c.offset, start + c.end) for c in asked])
+            stored |= {c.name: data for c, data in zip(asked, read, strict=True)}
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        for component, data in zip(parts, stored, strict=True):
+
+        def keep(component: Component) -> None:
+            data = stored.pop(component.name)
             raw = layout.unpack(component, data, ref.key)
             self._put(folder, component.name, data if component.name == PAGES else raw)
+
+        # The largest first: the others are done meanwhile.
+        list(self._ambient.map("splits", keep, sorted(parts, key=lambda c: -c.raw_length)))
 
     def _get(self, store: Store, key: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         self._count("requests")

@@ -28,10 +28,12 @@ from indextables.split.ref import SplitRef
 from indextables.split.search_model import Ints
 from indextables.split.segment import token_totals
 from indextables.split.virtual import Member
-from indextables.split.writer_index import HEAP_CEILING, SegmentBuilder
 from indextables.storage.store import Store
 
 Spread = Callable[[Callable[[tuple[int, SplitRef]], "SplitState"], Sequence[tuple[int, SplitRef]]], list["SplitState"]]
+
+_AHEAD = frozenset({"idx", "fieldnorm", PAGES})
+_MOST_AHEAD = 256 << 20
 
 INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
 """The format of index files that the installed Tantivy reads."""
@@ -43,7 +45,8 @@ class SplitState:
     `reason` is set if the index cannot be used. Raises DvCorrupt for a vector that does not fit, and StoreError.
     """
 
-    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef) -> None:
+    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef, ahead: frozenset[str] = frozenset()) -> None:
+        """`ahead` are components to load along with the dictionary, because the next search wants them."""
         self.store = store
         self.cache = cache
         self.ref = ref if ref.has_offsets else resolve(store, ref)
@@ -55,7 +58,7 @@ class SplitState:
         self._reader: SplitReader | None = None
         self._member: tuple[CachedSplit, Member] | None = None
         try:
-            self.cached = cache.load(store, self.ref)
+            self.cached = cache.load(store, self.ref, ahead)
             self._check(self.cached)
         except SplitCorrupt as error:
             self.cached, self.reason = None, str(error.details.get("reason", error))
@@ -155,6 +158,9 @@ class SplitState:
         return self._as_member(key, files, frozenset(SEGMENT_PARTS), tokens, mask)
 
     def _build(self, key: str, plan: IndexPlan) -> dict[str, Path]:
+        # Searches that need no new index, which are nearly all, do not pay for loading the writer.
+        from indextables.split.writer_index import HEAP_CEILING, SegmentBuilder
+
         columns = [f.column for f in plan.fields if f.column is not None]
         rows = self.all_rows(columns) if columns else pa.table({"": pa.nulls(self.num_rows)})
         folder = self.cache.scratch()
@@ -209,6 +215,9 @@ class States:
             {number for number, ref in enumerate(refs) if ref in refs[:number]} if len(set(refs)) < len(refs) else ()
         )
 
+        with self._lock:
+            new = sum((id(store), id(cache), ref) not in self._known for ref in refs)
+
         def one(item: tuple[int, SplitRef]) -> SplitState:
             number, ref = item
             if number in twice:
@@ -217,12 +226,22 @@ class States:
             with self._lock:
                 known = self._known.get(key)
             if known is None:
-                known = SplitState(store, cache, ref)
+                known = SplitState(store, cache, ref, _AHEAD if new == 1 and _reads_ahead(store, ref) else frozenset())
                 with self._lock:
                     self._known[key] = known
             return known
 
         return list(spread(one, list(enumerate(refs))))
+
+
+def _reads_ahead(store: Store, ref: SplitRef) -> bool:
+    """True where what most searches need may be loaded before it is known that the split has a hit.
+
+    That is a split that comes alone, as after an append, on a local disk, where the bytes that a miss leaves unread
+    cost nothing, and small enough to be unpacked in memory all at once: two threads are done in half of the time.
+    """
+    section = (ref.footer_start or 0) - (ref.index_start or 0)
+    return store.is_local and ref.has_offsets and 0 < section <= _MOST_AHEAD
 
 
 def schema_for_rebuild(plan: IndexPlan, field_ids: frozenset[str]) -> tuple[IndexPlan, str]:

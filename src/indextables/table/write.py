@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -16,9 +17,12 @@ from indextables.log.paths import encode_path, key_of
 from indextables.log.schema import schema_from_json
 from indextables.options import Options
 from indextables.split.fields import IndexPlan, plan_fields
-from indextables.split.writer import SplitWriter, WrittenSplit
 from indextables.table.partitions import folder_of, split_rows
 from indextables.table.rows import Rows, fit
+
+if TYPE_CHECKING:
+    # Searches come here for `target_of`, and need no writer.
+    from indextables.split.writer import SplitWriter, WrittenSplit
 
 __all__ = ["MAPPING_KEY", "Target", "add_of", "discard", "registered", "target_of", "write_adds"]
 
@@ -117,6 +121,8 @@ class _Writers:
             if len(self._open) >= _OPEN_PARTITIONS:
                 self._end(next(iter(self._open)))
             columns = self._target.partition_columns
+            from indextables.split.writer import SplitWriter
+
             writer = SplitWriter(
                 self._env.store,
                 self._target.schema,
