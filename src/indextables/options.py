@@ -418,6 +418,12 @@ SEARCH_DEFAULT_OPERATOR = _choice("search.defaultOperator", "or", "what nothing 
 SEARCH_DEFAULT_FIELDS = _text(
     "search.defaultFields", "", "columns, separated by commas, for words without a field; empty is all text columns"
 )
+SEARCH_DRIVER_MAX_SPLITS = _count(
+    "search.driver.maxSplits", 64, "a Spark search of a table with more splits runs in tasks; 0 always does"
+)
+SEARCH_DRIVER_MAX_BYTES = _count(
+    "search.driver.maxBytes", 8_589_934_592, "a Spark search of a table with more bytes of splits runs in tasks"
+)
 CACHE_ROWS_SIZE = _count(
     "cache.rowsSize", 134_217_728, "bytes of memory for decoded rows that searches come back for; 0 keeps none", least=0
 )

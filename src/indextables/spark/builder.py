@@ -47,16 +47,16 @@ class TableBuilder(Generic[H]):
         self._path = path
         return self
 
-    def tableName(self, name: str) -> TableBuilder[H]:  # noqa: N802 - Delta's name
+    def tableName(self, name: str) -> TableBuilder[H]:
         """What this session shall call it, for `forName` and SQL. Raises InvalidArgument."""
         registry.key_of_name(name)
         self._name = name
         return self
 
-    def addColumn(  # noqa: N802 - Delta's name
+    def addColumn(
         self,
         name: str,
-        dataType: str | DataType,  # noqa: N803 - Delta's name
+        dataType: str | DataType,
         nullable: bool = True,  # noqa: FBT001, FBT002 - Delta's signature
         comment: str | None = None,
         indexing: str | Mapping[str, object] | None = None,
@@ -79,12 +79,12 @@ class TableBuilder(Generic[H]):
             self._indexing[name] = indexing
         return self
 
-    def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:  # noqa: N802 - Delta's name
+    def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:
         """Further columns, as a schema has them."""
         self._fields += list(cols)
         return self
 
-    def partitionedBy(self, *cols: str) -> TableBuilder[H]:  # noqa: N802 - Delta's name
+    def partitionedBy(self, *cols: str) -> TableBuilder[H]:
         """Columns by whose values files are kept apart."""
         given: tuple[Any, ...] = cols
         if len(given) == 1 and isinstance(given[0], list | tuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
 from indextables.options import Options
-from indextables.spark.running import SparkRunner, session_options
+from indextables.spark.running import Place, SparkRunner, place_of, session_options
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_spelling
 from indextables.table.environment import open_env
@@ -46,6 +46,10 @@ class SparkHandle:
         """What the data source must be told, since its workers do not see the session: keys without prefix."""
         resolved = Options(self.options, session=session_options(self.spark), environ={})
         return {key: resolved[key] for key in resolved}
+
+    def place(self) -> Place:
+        """What a task must be told to open the table."""
+        return place_of(self.spark, self.url, self.options)
 
     def runner(self, width: int | None = None) -> Runner:
         """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["Place", "SparkRunner", "default_parallelism", "dump_error", "load_error", "session_options"]
+__all__ = ["Place", "SparkRunner", "default_parallelism", "dump_error", "load_error", "place_of", "session_options"]
 
 _DDL = "place bigint, is_error boolean, answer binary"
 
@@ -55,11 +55,7 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession, url: str, options: Mapping[str, object] | None = None) -> None:
         self._spark = spark
-        self._place = Place(
-            url,
-            {key: str(value) for key, value in (options or {}).items() if value is not None},
-            session_options(spark),
-        )
+        self._place = place_of(spark, url, options)
         self._width: int | None = None
 
     @property
@@ -85,6 +81,12 @@ class SparkRunner:
         if len(found) != count:
             raise InvariantViolated(f"{len(found)} of {count} tasks answered: nothing was committed")
         return [found[place] for place in range(count)]
+
+
+def place_of(spark: SparkSession, url: str, options: Mapping[str, object] | None = None) -> Place:
+    """What tasks of this session must be told about the table at `url`."""
+    given = {key: str(value) for key, value in (options or {}).items() if value is not None}
+    return Place(url, given, session_options(spark))
 
 
 def session_options(spark: SparkSession) -> dict[str, str]:
