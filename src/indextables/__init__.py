@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.errors import IndexTablesError
     from indextables.spark.indextable import IndexTable
+    from indextables.sql.session import disable, enable
+    from indextables.sql.session import run_sql as sql
     from indextables.table.maintain import (
         cache_stats,
         invalidate_caches,
@@ -33,12 +35,15 @@ __all__ = [
     "Table",
     "cache_stats",
     "create",
+    "disable",
+    "enable",
     "errors",
     "invalidate_caches",
     "open",
     "rebuild",
     "recreate_pointer",
     "repair",
+    "sql",
     "verify",
 ]
 
@@ -49,6 +54,8 @@ _HOMES = {
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
     "Table": ("indextables.embedded", "Table"),
     "create": ("indextables.embedded", "create"),
+    "disable": ("indextables.sql.session", "disable"),
+    "enable": ("indextables.sql.session", "enable"),
     "open": ("indextables.embedded", "open_table"),
     "cache_stats": ("indextables.table.maintain", "cache_stats"),
     "invalidate_caches": ("indextables.table.maintain", "invalidate_caches"),
@@ -63,8 +70,9 @@ logging.getLogger("indextables").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
-    if name == "errors":
-        return import_module("indextables.errors")
+    # `sql` is a package that can be called.
+    if name in ("errors", "sql"):
+        return import_module(f"indextables.{name}")
     if name not in _HOMES:
         message = f"module 'indextables' has no attribute {name!r}"
         raise AttributeError(message)

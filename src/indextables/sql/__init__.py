@@ -1,1 +1,25 @@
-"""What does a SELECT see? A pinned snapshot, with `TEXTSEARCH` answered by the index."""
+"""What does SQL see? A pinned snapshot with `TEXTSEARCH` answered by the index, and commands that care for tables.
+
+The package can be called: `indextables.sql(spark, text)` is `indextables.sql.session.run_sql`.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class _Callable(types.ModuleType):
+    """A module is what `indextables.sql` is once anything below it is imported, so it must be the function too."""
+
+    def __call__(self, spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        from indextables.sql.session import run_sql
+
+        return run_sql(spark, text, args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

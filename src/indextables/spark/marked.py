@@ -1,0 +1,262 @@
+"""Rows with what searches say about them, as a DataFrame: the exact answer to a search anywhere in a statement.
+
+Tasks search their own splits and read the rows that are asked for: only matching ones where a search is required, else
+all of them with a boolean per search. Whether a row matches does not depend on other splits, so that no task needs to
+know more than its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from indextables.errors import ObjectNotFound, VersionExpired
+from indextables.log.actions import Metadata
+from indextables.spark.running import Place, session_options
+from indextables.split.ref import SplitRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from indextables.log.env import LogEnv
+    from indextables.log.snapshot import Snapshot
+    from indextables.query.expr import Node
+    from indextables.spark.handle import SparkHandle
+    from indextables.split.search import SplitSearcher
+    from indextables.split.search_model import Ints
+
+__all__ = ["Mark", "marked_rows"]
+
+_TASK_BYTES = 256 << 20
+"""Splits share a task up to this size: an index is read by parts, so that a task can take more than a scan."""
+
+_BATCH_ROWS = 65_536
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """One search: the column `name` is true where `query` matches; `column` is its default field, None for all."""
+
+    name: str
+    column: str | None
+    query: str
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """What every task of one DataFrame knows."""
+
+    place: Place
+    metadata: Metadata
+    version: int
+    columns: list[str]
+    required: list[Mark]
+    marked: list[Mark]
+
+
+def marked_rows(
+    handle: SparkHandle,
+    env: LogEnv,
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str],
+    required: Sequence[Mark],
+    marked: Sequence[Mark],
+    where: Node | None = None,
+) -> DataFrame:
+    """`columns` of the rows that all of `required` match, and a boolean column for every search.
+
+    `where` may leave out splits that cannot hold what is wanted; it does not filter rows. Searches are checked here:
+    raises QueryInvalid with the position, NotSupported for tables of another system, LogError.
+    """
+    from indextables.table.plan import check_rows_readable, prune_files, refs_of
+
+    check_rows_readable(snapshot, env.store.url)
+    _check(env, snapshot, [*required, *marked])
+    refs = refs_of(env, prune_files(snapshot, where))
+    options = {key: str(value) for key, value in handle.options.items() if value is not None}
+    job = _Job(
+        Place(handle.url, options, session_options(handle.spark)),
+        snapshot.metadata,
+        snapshot.version,
+        list(columns),
+        list(required),
+        list(marked),
+    )
+    schema = _schema(snapshot.metadata, columns, [mark.name for mark in (*required, *marked)])
+    units = [msgspec.msgpack.encode(group) for group in _grouped(refs)]
+    if handle.url.startswith("memory:"):
+        # No task can see it, so its rows are sent.
+        return handle.spark.createDataFrame(_in_memory(env, job, refs, schema), schema)
+    if not units:
+        return handle.spark.createDataFrame([], schema)
+    task = _task(msgspec.msgpack.encode(job), schema.json(), units)
+    return handle.spark.range(0, len(units), 1, len(units)).mapInArrow(task, schema)
+
+
+def rows_of_units(
+    packed: bytes, schema: str, units: list[bytes], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a task: the rows of the units whose numbers come in."""
+    import json
+
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    from indextables.table.environment import open_env, table_env
+
+    job = msgspec.msgpack.decode(packed, type=_Job)
+    wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
+    env = table_env(open_env(job.place.url, job.place.options, session=job.place.session), job.metadata)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            refs = msgspec.msgpack.decode(units[number], type=list[SplitRef])
+            for columns, flags in _rows(env, job, refs):
+                arrays = [column.cast(field.type) for column, field in zip([*columns, *flags], wanted, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _in_memory(env: LogEnv, job: _Job, refs: list[SplitRef], schema: StructType) -> pa.Table:
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [column.cast(field.type) for column, field in zip([*columns, *flags], wanted, strict=True)], schema=wanted
+        )
+        for columns, flags in _rows(env, job, refs)
+    ]
+    return pa.Table.from_batches(batches, schema=wanted)
+
+
+def _rows(env: LogEnv, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
+    searcher = _searcher(env, job.metadata, refs)
+    try:
+        sets = [_row_sets(searcher, mark) for mark in (*job.required, *job.marked)]
+        if job.required:
+            yield from _matching(searcher, job, sets)
+        else:
+            yield from _all(env, searcher, job, sets)
+    except ObjectNotFound as cause:
+        message = (
+            f"a file of version {job.version} is gone from {job.place.url}: purge was faster; read the table again"
+        )
+        raise VersionExpired(message, version=job.version, url=job.place.url) from cause
+
+
+def _matching(
+    searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]]
+) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
+    """Only the rows that match, fetched by number."""
+    import pyarrow as pa
+
+    count = len(job.required)
+    for place in sets[0]:
+        rows = sets[0][place]
+        for other in sets[1:count]:
+            rows = np.intersect1d(rows, other.get(place, rows[:0]))
+        for start in range(0, len(rows), _BATCH_ROWS):
+            part = rows[start : start + _BATCH_ROWS]
+            found = searcher.states[place].fetch(part, job.columns) if job.columns else None
+            columns = [] if found is None else [column.combine_chunks() for column in found.columns]
+            flags = [pa.array(np.ones(len(part), bool))] * count
+            flags += [pa.array(np.isin(part, s.get(place, part[:0]), assume_unique=True)) for s in sets[count:]]
+            yield columns, flags
+
+
+def _all(
+    env: LogEnv, searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]]
+) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
+    """Every row, with what each search says about it."""
+    import pyarrow as pa
+
+    from indextables.log.schema import schema_from_json
+    from indextables.table.scan import scan_split
+
+    schema = schema_from_json(job.metadata.schemaString)
+    names = job.columns or schema.names[:1]
+    for place, state in enumerate(searcher.states):
+        hit = np.zeros((len(sets), state.num_rows), dtype=bool)
+        for number, found in enumerate(sets):
+            hit[number, found.get(place, np.zeros(0, np.int64))] = True
+        if state.alive is not None:
+            hit = hit[:, state.alive]
+        start = 0
+        for batch in scan_split(env, schema, state.ref, names, None, job.version):
+            flags = [pa.array(row[start : start + batch.num_rows]) for row in hit]
+            start += batch.num_rows
+            yield (batch.columns if job.columns else []), flags
+
+
+def _row_sets(searcher: SplitSearcher, mark: Mark) -> dict[int, Ints]:
+    """The matching rows of each split, ascending."""
+    fields = None if mark.column is None else [mark.column]
+    hits = searcher.matches(searcher.plan(mark.query, default_fields=fields)).hits
+    bounds = np.flatnonzero(np.diff(hits.splits)) + 1
+    places = hits.splits[np.concatenate([[0], bounds])] if len(hits) else hits.splits
+    return {int(place): rows for place, rows in zip(places, np.split(hits.rows, bounds), strict=False)}
+
+
+def _searcher(env: LogEnv, metadata: Metadata, refs: list[SplitRef]) -> SplitSearcher:
+    from indextables.log.schema import schema_from_json
+    from indextables.split.search import SplitSearcher
+    from indextables.table.scan import plain_schema
+    from indextables.table.search import shared_index_cache
+    from indextables.table.write import target_of
+
+    schema = schema_from_json(metadata.schemaString)
+    return SplitSearcher(
+        env.store,
+        refs,
+        schema=plain_schema(schema, schema.names),
+        index=target_of(metadata, env.options).plan,
+        options=env.options,
+        cache=shared_index_cache(env.options, env.ambient),
+        ambient=env.ambient,
+    )
+
+
+def _check(env: LogEnv, snapshot: Snapshot, marks: Sequence[Mark]) -> None:
+    """Raises QueryInvalid here rather than in a task."""
+    searcher = _searcher(env, snapshot.metadata, [])
+    for mark in marks:
+        searcher.plan(mark.query, default_fields=None if mark.column is None else [mark.column])
+
+
+def _schema(metadata: Metadata, columns: Sequence[str], flags: Sequence[str]) -> StructType:
+    from pyspark.sql.types import BooleanType, StructField, StructType
+
+    from indextables.spark.source import spark_schema
+
+    whole = spark_schema(metadata.schemaString)
+    kept = [StructField(name, whole[name].dataType, True) for name in columns]  # noqa: FBT003 - Spark's signature
+    return StructType([*kept, *(StructField(name, BooleanType(), True) for name in flags)])  # noqa: FBT003
+
+
+def _task(
+    packed: bytes, schema: str, units: list[bytes]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from indextables.spark.marked import rows_of_units
+
+        yield from rows_of_units(packed, schema, units, batches)
+
+    return rows
+
+
+def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+    group: list[SplitRef] = []
+    size = 0
+    for ref in refs:
+        if group and size + (ref.size or 0) > _TASK_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(ref)
+        size += ref.size or 0
+    if group:
+        yield group

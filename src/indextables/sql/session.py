@@ -1,0 +1,268 @@
+"""`indextables.sql(spark, text)` and `indextables.enable(spark)`: our commands and tables in the SQL of a session.
+
+Nothing is installed in the JVM: statements are looked at before Spark gets them. A command of ours is run here and its
+rows become a DataFrame. In a query, each reference to a table of ours becomes a DataFrame that Spark is given by name;
+everything else of the text stays as it was typed. A statement without anything of ours is passed on untouched, with
+whatever Spark says about it. Works in classic sessions and over Connect.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.log.snapshot import Log, Snapshot
+from indextables.sql.commands import moment_ms, run_command
+from indextables.sql.context import is_table
+from indextables.sql.cursor import Args
+from indextables.sql.references import Found, Reference, find_references, mentions, value_of
+from indextables.sql.spark_rewrite import COUNTED, Need, rewrite_for_spark
+from indextables.sql.statements import Target
+from indextables.table.running import Progress, Runner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from indextables.spark.indextable import IndexTable
+
+__all__ = ["SessionContext", "disable", "enable", "run_sql"]
+
+_BEFORE = "_indextables_sql_before"
+_PLACE = "__indextables_{}"
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Let `spark.sql` of this session object understand what `indextables.sql` does; returns the session.
+
+    Only this object changes: not other sessions, not those of `newSession()`. Calling it again does nothing.
+    """
+    if not _is_enabled(spark):
+        setattr(spark, _BEFORE, spark.__dict__.get("sql"))
+        spark.sql = types.MethodType(_enabled_sql, spark)
+    return spark
+
+
+def disable(spark: SparkSession) -> SparkSession:
+    """Take back what `enable` did; returns the session."""
+    if _is_enabled(spark):
+        before = spark.__dict__.pop(_BEFORE)
+        del spark.sql
+        if before is not None:
+            spark.sql = before
+    return spark
+
+
+def run_sql(spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
+    """Run a command of ours, a statement about tables of ours, or any other statement of Spark.
+
+    Args:
+        spark: A session, classic or Connect.
+        text: One statement.
+        args: Values of `:name` (a dict) or `?` (a list); bound, never pasted.
+        **kwargs: What `{name}` in the text stands for, as in `spark.sql`.
+
+    Raises:
+        CommandSyntaxError: A command of ours cannot be understood; nothing was looked at.
+        QueryInvalid: A search, or where it stands, cannot be understood.
+        IndexTablesError: What the verb of a command raises.
+    """
+    before: Any = spark.__dict__.get(_BEFORE) if _is_enabled(spark) else spark.__dict__.get("sql")
+    original = before or functools.partial(type(spark).sql, spark)
+    # Spark itself says what it thinks of anything that is no text.
+    if not isinstance(text, str):
+        return original(text, args, **kwargs) if args is not None else original(text, **kwargs)
+    context = SessionContext(spark)
+    rows = run_command(text, context, args)
+    if rows is not None:
+        return spark.createDataFrame(rows)
+    return _query(spark, text, args, kwargs, original)
+
+
+class SessionContext:
+    """Commands in a Spark session: its names, its tasks, its time zone."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @property
+    def progress(self) -> Progress | None:
+        return None
+
+    @property
+    def time_zone(self) -> str:
+        return str(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
+
+    def knows(self, target: Target) -> bool:
+        from indextables.spark import registry
+
+        if target.is_path:
+            return is_table(self.log(target))
+        try:
+            return registry.find(self._spark, target.text) is not None
+        except InvalidArgument:
+            return False
+
+    def log(self, target: Target) -> Log:
+        return self.table(target).log()
+
+    def runner(self, log: Log) -> Runner:
+        from indextables.spark.indextable import IndexTable
+
+        return IndexTable(self._spark, log.url).runner()
+
+    def register(self, name: str, url: str) -> None:
+        from indextables.spark import registry
+
+        registry.register(self._spark, name, url)
+
+    def table(self, target: Target) -> IndexTable:
+        """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
+        from indextables.spark import registry
+        from indextables.spark.indextable import IndexTable
+
+        url = target.text if target.is_path else registry.resolve(self._spark, target.text)
+        return IndexTable(self._spark, url)
+
+
+def _enabled_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's
+    """As `spark.sql`, and what `indextables.sql` understands."""
+    return run_sql(self, sqlQuery, args, **kwargs)
+
+
+def _is_enabled(spark: SparkSession) -> bool:
+    return getattr(spark.__dict__.get("sql"), "__func__", None) is _enabled_sql
+
+
+def _query(
+    spark: SparkSession, text: str, args: Any, kwargs: dict[str, Any], original: Callable[..., Any]
+) -> DataFrame:
+    from indextables.spark import registry
+
+    given = {} if args is None else {"args": args}
+    names = registry.names(spark)
+    if not mentions(text, list(names)):
+        return original(text, **given, **kwargs)
+    context = SessionContext(spark)
+    found = find_references(text, lambda name: context.knows(Target(name, is_path=False)), is_format=bool(kwargs))
+    if found is None:
+        return original(text, **given, **kwargs)
+    opened = _Opened(context, found, args)
+    rewritten = rewrite_for_spark(found, [opened.columns(ref) for ref in found.references], args)
+    given = {} if rewritten.args is None else {"args": rewritten.args}
+    frames = {
+        ref.number: opened.frame(ref, need)
+        for ref, need in zip(found.references, rewritten.needs, strict=True)
+        if ref.role == "read"
+    }
+    views = {ref.number: opened.target(ref) for ref in found.references if ref.role == "insert"}
+    if found.keeps_names:
+        views |= {number: _kept(frame) for number, frame in frames.items()}
+        frames = {}
+    pieces = []
+    for piece in rewritten.pieces:
+        if isinstance(piece, str):
+            pieces.append(piece if kwargs else piece.replace("{", "{{").replace("}", "}}"))
+        else:
+            pieces.append(views.get(piece) or "{" + _PLACE.format(piece) + "}")
+    named = {_PLACE.format(number): frame for number, frame in frames.items()}
+    joined = "".join(pieces)
+    if not named and not kwargs:
+        joined = joined.replace("{{", "{").replace("}}", "}")
+    try:
+        return original(joined, **given, **named, **kwargs)
+    finally:
+        if not found.keeps_names:
+            for view in views.values():
+                spark.catalog.dropTempView(view.strip("`"))
+
+
+class _Opened:
+    """The tables of one statement, each looked at once, so that all references to one see one version."""
+
+    def __init__(self, context: SessionContext, found: Found, args: Args | None) -> None:
+        self._context = context
+        self._found = found
+        self._args = args
+        self._tables: dict[str, IndexTable] = {}
+        self._logs: dict[str, Log] = {}
+        self._snapshots: dict[tuple[str, str], Snapshot] = {}
+
+    def columns(self, reference: Reference) -> list[str]:
+        return list(self.snapshot(reference).schema.names)
+
+    def table(self, reference: Reference) -> IndexTable:
+        table = self._context.table(Target(reference.name, is_path=reference.is_path))
+        return self._tables.setdefault(table.url, table)
+
+    def log(self, reference: Reference) -> Log:
+        table = self.table(reference)
+        if table.url not in self._logs:
+            self._logs[table.url] = table.log()
+        return self._logs[table.url]
+
+    def snapshot(self, reference: Reference) -> Snapshot:
+        """The version that a reference reads. Raises TableNotFound, VersionNotFound, VersionExpired."""
+        log = self.log(reference)
+        as_of = reference.as_of
+        value = None if as_of is None else value_of(as_of.token, self._found.tokens, self._args)
+        key = (log.url, "" if as_of is None else f"{as_of.kind} {value}")
+        if key not in self._snapshots:
+            self._snapshots[key] = self._load(log, None if as_of is None else as_of.kind, value)
+        return self._snapshots[key]
+
+    def _load(self, log: Log, kind: str | None, value: Any) -> Snapshot:
+        if kind is None:
+            return log.snapshot()
+        if kind == "timestamp":
+            return log.snapshot(timestamp_ms=moment_ms(value, self._context))
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
+        return log.snapshot(value)
+
+    def frame(self, reference: Reference, need: Need) -> DataFrame:
+        """The rows that a reference stands for."""
+        from indextables.spark.marked import Mark, marked_rows
+        from indextables.spark.scan_native import native_scan
+        from indextables.table.environment import table_env
+        from indextables.table.inspect import live_rows
+
+        table, snapshot = self.table(reference), self.snapshot(reference)
+        counted = live_rows(snapshot.files) if need.counts else None
+        if need.counts:
+            if counted is None:
+                counted = table.toDF(versionAsOf=snapshot.version).count()
+            return table.spark.range(1).selectExpr(f"CAST({counted} AS BIGINT) AS {COUNTED}")
+        env = table_env(self.log(reference).env, snapshot.metadata)
+        if not need.required and not need.marked:
+            return native_scan(
+                table.spark, env, snapshot, columns=None, where=None, text=None, fallback=table.reader_options()
+            )
+        marks = [[Mark(s.name, s.column, s.query) for s in group] for group in (need.required, need.marked)]
+        names = snapshot.schema.names if need.columns is None else need.columns
+        return marked_rows(table, env, snapshot, columns=names, required=marks[0], marked=marks[1])
+
+    def target(self, reference: Reference) -> str:
+        """A view that rows can be inserted into."""
+        table = self.table(reference)
+        if reference.as_of is not None:
+            raise InvalidArgument("rows are inserted into the newest version: leave out AS OF")
+        if not is_table(self.log(reference)):
+            raise TableNotFound(
+                f"there is no table at {table.url}: make it with CREATE INDEXTABLE first", url=table.url
+            )
+        reader = table.spark.read.format("indextables").options(**table.reader_options())
+        return _kept(reader.load(table.url))
+
+
+def _kept(frame: DataFrame) -> str:
+    """A temporary view of its own."""
+    import uuid
+
+    name = f"indextables_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    return f"`{name}`"
