@@ -24,16 +24,16 @@ __all__ = ["Merging"]
 class Merging(SparkHandle):
     """What turns small splits into large ones."""
 
-    def mergeSplits(  # noqa: N802 - Spark's manner
+    def mergeSplits(
         self,
         where: str | None = None,
         *,
-        targetSize: int | None = None,  # noqa: N803 - Spark's manner
-        maxDestSplits: int | None = None,  # noqa: N803 - Spark's manner
-        maxSourceSplitsPerMerge: int | None = None,  # noqa: N803 - Spark's manner
-        clusterBy: Sequence[str] = (),  # noqa: N803 - Spark's manner
+        targetSize: int | None = None,
+        maxDestSplits: int | None = None,
+        maxSourceSplitsPerMerge: int | None = None,
+        clusterBy: Sequence[str] = (),
         curve: str = "zorder",
-        dryRun: bool = False,  # noqa: N803 - Spark's manner
+        dryRun: bool = False,
         progress: Progress | None = None,
     ) -> MergeReport:
         """Merge small splits of the newest version into larger ones, a task per group; rows stay the same.
@@ -57,6 +57,6 @@ class Merging(SparkHandle):
         """The live splits that a merge could not read: path, reason, count, and until when they are left alone."""
         return self.spark.createDataFrame(skips_verb.skips(self.log()))
 
-    def clearSkips(self, paths: Sequence[str] | None = None) -> int:  # noqa: N802 - Spark's manner
+    def clearSkips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
         return skips_verb.clear_skips(self.log(), paths)
