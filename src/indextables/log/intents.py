@@ -189,12 +189,11 @@ def acquire(env: LogEnv, name: str, *, ttl_ms: int = 900_000) -> Lease | None:
         return None
     if isinstance(held, str) or held.token != intent.token:
         return None
-    lease = Lease(env, key, intent, name, newest + 1)
-    if not lease.is_held():
+    if max(_numbers(env, name), default=0) != newest + 1:
         # The number was free because somebody with a higher one has tidied up.
         return None
     _forget(env, [numbers[number].key for number in numbers])
-    return lease
+    return Lease(env, key, intent, name, newest + 1)
 
 
 class _Held:
