@@ -9,6 +9,7 @@ Nothing outside this module spells an option's key: code asks `options[opt.CHECK
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
@@ -199,6 +200,18 @@ def _count(key: str, default: int, help_text: str, *, least: int = 0, **more: An
     return Option(key, int, default, help_text, check=at_least, kind=f"a whole number of at least {least}", **more)
 
 
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,18})\s*([kmgt]?)(i?b)?", text.lower())
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
+
+
+def _size(key: str, default: int, help_text: str, **more: Any) -> Option[int]:
+    kind = "a size of at least 1 byte, such as 268435456 or 256m"
+    return Option(key, _bytes, default, help_text, check=lambda v: 1 <= v < 2**63, kind=kind, **more)
+
+
 def _ratio(key: str, default: float, help_text: str) -> Option[float]:
     return Option(key, float, default, help_text, check=lambda v: 0 <= v <= 1, kind="a number from 0 to 1")
 
@@ -233,6 +246,18 @@ TRANSACTION_RETRY_MAX_ATTEMPTS = _count(
 )
 TRANSACTION_RETRY_BASE_DELAY_MS = _count("transaction.retry.baseDelayMs", 100, "first wait after a fault")
 TRANSACTION_RETRY_MAX_DELAY_MS = _count("transaction.retry.maxDelayMs", 5000, "longest wait after a fault")
+TRANSACTION_DISTRIBUTED_ENABLED = _flag(
+    "transaction.distributed.enabled", True, "let Spark's tasks read long tails of logs in object stores"
+)
+TRANSACTION_DISTRIBUTED_MIN_FILES = _count(
+    "transaction.distributed.minFiles", 10, "version files from which on tasks read them", least=1
+)
+TRANSACTION_DISTRIBUTED_PARALLELISM = _count(
+    "transaction.distributed.parallelism", 0, "tasks that read a log; 0 is as many as run at the same time"
+)
+TRANSACTION_DISTRIBUTED_ADAPTIVE = _flag(
+    "transaction.distributed.adaptiveParallelism", True, "fewer tasks for fewer version files"
+)
 COMMIT_TOKEN_WINDOW = _count("commit.tokenWindow", 8192, "how many commit tokens a checkpoint carries", least=1)
 COMMIT_MAX_CLOCK_SKEW_MS = _count("commit.maxClockSkewMs", 300_000, "how far the local clock may be off the store's")
 ISOLATION_LEVEL = _choice(
@@ -367,8 +392,11 @@ INDEXING_FAST_FIELDS = _text(
 INDEXING_NON_FAST_FIELDS = _text(
     "indexing.nonfastfields", "", "columns, separated by commas, whose values the index does not hold"
 )
-SPLIT_TARGET_SIZE = _count(
-    "split.targetSize", 268_435_456, "bytes at which a split is closed and the next one begun", least=1
+SPLIT_TARGET_SIZE = _size(
+    "split.targetSize",
+    268_435_456,
+    "bytes at which a split is closed and the next one begun",
+    aliases=("targetSplitSize",),
 )
 SPLIT_MEMORY_BUDGET = _count(
     "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576

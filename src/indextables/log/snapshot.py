@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +20,16 @@ from indextables.log.listing import Known, advance, discover, known_at
 from indextables.log.loading import Where, fold, header_of, load_state, segments
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.protocol import V1, check_readable
+from indextables.log.reduce import ReducedContent
 from indextables.log.schema import schema_from_json
 from indextables.log.segment import LogSegment
 from indextables.log.state import StateRef, TableState, TokenWindow
 
-__all__ = ["Log", "Snapshot"]
+__all__ = ["Log", "ReadTail", "Snapshot"]
 
 T = TypeVar("T")
+
+ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
 
 # A listed file can be gone when it is read, because cleanup works beside readers: look again this often.
 _ATTEMPTS = 3
@@ -127,9 +130,11 @@ class Snapshot:
 class Log:
     """The log of one table, for reading. Safe to use from several threads."""
 
-    def __init__(self, env: LogEnv, cache: LogCache | None = None) -> None:
+    def __init__(self, env: LogEnv, cache: LogCache | None = None, tail: ReadTail | None = None) -> None:
+        """`tail` reads many version files at once, in other places than this process; None where it declines."""
         self.env = env
         self._cache = cache if cache is not None else cache_for(env)
+        self._tail = tail
         self._looked_at: float | None = None
 
     @property
@@ -281,7 +286,8 @@ class Log:
         check_readable(protocol, self.url)
         self._learn(msgspec.structs.replace(known, table_id=metadata.id))
         for content in contents:
-            self._keep("version", metadata.id, content.version, content, _weight(content))
+            if not isinstance(content, ReducedContent):
+                self._keep("version", metadata.id, content.version, content, _weight(content))
         read = {content.version: content for content in contents}
 
         def load(where: Where | None) -> TableState:
@@ -396,6 +402,10 @@ class Log:
 
         if not self.env.options[opt.TRANSACTION_USE_OPTIMIZED]:
             return [one(version) for version in versions]
+        if self._tail is not None and files and not any(version in (read or ()) for version in versions):
+            elsewhere = self._tail(versions)
+            if elsewhere is not None:
+                return list(elsewhere)
         return list(self.env.ambient.map("versions", one, versions))
 
     def _read_more(self, segment: LogSegment, read: dict[int, VersionContent]) -> list[VersionContent]:

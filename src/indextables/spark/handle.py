@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
 from indextables.options import Options
+from indextables.spark.replay import DistributedTail
 from indextables.spark.running import Place, SparkRunner, place_of, session_options
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_spelling
@@ -39,8 +40,9 @@ class SparkHandle:
         return open_env(self.url, self.options, session=session_options(self.spark))
 
     def log(self) -> Log:
-        """The log, looked at anew."""
-        return Log(self.env())
+        """The log, looked at anew; a long tail in an object store is read by tasks."""
+        env = self.env()
+        return Log(env, tail=DistributedTail(self.spark, env, self.options))
 
     def reader_options(self) -> dict[str, str]:
         """What the data source must be told, since its workers do not see the session: keys without prefix."""

@@ -21,6 +21,7 @@ from indextables.spark.builder import TableBuilder
 from indextables.spark.handle import SparkHandle
 from indextables.spark.merging import Merging
 from indextables.spark.operate import Operate
+from indextables.spark.replay import forget_in_workers
 from indextables.spark.scan_native import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.source import spark_schema
@@ -28,6 +29,7 @@ from indextables.table.arguments import check_count, check_text, check_version, 
 from indextables.table.environment import table_env
 from indextables.table.inspect import detail_of, live_rows
 from indextables.table.plan import column_names
+from indextables.table.prewarm import CacheReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -166,6 +168,11 @@ class IndexTable(Merging, Operate, SparkHandle):
             return count_matches(env, snapshot, question, self.runner())
         known = live_rows(self.log().snapshot().files) if where is None else None
         return int(self.toDF(where).count()) if known is None else known
+
+    def invalidateCaches(self) -> CacheReport:
+        """Forget what driver and executors hold in memory about this table; workers that no task reaches now, later."""
+        forget_in_workers(self.url)
+        return super().invalidateCaches()
 
     def _asked(
         self,

@@ -25,6 +25,7 @@ from indextables.log.paths import key_of
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node, walk
 from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
+from indextables.spark.jvm import jvm_errors
 from indextables.spark.source import spark_schema
 from indextables.split import dv
 from indextables.split.ref import SplitRef
@@ -139,17 +140,6 @@ def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
         message = f"a file of version {snapshot.version} is gone from {url}: purge was faster; read the table again"
         raise VersionExpired(message, version=snapshot.version, url=url) from error
     raise error
-
-
-def jvm_errors() -> tuple[type[Exception], ...]:
-    """What calls into Spark raise: its own classes, and Py4J's for what has none of them."""
-    from pyspark.errors import PySparkException
-
-    try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    except ImportError:  # a client of Connect alone
-        return (PySparkException,)
-    return PySparkException, Py4JError
 
 
 def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: StructType) -> DataFrame:

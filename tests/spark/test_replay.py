@@ -1,0 +1,168 @@
+"""Distributed replay: tasks read the log, and the table is the one that the driver alone would see."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from tests.servers.s3 import Fault
+from tests.spark.vectors import delete_rows
+
+import indextables
+from indextables import IndexTable
+from indextables.errors import LogCorrupt, LogGap
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log
+from indextables.spark.replay import DistributedTail, forget_in_workers, tasks_for
+from indextables.table.environment import open_env
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
+
+NO_STATES = {"checkpoint.enabled": "false"}
+COLD = {"transaction.cache.enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"), [(0, 1), (5, 1), (9, 1), (10, 5), (50, 8), (99, 8), (100, 10), (500, 16), (5000, 16)]
+)
+def test_how_many_tasks_read_so_many_files(files, expected):
+    assert tasks_for(files, 8) == expected
+
+
+def test_a_cluster_of_one_still_reads():
+    assert [tasks_for(files, 1) for files in (1, 10, 50, 1000)] == [1, 1, 1, 2]
+
+
+def grown(url, settings, versions, seed=0):
+    """A table with many small versions: appends, overwrites and deletions by vector."""
+    chance = random.Random(seed)
+    rows = pa.table({"id": list(range(8)), "part": [0, 0, 1, 1, 2, 2, 3, 3]})
+    table = indextables.create(url, rows.schema, partition_by=["part"], options={**settings, **NO_STATES})
+    while table.version < versions:
+        if chance.random() < 0.2:
+            table.overwrite(rows.slice(0, 2), "part = 0")
+        else:
+            table.append(rows.slice(chance.randrange(8), 1 + chance.randrange(3)))
+    return table
+
+
+def cold(spark, url, settings, **more):
+    """A log that remembers nothing, with its tail."""
+    env = open_env(url, {**settings, **NO_STATES, **COLD})
+    tail = DistributedTail(spark, env, {**settings, **more}, remote_only=False)
+    return Log(env, tail=tail), tail, Log(env)
+
+
+def assert_same(distributed, local):
+    for field in ("version", "protocol", "metadata", "txns", "domains", "skips", "tokens", "in_commit_timestamp"):
+        assert getattr(distributed, field) == getattr(local, field), field
+    assert distributed.files.equals(local.files)
+
+
+def test_tasks_and_the_driver_see_the_same_table(spark, tmp_path):
+    grown(tmp_path / "t", {}, 24)
+    delete_rows(tmp_path / "t", lambda number, rows: [0] if number % 3 == 0 and rows > 1 else [])
+    for version in (12, 25):
+        log, tail, local = cold(spark, str(tmp_path / "t"), {})
+        assert_same(log.snapshot(version).state, local.snapshot(version).state)
+        assert (tail.metrics.files, tail.metrics.tasks) == (version + 1, 2)
+        assert tail.metrics.actions_kept <= tail.metrics.actions_read
+
+
+def test_a_log_in_an_object_store_is_read_by_tasks_and_its_workers_remember(spark, s3, table_name):
+    url, settings = s3.table_url(table_name), s3.settings()
+    grown(url, settings, 14)
+    env = open_env(url, {**settings, **NO_STATES, **COLD})
+    here = Log(env).snapshot().state
+    hits = []
+    for _ in range(4):
+        tail = DistributedTail(spark, env, {**settings, **NO_STATES})
+        assert_same(Log(env, tail=tail).snapshot().state, here)
+        hits.append(tail.metrics.hits)
+    assert hits[0] == 0
+    assert max(hits) > 0
+    forget_in_workers(env.store.url)
+    again = DistributedTail(spark, env, {**settings, **NO_STATES})
+    Log(env, tail=again).snapshot()
+    assert again.metrics.hits == 0
+    handle = IndexTable.forPath(spark, url, {**settings, **NO_STATES})
+    assert handle.count() == indextables.open(url, settings).count()
+    assert handle.invalidateCaches() is not None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"transaction.distributed.enabled": "false"},
+        {"transaction.distributed.minFiles": "100"},
+        {"transaction.useOptimized": "false"},
+    ],
+    ids=["disabled", "few files", "plain replay"],
+)
+def test_the_driver_reads_itself_where_it_should(spark, tmp_path, options):
+    grown(tmp_path / "t", {}, 12)
+    env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **options})
+    tail = DistributedTail(spark, env, {}, remote_only=False)
+    assert Log(env, tail=tail).snapshot().version == 12
+    assert tail.metrics is None
+
+
+def test_a_local_log_is_read_by_the_driver(spark, tmp_path):
+    grown(tmp_path / "t", {}, 12)
+    env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
+    tail = DistributedTail(spark, env, {})
+    assert Log(env, tail=tail).snapshot().version == 12
+    assert tail.metrics is None
+
+
+def test_a_fixed_number_of_tasks(spark, tmp_path):
+    grown(tmp_path / "t", {}, 12)
+    asked = {"transaction.distributed.adaptiveParallelism": "false", "transaction.distributed.parallelism": "3"}
+    env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **asked})
+    tail = DistributedTail(spark, env, {}, remote_only=False)
+    Log(env, tail=tail).snapshot()
+    assert tail.metrics.tasks == 3
+
+
+def test_damage_and_gaps_are_told_as_the_driver_tells_them(spark, tmp_path):
+    grown(tmp_path / "t", {}, 12)
+    file = tmp_path / "t" / version_key(7)
+    kept = file.read_bytes()
+    file.write_bytes(kept[: len(kept) // 2])
+    log, tail, local = cold(spark, str(tmp_path / "t"), {})
+    with pytest.raises(LogCorrupt, match="version 7"):
+        local.snapshot().state  # noqa: B018 - loads
+    with pytest.raises(LogCorrupt, match="version 7"):
+        log.snapshot().state  # noqa: B018 - loads
+    assert tail.metrics is None
+    file.unlink()
+    with pytest.raises(LogGap):
+        cold(spark, str(tmp_path / "t"), {})[0].snapshot()
+    file.write_bytes(kept)
+    assert cold(spark, str(tmp_path / "t"), {})[0].snapshot().version == 12
+
+
+def test_tasks_that_cannot_reach_the_store_leave_it_to_the_driver(spark, s3, table_name):
+    url, settings = s3.table_url(table_name), s3.settings()
+    grown(url, settings, 11)
+    env = open_env(url, {**settings, **NO_STATES, **COLD})
+    wrong = {
+        **settings,
+        "storage.endpoint": "http://127.0.0.1:9",
+        "storage.retries": "0",
+        "storage.timeoutSeconds": "2",
+    }
+    tail = DistributedTail(spark, env, wrong)
+    assert Log(env, tail=tail).snapshot().state.files.num_rows > 0
+    assert tail.metrics is None
+
+
+def test_a_fault_of_the_store_in_a_task_changes_nothing(spark, s3, table_name):
+    url, settings = s3.table_url(table_name), s3.settings()
+    grown(url, settings, 11)
+    env = open_env(url, {**settings, **NO_STATES, **COLD})
+    here = Log(env).snapshot().state
+    forget_in_workers(env.store.url)
+    s3.inject(Fault(method="GET", key=r"0005\.json", before=503, times=2))
+    assert_same(Log(env, tail=DistributedTail(spark, env, settings)).snapshot().state, here)
