@@ -69,6 +69,39 @@ def documents(count: int, *, words: int = 2_000, seed: int = 2) -> pa.Table:
     return pa.table([pa.array(np.arange(count)), titles, body], schema=DOCUMENTS_SCHEMA)
 
 
+def types(rows: int, *, seed: int = 3) -> pa.Table:
+    """A column of each type of field: values as logs have them, of low and high cardinality."""
+    rng = np.random.default_rng(seed)
+    words = _sentences(rng, rng.integers(10, 17, rows), vocabulary())
+    names = pa.array([f"user-{n}" for n in rng.integers(0, rows // 10 + 1, rows)])
+    numbers = pa.array((rng.lognormal(8, 2, rows)).astype(np.int64))
+    stamps = pa.array(_EPOCH_US + np.cumsum(rng.integers(100, 5_000, rows)))
+    days = pa.array(np.sort(rng.integers(19_000, 20_000, rows)).astype(np.int32)).cast(pa.date32())
+    floats = pa.array(rng.normal(size=rows))
+    address = pa.array([f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}" for n in rng.integers(0, 1 << 20, rows)])
+    attrs = pa.StructArray.from_arrays([names, pa.array(rng.integers(0, 100, rows))], ["user", "retries"])
+    return pa.table(
+        {
+            "text": words,
+            "text_without_positions": words,
+            "string": names,
+            "string_fast": names,
+            "int": numbers,
+            "float": floats,
+            "decimal": pa.array(rng.integers(0, 10**6, rows)).cast(pa.decimal128(19, 0)),
+            "date": days,
+            "timestamp": stamps.cast(pa.timestamp("us", tz="UTC")),
+            "bool": pa.array(rng.random(rows) < 0.2),
+            "ip": address,
+            "json": attrs,
+            "list_of_strings": pa.ListArray.from_arrays(
+                pa.array(np.arange(0, 2 * rows + 1, 2, dtype=np.int32)), pa.concat_arrays([names, names])
+            ),
+            "binary": names.cast(pa.binary()),
+        }
+    )
+
+
 def _sentences(rng: np.random.Generator, lengths: np.ndarray, vocab: pa.Array) -> pa.Array:
     """One string of `lengths[i]` words per row; word ranks follow a Zipf law."""
     weights = 1.0 / np.arange(1, len(vocab) + 1)

@@ -21,6 +21,7 @@ from indextables.options import Options
 from indextables.split.fields import plan_fields
 from indextables.split.reader import SplitReader
 from indextables.split.scan import scan
+from indextables.split.sizes import ROWS, field_sizes
 from indextables.split.writer import WrittenSplit, write_splits
 from indextables.split.writer_rows import RowsWriter
 from indextables.storage import Store, open_store
@@ -35,6 +36,7 @@ def run(scale: str) -> list[Bar]:
     try:
         for name, table in (("logs", corpus.logs(rows)), ("documents", corpus.documents(documents))):
             bars += _corpus(folder / name, name, table)
+        bars += _types(folder / "types", rows // 5)
         bars.append(_memory(scale))
     finally:
         shutil.rmtree(folder)
@@ -61,7 +63,47 @@ def _corpus(folder: Path, name: str, table: pa.Table) -> list[Bar]:
         Bar(f"{name}: of it {part}", size / 1e6, split.size / 1e6, "MB", peer_name="of all")
         for part, size in split.component_bytes.items()
     ]
+    bars += [
+        Bar(f"{name}: index of {column}", size / 1e6, rows / 1e6, "MB", peer_name="its rows")
+        for column, (rows, size, _) in _by_column(store, split).items()
+    ]
     return bars + _scans(store, split, plain, name) + _fetches(store, split, plain, name, table)
+
+
+def _types(folder: Path, rows: int) -> list[Bar]:
+    """What each type of field adds to its rows, in bytes per row: one column each, indexed, fast, both or neither."""
+    table = corpus.types(rows)
+    store = open_store(folder)
+    settings = {
+        "indexing.typemap.text": "text",
+        "indexing.typemap.text_without_positions": "text",
+        "indexing.indexrecordoption.text_without_positions": "freq",
+        "indexing.typemap.ip": "ip",
+        "indexing.fastfields": "string_fast",
+        "split.targetSize": "100000000000",
+    }
+    (split,) = write_splits(store, table.to_batches(65_536), table.schema, Options(settings, environ={}))
+    bars = []
+    for column, (own, index, parts) in _by_column(store, split).items():
+        shown = ", ".join(f"{name} {size / rows:.2f}" for name, size in parts.items()) or "not in the index"
+        claim = f"type {column}: index bytes a row ({shown})"
+        bars.append(Bar(claim, index / rows, own / rows, "B", peer_name="its rows"))
+    return bars
+
+
+def _by_column(store: Store, split: WrittenSplit) -> dict[str, tuple[int, int, dict[str, int]]]:
+    """For each column the bytes of its rows, of its index, and of the latter by component."""
+    found: dict[str, tuple[int, int, dict[str, int]]] = {}
+    for row in field_sizes(SplitReader(store, split.ref)).to_pylist():
+        if row["column"] is not None and row["bytes"]:
+            rows, index, parts = found.get(row["column"], (0, 0, {}))
+            if row["component"] == ROWS:
+                rows += row["bytes"]
+            else:
+                index += row["bytes"]
+                parts[row["component"]] = row["bytes"]
+            found[row["column"]] = rows, index, parts
+    return found
 
 
 def _options(schema: pa.Schema) -> Options:
