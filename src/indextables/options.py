@@ -201,7 +201,7 @@ def _count(key: str, default: int, help_text: str, *, least: int = 0, **more: An
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,18})\s*([kmgt]?)(i?b)?", text.lower())
+    found = re.fullmatch(r"([0-9]{1,19})\s*([kmgt]?)(i?b)?", text.lower())
     if found is None:
         raise ValueError(text)
     return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
@@ -403,8 +403,8 @@ SPLIT_MEMORY_BUDGET = _count(
 )
 
 # Merge splits
-MERGE_TARGET_SIZE = _count(
-    "merge.targetSize", 1_073_741_824, "bytes that the sources of a merged split may have together", least=1
+MERGE_TARGET_SIZE = _size(
+    "merge.targetSize", 1_073_741_824, "bytes that the sources of a merged split may have together"
 )
 MERGE_MAX_SOURCES = _count("merge.maxSourceSplitsPerMerge", 1000, "splits that are merged into one at most", least=2)
 MERGE_GROUPS_PER_COMMIT = _count(
@@ -425,8 +425,8 @@ MERGE_ON_WRITE_MIN_SPLITS = _count(
     "small splits of one partition in a row that make a merge on write worth its while",
     least=2,
 )
-MERGE_ON_WRITE_SMALL_SIZE = _count(
-    "mergeOnWrite.smallSize", 67_108_864, "bytes below which a split is small for a merge on write", least=1
+MERGE_ON_WRITE_SMALL_SIZE = _size(
+    "mergeOnWrite.smallSize", 67_108_864, "bytes below which a split is small for a merge on write"
 )
 MERGE_ON_WRITE_MAX_GROUPS = _count(
     "mergeOnWrite.maxGroups", 4, "merged splits that one merge on write makes at most", least=1

@@ -71,9 +71,9 @@ SPELLINGS = [
         st.DropPartitions(target=PATH, where="year = '2023' AND month < 4"),
     ),
     (
-        "MERGE SPLITS 's3://bucket/path' WHERE d = '2024' TARGET SIZE 100M MAX DEST SPLITS 5 MAX SOURCE SPLITS PER MERGE 9",
+        "MERGE SPLITS logs WHERE d = '2024' TARGET SIZE 100M MAX DEST SPLITS 5 MAX SOURCE SPLITS PER MERGE 9",
         st.MergeSplits(
-            target=PATH,
+            target=NAME,
             where="d = '2024'",
             target_size=100 << 20,
             max_dest_splits=5,

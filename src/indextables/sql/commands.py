@@ -5,14 +5,12 @@ The same text does the same in Spark, in the shell and in a Python process: only
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, LogError, NotSupported, SchemaMismatch, TableNotFound
+from indextables.errors import InvalidArgument, LogError, SchemaMismatch, TableNotFound
 from indextables.log.codec import raw_lines
 from indextables.log.history import history
 from indextables.log.names import version_key
@@ -23,7 +21,6 @@ from indextables.sql.context import Context
 from indextables.sql.cursor import Args
 from indextables.sql.grammar import parse_command
 from indextables.sql.results import rows_of, table_of
-from indextables.table.arguments import millis
 from indextables.table.environment import table_env
 from indextables.table.inspect import actions_of, detail_of
 
@@ -50,7 +47,9 @@ def execute(command: st.Command, context: Context) -> pa.Table:
     """The rows that answer a command. Raises what its verb raises."""
     run = _VERBS.get(type(command))
     if run is None:
-        raise NotSupported(f"{type(command).__name__} is not offered here")
+        from indextables.sql.operating import OPERATIONS
+
+        run = OPERATIONS[type(command)]
     return run(command, context)
 
 
@@ -116,17 +115,6 @@ def _repair(command: st.Repair, context: Context) -> pa.Table:
     return rows_of(RepairReport, [report], lead={"path": (target or env).store.url})
 
 
-def _invalidate(command: st.InvalidateCache, context: Context) -> pa.Table:
-    if command.target is None:
-        from indextables.log.cache import shared_cache
-
-        entries = sum(region.entries for region in shared_cache().stats().regions.values())
-        shared_cache().clear()
-        return table_of([{"path": None, "entries": entries}], INVALIDATED)
-    log = context.log(command.target)
-    return table_of([{"path": log.url, "entries": log.invalidate()}], INVALIDATED)
-
-
 def _create(command: st.CreateTable, context: Context) -> pa.Table:
     from indextables.table.create import create, given_properties, indexing_properties
     from indextables.table.ddl import schema_from_ddl
@@ -158,25 +146,12 @@ def _create(command: st.CreateTable, context: Context) -> pa.Table:
     return table_of([{"path": log.url, "name": name, "version": version, "created": is_new}], CREATED)
 
 
-def moment_ms(when: st.Moment, context: Context) -> int:
-    """Milliseconds since the epoch; a time without a zone is in the zone of the context. Raises InvalidArgument."""
-    if isinstance(when, str):
-        try:
-            when = dt.datetime.fromisoformat(when.strip())
-        except ValueError as cause:
-            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
-    if isinstance(when, dt.datetime) and when.tzinfo is None:
-        when = when.replace(tzinfo=ZoneInfo(context.time_zone))
-    return millis(when)
-
-
 CHECKPOINT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("format", pa.string()), ("size_bytes", pa.int64())]
 )
 TRANSACTION_LOG = pa.schema(
     [("version", pa.int64()), ("line", pa.int64()), ("action", pa.string()), ("value", pa.string())]
 )
-INVALIDATED = pa.schema([("path", pa.string()), ("entries", pa.int64())])
 CREATED = pa.schema([("path", pa.string()), ("name", pa.string()), ("version", pa.int64()), ("created", pa.bool_())])
 DETAIL = pa.schema(
     [
@@ -204,7 +179,6 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.DescribeHistory: _describe_history,
     st.DescribeLog: _describe_log,
     st.DescribeState: _describe_state,
-    st.InvalidateCache: _invalidate,
     st.Repair: _repair,
     st.Verify: _verify,
 }

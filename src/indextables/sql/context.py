@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.snapshot import Log
-from indextables.sql.statements import Target
+from indextables.sql.statements import Moment, Target
+from indextables.table.arguments import millis
 from indextables.table.environment import open_env
 from indextables.table.running import Progress, Runner, Threads
 
-__all__ = ["Context", "LocalContext", "is_table"]
+__all__ = ["Context", "LocalContext", "is_table", "moment_ms"]
 
 
 class Context(Protocol):
@@ -98,3 +101,15 @@ def is_table(log: Log) -> bool:
     except (TableNotFound, ObjectNotFound):
         return False
     return True
+
+
+def moment_ms(when: Moment, zone: str) -> int:
+    """Milliseconds since the epoch; a time that names no zone is in `zone`. Raises InvalidArgument."""
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when.strip())
+        except ValueError as cause:
+            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+    if isinstance(when, dt.datetime) and when.tzinfo is None:
+        when = when.replace(tzinfo=ZoneInfo(zone))
+    return millis(when)

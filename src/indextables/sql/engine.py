@@ -28,6 +28,10 @@ _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stam
 # DataFusion 55 takes a column that its filters pin to one value for sorted, loses that in a join of several partitions,
 # and refuses its own plan. With one partition there is nothing to merge in order.
 _PLANNER_BUG = "SanityCheckPlan"
+_PREFIXES = re.compile(
+    r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
+    r"This feature is not implemented: )+"
+)
 # Texts and comments are matched too, so that quotes inside them are left alone.
 _QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -121,13 +125,30 @@ def _queries_only() -> Any:
 
 
 def _explained(text: str, cause: Exception) -> IndexTablesError:
-    message = re.sub(r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: )+", "", str(cause))
-    message = " ".join(message.replace("datafusion.public.", "").split())
+    message = " ".join(_PREFIXES.sub("", str(cause)).replace("datafusion.public.", "").split())
     if re.search(r"(DDL|DML|Statement) not supported", message):
         return NotSupported("only queries are run here: give a SELECT statement", query=text)
+    if "only supports a single SQL statement" in message:
+        return QueryInvalid("give one statement, not several", query=text, position=0)
+    if message.startswith("No SQL statements were provided"):
+        return QueryInvalid("the statement is empty", query=text, position=0)
     if message.startswith("No field named") and "__search" in message:
         message = "TEXTSEARCH cannot be used at this place; use it in WHERE beside the table's FROM"
-    return QueryInvalid(f"{message[:500]}", query=text, position=0)
+    message, position = _placed(text, message)
+    return QueryInvalid(f"{message[:500]}", query=text, position=position)
+
+
+def _placed(text: str, message: str) -> tuple[str, int]:
+    """The message of a parser without its wrapping, and the position it speaks of."""
+    found = re.search(r"^\w*Error\(\"(?P<what>.*?),? ?\.? at Line: (?P<line>\d+), Column: (?P<column>\d+)\"\)", message)
+    if found is None:
+        return message, 0
+    line, column = int(found["line"]), int(found["column"])
+    what = found["what"].replace('\\"', '"')
+    if what.startswith("Unterminated string literal") or "close delimiter" in what:
+        what = "a quote is not closed"
+    start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
+    return f"{what} (line {line}, column {column})", min(start + column - 1, len(text))
 
 
 def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.log.snapshot import Log, Snapshot
-from indextables.sql.commands import moment_ms, run_command
-from indextables.sql.context import is_table
+from indextables.sql.commands import run_command
+from indextables.sql.context import is_table, moment_ms
 from indextables.sql.cursor import Args
 from indextables.sql.references import Found, Reference, find_references, mentions, value_of
 from indextables.sql.spark_rewrite import COUNTED, Need, rewrite_for_spark
@@ -77,7 +77,9 @@ def run_sql(spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> 
     context = SessionContext(spark)
     rows = run_command(text, context, args)
     if rows is not None:
-        return spark.createDataFrame(rows)
+        from indextables.spark.frames import frame_of
+
+        return frame_of(spark, rows)
     return _query(spark, text, args, kwargs, original)
 
 
@@ -217,7 +219,7 @@ class _Opened:
         if kind is None:
             return log.snapshot()
         if kind == "timestamp":
-            return log.snapshot(timestamp_ms=moment_ms(value, self._context))
+            return log.snapshot(timestamp_ms=moment_ms(value, self._context.time_zone))
         if isinstance(value, str) and value.isascii() and value.isdigit():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
