@@ -156,7 +156,7 @@ class _Merge(msgspec.Struct):
             return Merged([], [], broken, 0, 0)
         before = RowDigest()
         live = [0] * len(readers)
-        whole = overridden(self.options, opt.SPLIT_TARGET_SIZE, 1 << 62)
+        whole = overridden(self.options, opt.SPLIT_TARGET_SIZE, 1 << 59)
         writer = SplitWriter(
             self.store,
             target,
