@@ -59,7 +59,7 @@ def grown(table, clock: Clock, commits: int, *, days: float = 0, every: int | No
 
 
 def orphan(table, number: int, folder: str = "") -> str:
-    key = f"{folder}splits/split-{number:032x}.split"
+    key = f"{folder}splits/split-{0xDEAD << 96 | number:032x}.split"
     table._log.env.store.put(key, b"nobody")
     return key
 

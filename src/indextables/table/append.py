@@ -13,7 +13,7 @@ from indextables.log.transaction import Transaction
 from indextables.table.evolve import Evolution, merged_schema, typed_only
 from indextables.table.rows import Rows
 from indextables.table.upkeep import after_write
-from indextables.table.write import discard, registered, target_of, write_adds
+from indextables.table.write import check_still_there, discard, registered, target_of, write_adds
 
 __all__ = ["append", "commit_append", "metrics_of", "staged_write"]
 
@@ -99,7 +99,11 @@ def staged_write(
     user_metadata: str | None,
     change: tuple[Snapshot, Evolution] | None,
 ) -> Transaction:
-    """A transaction with what every write of rows stages, whatever it does to the rows that are there."""
+    """A transaction with what every write of rows stages, whatever it does to the rows that are there.
+
+    Raises CommitError if files are gone because the writer waited too long.
+    """
+    check_still_there(log.env, metadata, adds)
     transaction = Transaction(
         log,
         None if change is None else change[0],

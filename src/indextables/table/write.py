@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import IndexTablesError, SplitCorrupt
+from indextables import options as opt
+from indextables.errors import CommitError, IndexTablesError, SplitCorrupt
 from indextables.log.actions import Add, Metadata
 from indextables.log.env import LogEnv
 from indextables.log.paths import encode_path, key_of
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
     from indextables.split.writer import SplitWriter, WrittenSplit
 
-__all__ = ["MAPPING_KEY", "Target", "add_of", "discard", "registered", "target_of", "write_adds"]
+__all__ = [
+    "MAPPING_KEY",
+    "Target",
+    "add_of",
+    "check_still_there",
+    "discard",
+    "registered",
+    "target_of",
+    "write_adds",
+]
 
 MAPPING_KEY = "docMappingSchema."
 
@@ -71,6 +81,27 @@ def write_adds(env: LogEnv, target: Target, rows: Rows) -> list[Add]:
             for part in split_rows(batch, target.partition_columns):
                 writers.of(part.values).write(part.rows)
         return writers.finish()
+
+
+def check_still_there(env: LogEnv, metadata: Metadata, adds: Sequence[Add]) -> None:
+    """Raises CommitError if a writer took so long that purge may have taken its files, and has.
+
+    Files of half the safe age are looked for; those of a writer that is done in hours cost nothing.
+    """
+    if not adds:
+        return
+    options = env.options.over(metadata.configuration) if metadata.configuration else env.options
+    trusted_ms = options[opt.PURGE_MIN_RETENTION_HOURS] * 3_600_000 // 2
+    now_ms = env.ambient.now_ms()
+    old = [add for add in adds if not 0 <= now_ms - add.modificationTime <= trusted_ms]
+    there = env.ambient.map("splits", lambda add: env.store.exists(key_of(add.path, env.store.url)), old)
+    gone = [add.path for add, found in zip(old, there, strict=True) if not found]
+    if gone:
+        message = (
+            f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long that "
+            "purge took them. Nothing was committed: write the rows again"
+        )
+        raise CommitError(message, missing=gone, url=env.store.url)
 
 
 def discard(env: LogEnv, adds: Sequence[Add]) -> None:

@@ -1,0 +1,471 @@
+"""Restore, truncate, drop partitions, reindex, prewarm, health and purge on write, as users see them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+
+import msgspec
+import pyarrow as pa
+import pytest
+from tests.table.operate_world import contents, grown, keys, new_table, orphan, rows, splits
+
+import indextables
+from indextables import options as opt
+from indextables.errors import (
+    CommitConflict,
+    InvalidArgument,
+    NotSupported,
+    QueryInvalid,
+    VersionExpired,
+    VersionNotFound,
+)
+from indextables.log.actions import Add, MergeSkip
+from indextables.log.intents import acquire, protect_version
+from indextables.log.names import LOG_DIR
+from indextables.log.snapshot import Log
+from indextables.log.write import append as log_append
+from indextables.log.write import change_metadata, record_skip
+from indextables.options import Options
+from indextables.table.health import Health, advise
+from indextables.table.purge import LEASE
+from indextables.table.restore import restore
+from indextables.table.running import Threads
+from indextables.table.truncate import truncate_time_travel
+
+TEXT = pa.schema([("id", pa.int64()), ("m", pa.string())])
+
+
+def ids(table) -> list[int]:
+    return table.to_arrow()["id"].to_pylist()
+
+
+# Restore
+
+
+def test_a_restored_table_has_the_rows_of_then_in_their_order():
+    table, _ = new_table(partitioned=True)
+    for number in range(4):
+        table.append(rows(number, d="ab"[number % 2]))
+    then = table.to_arrow()
+    table.drop_partitions("d = 'a'")
+    table.append(rows(9, d="c"))
+    report = table.restore(4)
+    assert (report.version, report.restored, report.added_files, report.removed_files) == (7, 4, 2, 1)
+    assert table.version == 7
+    assert table.to_arrow() == then
+    assert table.history(1)["operation"].to_pylist() == ["RESTORE"]
+    table.checkpoint()
+    assert indextables.open(table.url).to_arrow() == then
+
+
+def test_a_restore_to_what_the_table_is_commits_nothing():
+    table, _ = new_table()
+    table.append(rows(1))
+    assert table.restore(1) == msgspec.structs.replace(table.restore(1), version=1)
+    assert table.version == 1
+
+
+def test_a_restore_to_a_time_takes_the_version_that_was_newest_then():
+    table, clock = new_table()
+    table.append(rows(1))
+    then = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 60, dt.UTC)
+    clock.advance(hours=1)
+    table.append(rows(2))
+    table.restore(timestamp=then)
+    assert ids(table) == [1]
+    with pytest.raises(VersionNotFound):
+        table.restore(timestamp=1)
+
+
+def test_a_restore_brings_the_properties_back_and_keeps_index_plans():
+    table, _ = new_table()
+    before = table.metadata
+    table.append(rows(1))
+    changed = {**table._log.snapshot().metadata.configuration, "owner": "me"}
+    change_metadata(table._log, msgspec.structs.replace(table._log.snapshot().metadata, configuration=changed))
+    report = table.restore(0)
+    assert report.changed_metadata
+    assert "owner" not in table.metadata.configuration
+    assert set(before.configuration) <= set(table.metadata.configuration)
+    assert any(key.startswith("docMappingSchema.") for key in table.metadata.configuration)
+    table.append(rows(2))
+    assert ids(table) == [2]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"version": 1, "timestamp": 5}, {"version": -1}, {"version": "x"}])
+def test_what_to_restore_is_said_once_and_exists(arguments):
+    table, _ = new_table()
+    with pytest.raises((InvalidArgument, VersionNotFound)):
+        table.restore(**arguments)
+
+
+def test_a_version_whose_files_are_gone_is_not_restored_and_the_files_are_named():
+    table, _ = new_table()
+    table.append(rows(1))
+    lost = table.files()["path"][0].as_py()
+    table.overwrite(rows(2))
+    table._log.env.store.delete_many([lost])
+    with pytest.raises(VersionExpired, match="Nothing was committed") as caught:
+        table.restore(1)
+    assert caught.value.missing == [lost]
+    assert table.version == 2
+
+
+def test_a_version_that_cleanup_took_is_expired():
+    table, _ = new_table()
+    grown(table, table._log.env.ambient, 5)
+    table.truncate_time_travel()
+    with pytest.raises(VersionExpired):
+        table.restore(2)
+
+
+def test_a_restore_waits_for_no_purge():
+    table, _ = new_table()
+    table.append(rows(1))
+    with acquire(table._log.env, LEASE), pytest.raises(CommitConflict, match="purge"):
+        table.restore(0)
+    assert ids(table) == [1]
+
+
+def test_a_restore_that_another_commit_overtakes_is_a_conflict():
+    table, _ = new_table()
+    table.append(rows(1))
+    env = table._log.env
+    log = Log(env)
+    overtaken = []
+
+    class Overtaking(Threads):
+        def run(self, job, units):
+            found = super().run(job, units)
+            overtaken.append(log_append(log, table.files()["path"].to_pylist() and [_add(env)]))
+            return found
+
+    table.overwrite(rows(2))
+    with pytest.raises(CommitConflict):
+        restore(Log(env), version=1, runner=Overtaking(env))
+    assert overtaken
+
+
+def _add(env):
+    path = f"splits/split-{env.ambient.token()}.split"
+    env.store.put(path, b"x")
+    return Add(path, {}, 1, 1, dataChange=True, numRecords=1)
+
+
+# Truncate
+
+
+def test_a_truncated_table_has_one_version_and_the_same_files():
+    table, clock = new_table()
+    grown(table, clock, 12, every=4)
+    clock.advance(hours=2)
+    newest = contents(table, [12])[12]
+    dry = table.truncate_time_travel(dry_run=True)
+    before = keys(table)
+    report = table.truncate_time_travel()
+    assert (report.states, report.versions, report.manifests) == (dry.states, dry.versions, dry.manifests)
+    assert before - keys(table) == {*dry.states, *dry.versions, *dry.manifests}
+    assert report.version == report.oldest == dry.oldest == 13
+    assert contents(table, [13])[13] == newest
+    assert table.history()["operation"].to_pylist() == ["TRUNCATE TIME TRAVEL"]
+    with pytest.raises(VersionExpired):
+        contents(table, [12])
+
+
+def test_a_dry_run_of_truncate_changes_nothing():
+    table, clock = new_table()
+    grown(table, clock, 5)
+    before = keys(table)
+    assert table.truncate_time_travel(dry_run=True).deleted > 0
+    assert keys(table) == before
+
+
+def test_truncating_twice_does_nothing_the_second_time():
+    table, clock = new_table()
+    grown(table, clock, 5)
+    table.truncate_time_travel()
+    again = table.truncate_time_travel()
+    assert (again.deleted, again.version, again.oldest) == (0, 6, 6)
+    assert "no older version" in again.reason
+
+
+def test_what_a_reader_protects_is_not_truncated():
+    table, clock = new_table()
+    grown(table, clock, 12, every=4)
+    protect_version(table._log.env, 9, ttl_ms=3_600_000)
+    dry = table.truncate_time_travel(dry_run=True)
+    report = table.truncate_time_travel()
+    assert report.versions == dry.versions
+    assert report.oldest == dry.oldest == 8
+    assert "reader" in report.reason
+    contents(table, [9])
+
+
+def test_commits_go_on_after_a_truncation():
+    table, clock = new_table()
+    table.append(rows(1))
+    truncate_time_travel(Log(table._log.env))
+    table.append(rows(2))
+    assert ids(table) == [1, 2]
+    clock.advance(days=8)
+    table.purge()
+    assert ids(table.refresh()) == [1, 2]
+
+
+# Drop partitions
+
+
+def test_dropped_partitions_are_gone_in_one_version_and_can_be_restored():
+    table, _ = new_table(partitioned=True)
+    for number in range(6):
+        table.append(rows(number, d="abc"[number % 3]))
+    dry = table.drop_partitions("d IN ('a', 'b')", dry_run=True)
+    assert (dry.dropped, dry.rows, table.version) == (4, 4, 6)
+    report = table.drop_partitions("d IN ('a', 'b')")
+    assert (report.dropped, report.version) == (4, 7)
+    assert ids(table) == [2, 5]
+    assert table.history(1)["operation"].to_pylist() == ["DROP PARTITIONS"]
+    table.restore(6)
+    assert ids(table) == [0, 1, 2, 3, 4, 5]
+
+
+def test_partitions_that_are_not_there_are_no_commit():
+    table, _ = new_table(partitioned=True)
+    table.append(rows(1, d="a"))
+    assert table.drop_partitions("d = 'z'").version == 1
+    assert table.drop_partitions("d IS NULL").dropped == 0
+
+
+def test_only_whole_partitions_are_dropped():
+    table, _ = new_table(partitioned=True)
+    with pytest.raises(NotSupported, match="id"):
+        table.drop_partitions("id = 1")
+    with pytest.raises(QueryInvalid):
+        table.drop_partitions("d = ")
+    with pytest.raises(InvalidArgument):
+        table.drop_partitions("  ")
+    plain, _ = new_table()
+    with pytest.raises(NotSupported, match="none"):
+        plain.drop_partitions("d = 'a'")
+
+
+def test_what_is_appended_to_a_dropped_partition_meanwhile_is_dropped_too():
+    table, _ = new_table(partitioned=True)
+    table.append(rows(1, d="a"))
+    stale = indextables.open(table.url, ambient=table._log.env.ambient)
+    table.append(rows(2, d="a"))
+    table.append(rows(3, d="b"))
+    assert stale.drop_partitions("d = 'a'").dropped == 2
+    assert ids(stale.refresh()) == [3]
+
+
+# Reindex
+
+
+def test_splits_whose_index_is_not_what_the_table_wants_get_a_new_one(tmp_path):
+    table = indextables.create(tmp_path / "t", TEXT)
+    for number in range(3):
+        table.append(pa.table({"id": [number, number + 10], "m": [f"Alpha beta {number}", None]}))
+    assert table.reindex().fresh == 3
+    changed = {**table.metadata.configuration, "indexing.typemap.m": "text"}
+    change_metadata(table._log, msgspec.structs.replace(table.metadata, configuration=changed))
+    table = indextables.open(tmp_path / "t")
+    before = table.to_arrow()
+    assert table.health().index_coverage == 0
+    assert "index" in [advice.code for advice in table.health().advice]
+    report = table.reindex()
+    assert (report.reindexed, report.rows, report.fresh, report.failed) == (3, 6, 0, {})
+    assert list(report.reasons) == ["the field is indexed as string, the table wants text"]
+    assert table.to_arrow() == before
+    assert table.search("m:alpha")["id"].to_pylist() == [0, 1, 2]
+    assert table.health().index_coverage == 1
+    told = table.history(1).to_pylist()[0]
+    assert told["operation"] == "REINDEX"
+    assert table.reindex().fresh == 3
+
+
+def test_a_split_that_cannot_be_read_is_named_and_the_others_are_done(tmp_path):
+    table = indextables.create(tmp_path / "t", TEXT, indexing={"m": "text"})
+    for number in range(2):
+        table.append(pa.table({"id": [number], "m": ["x"]}))
+    bad = table.files()["path"][0].as_py()
+    file = tmp_path / "t" / bad
+    file.write_bytes(b"\0" * file.stat().st_size)
+    report = table.reindex(force=True)
+    assert list(report.failed) == [bad]
+    assert report.reindexed == 1
+
+
+def test_reindex_of_some_partitions(tmp_path):
+    table = indextables.create(tmp_path / "t", rows(1).schema, partition_by=["d"])
+    for number in range(4):
+        table.append(rows(number, d="ab"[number % 2]))
+    report = table.reindex("d = 'a'", force=True)
+    assert (report.splits, report.reindexed) == (2, 2)
+    assert sorted(ids(table)) == [0, 1, 2, 3]
+
+
+# Caches
+
+
+def test_prewarmed_indexes_are_searched_without_a_request(tmp_path):
+    options = {"cache.directory": str(tmp_path / "cache")}
+    table = indextables.create(tmp_path / "t", TEXT, indexing={"m": "text"}, options=options)
+    for number in range(3):
+        table.append(pa.table({"id": [number], "m": ["hello world"]}))
+    report = table.prewarm()
+    assert (report.splits, report.failed) == (3, {})
+    assert report.bytes > 0
+    assert table.prewarm(columns=["M"]).bytes == 0
+    assert "fast" not in table.prewarm(columns=["m"]).components
+    assert table.search("hello")["id"].to_pylist() == [0, 1, 2]
+    assert table.flush_caches().bytes > 0
+    assert table.health().index_cache["entries"] == 0
+    assert table.prewarm().bytes == report.bytes
+    with pytest.raises(InvalidArgument):
+        table.prewarm(columns=["nope"])
+
+
+# Health
+
+
+def test_a_new_table_is_well():
+    table, _ = new_table()
+    table.append(rows(1))
+    found = table.health()
+    assert (found.format, found.version, found.files, found.rows, found.oldest_version) == ("indextables", 1, 1, 1, 0)
+    assert found.advice == []
+    assert (found.orphans, found.orphans_exact) == (0, True)
+
+
+def test_each_problem_has_its_advice_and_the_command_that_solves_it():
+    table, clock = new_table(**{"checkpoint.enabled": "false"})
+    grown(table, clock, 60)
+    for number in range(150):
+        orphan(table, number)
+    clock.advance(days=8)
+    record_skip(table._log, table.files()["path"][0].as_py(), "cannot be read", "MERGE SPLITS")
+    found = table.refresh().health()
+    assert found.orphans == 150 + 59
+    advice = {line.code: line.command for line in found.advice}
+    assert {"checkpoint-late", "orphans", "skips"} <= set(advice)
+    assert advice["orphans"] == f"PURGE INDEXTABLE '{table.url}'"
+    assert advice["checkpoint-late"] == f"CHECKPOINT INDEXTABLES '{table.url}'"
+    table.checkpoint()
+    table.truncate_time_travel()
+    clock.advance(days=8)
+    table.purge()
+    left = {line.code for line in table.refresh().health().advice}
+    assert "orphans" not in left
+    assert "checkpoint-late" not in left
+
+
+def test_orphans_of_large_tables_are_estimated_from_a_sample():
+    table, clock = new_table()
+    store = table._log.env.store
+    live = [f"splits/split-{number:032x}.split" for number in range(0, 6000, 2)]
+    for number in range(6000):
+        store.put(f"splits/split-{number:032x}.split", b"xx")
+    log_append(table._log, [Add(path, {}, 2, 1, dataChange=True, numRecords=1) for path in live])
+    clock.advance(days=8)
+    found = table.refresh().health()
+    assert not found.orphans_exact
+    assert 2500 < found.orphans < 3500
+
+
+def test_advice_is_for_the_worst_first_and_quotes_places():
+    table, _ = new_table()
+    base = table.health()
+    sick = msgspec.structs.replace(
+        base,
+        url="s3://b/it's",
+        clock_skew_ms=200_000,
+        small_files=100,
+        small_share=0.9,
+        files=100,
+        rows=10,
+        deleted_rows=10,
+        reader_version=2,
+        skips=[MergeSkip("p", 1, "broken", "MERGE", retryAfter=10**15)],
+        state=msgspec.structs.replace(base.state, needs_compaction=True, unusable={"x": "damaged"}),
+    )
+    codes = [line.code for line in advise(sick, Options(environ={}), 10)]
+    assert codes == ["clock", "checkpoint-damaged", "protocol", "compaction", "small-files", "skips", "deleted-rows"]
+    commands = [line.command for line in advise(sick, Options(environ={}), 10)]
+    assert "MERGE SPLITS 's3://b/it''s'" in commands
+    assert isinstance(sick, Health)
+
+
+# Purge on write
+
+
+def _quick(**more: str) -> dict[str, str]:
+    return {"purgeOnWrite.enabled": "true", "purgeOnWrite.async.enabled": "false", **more}
+
+
+def test_every_so_many_versions_are_followed_by_a_purge_that_the_history_tells():
+    table, clock = new_table(**_quick(**{"purgeOnWrite.triggerAfterWrites": "3"}))
+    first = orphan(table, 1)
+    clock.advance(days=8)
+    table.append(rows(1))
+    table.append(rows(2))
+    assert first in keys(table)
+    table.append(rows(3))
+    assert first not in keys(table)
+    told = table.refresh().history(1).to_pylist()[0]
+    assert (told["operation"], dict(told["operationParameters"])) == ("PURGE", {"auto": "purgeOnWrite"})
+
+
+def test_without_the_option_no_write_purges():
+    table, clock = new_table()
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    for number in range(12):
+        table.append(rows(number))
+    assert key in keys(table)
+
+
+def test_a_purge_on_write_that_fails_fails_no_write(caplog):
+    table, clock = new_table(
+        **_quick(**{"purgeOnWrite.triggerAfterWrites": "1", "purgeOnWrite.splitRetentionHours": "1"})
+    )
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    caplog.set_level(logging.WARNING, logger="indextables")
+    assert table.append(rows(1)) == 1
+    assert key in keys(table)
+    assert any("not purged after a write" in record.message for record in caplog.records)
+
+
+def test_a_purge_on_write_in_the_background_is_waited_for_by_nobody():
+    table, clock = new_table(**{"purgeOnWrite.enabled": "true", "purgeOnWrite.triggerAfterWrites": "1"})
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    table.append(rows(1))
+    table._log.env.ambient.shutdown()
+    assert key not in keys(table)
+
+
+def test_a_purge_on_write_leaves_it_to_the_process_that_is_at_it():
+    table, clock = new_table(**_quick(**{"purgeOnWrite.triggerAfterWrites": "1"}))
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    with acquire(table._log.env, LEASE):
+        table.append(rows(1))
+        assert key in keys(table)
+    table.append(rows(2))
+    assert key not in keys(table)
+
+
+def test_options_of_retention_are_the_tables(tmp_path):
+    table, clock = new_table(**{"purge.defaultRetentionHours": "48"})
+    assert table.metadata.configuration[opt.PURGE_DEFAULT_RETENTION_HOURS.key] == "48"
+    key = orphan(table, 1)
+    clock.advance(hours=47)
+    table.purge()
+    assert key in keys(table)
+    clock.advance(hours=2)
+    table.purge()
+    assert key not in keys(table)
+    assert not [name for name in splits(table) if name.startswith(LOG_DIR)]
