@@ -23,7 +23,7 @@ from tests.servers.process import free_port, running
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
-DRIVER_SECONDS = 240.0
+DRIVER_SECONDS = 600.0
 
 CONFIGURATION = {
     "spark.ui.enabled": "false",

@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 from tests.servers.spark_faults import first, kill_executor, kill_worker
 
+from indextables.errors import CommitStateUnknown
 from indextables.spark.source import IndexTablesSource
 
 ROWS = 4000
@@ -62,7 +64,10 @@ class FaultyWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         doubled = [message for message in messages for _ in range(2)]
-        self._inner.commit(doubled[::-1] if self._fault == "messages doubled" else messages)
+        if self._fault != "unknown and lost":
+            self._inner.commit(doubled[::-1] if self._fault == "messages doubled" else messages)
+        if self._fault.startswith("unknown"):
+            raise CommitStateUnknown("no answer came", token="t")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._inner.abort(messages)
@@ -80,6 +85,11 @@ def main(spark: SparkSession, folder: str) -> None:
     spark.dataSource.register(FaultySource)
     for fault in ("worker after", "raises", "executor before", "executor after", "messages doubled"):
         write(rows(spark), folder, fault)
+    for fault in ("unknown and landed", "unknown and lost"):
+        try:
+            write(rows(spark), folder, fault)
+        except PySparkException as error:
+            (Path(folder) / f"{fault.replace(' ', '-')}.error").write_text(str(error), encoding="utf-8")
     # The executor that dies takes its part of the shuffle along: the stage before has to run again.
     noted = rows(spark).mapInArrow(_Noting(f"{folder}/mapped"), "id bigint, message string")
     write(noted.repartition(TASKS, "id"), folder, "executor after", name="shuffle")

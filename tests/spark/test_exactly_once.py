@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 
+import pyarrow as pa
 import pytest
+from tests.servers.spark_cluster import run_driver
 from tests.spark.faulty_jobs import ROWS, TASKS
 from tests.spark.speculative_job import CONF
 
 import indextables
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +63,55 @@ def test_messages_that_arrive_twice_and_in_another_order_count_once(written):
     assert check(written, "messages-doubled") == set()
 
 
+def test_the_files_of_a_commit_whose_outcome_is_unknown_are_not_touched(written):
+    assert "CommitStateUnknown" in (written / "unknown-and-landed.error").read_text()
+    assert check(written, "unknown-and-landed") == set()
+    assert "CommitStateUnknown" in (written / "unknown-and-lost.error").read_text()
+    noted = [add["path"] for attempt in attempts(written, "unknown-and-lost") for add in attempt["adds"]]
+    assert len(noted) == TASKS
+    assert all((written / "unknown-and-lost" / path).exists() for path in noted)
+
+
 def test_of_two_copies_of_a_slow_task_one_is_committed(spark_cluster, tmp_path):
     done = spark_cluster.run("tests.spark.speculative_job", tmp_path, conf=CONF)
     assert done.code == 0, done.output
     assert check(tmp_path, "slow")
     assert len(attempts(tmp_path, "slow")) > TASKS
+
+
+# A driver that is killed
+
+
+def test_a_killed_driver_that_is_started_again_writes_batches_and_streams_once(tmp_path):
+    source = indextables.create(tmp_path / "source", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        source.append(pa.table({"id": [number * 10, number * 10 + 1]}))
+    for phase in ("batch uncommitted", "batch committed", "stream unwritten", "stream written", "stream committed"):
+        died = run_driver("tests.spark.killed_jobs", tmp_path, phase)
+        assert died.code == -signal.SIGKILL, died.output
+        assert (tmp_path / f"{phase}.marker").exists()
+    done = run_driver("tests.spark.killed_jobs", tmp_path, "nothing")
+    assert done.code == 0, done.output
+    check_all_once(tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("phase", ["stream offset", "stream planned", "stream read", "stream finished"])
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_a_stream_that_is_killed_anywhere_is_read_and_written_once(tmp_path, phase, batch):
+    source = indextables.create(tmp_path / "source", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        source.append(pa.table({"id": [number * 10, number * 10 + 1]}))
+    died = run_driver("tests.spark.killed_jobs", tmp_path, phase, batch)
+    assert died.code == -signal.SIGKILL, died.output
+    done = run_driver("tests.spark.killed_jobs", tmp_path, "nothing")
+    assert done.code == 0, done.output
+    check_all_once(tmp_path)
+
+
+def check_all_once(folder):
+    batch, sink = indextables.open(folder / "batch"), indextables.open(folder / "sink")
+    assert sorted(batch.to_arrow()["id"].to_pylist()) == list(range(100))
+    assert sorted(sink.to_arrow()["id"].to_pylist()) == [0, 1, 10, 11, 20, 21]
+    assert sink.verify().ok
+    assert [row["operation"] for row in sink.history().to_pylist()].count("WRITE") == 3
