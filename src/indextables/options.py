@@ -367,6 +367,7 @@ STATS_TRUNCATION_MAX_LENGTH = _count("stats.truncation.maxLength", 32, "characte
 DATA_SKIPPING_NUM_INDEXED_COLS = _count("dataSkippingNumIndexedCols", 32, "columns that get statistics")
 
 # Reading and writing
+PROGRESS = _choice("progress", "auto", "when long work shows how far it is", "auto", "always", "never")
 TIME_ZONE = _text("timeZone", "UTC", "zone of literals that name none")
 
 # Streaming

@@ -14,7 +14,8 @@ from indextables.spark.running import Place, SparkRunner, place_of, session_opti
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_spelling
 from indextables.table.environment import open_env
-from indextables.table.running import Runner, Threads
+from indextables.table.progress import progress_of
+from indextables.table.running import Progress, Runner, Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,13 @@ class SparkHandle:
     def place(self) -> Place:
         """What a task must be told to open the table."""
         return place_of(self.spark, self.url, self.options)
+
+    def progress(self, given: Progress | None = None) -> Progress | None:
+        """Whom to tell how far a verb is: whoever the caller names, else a bar where somebody looks."""
+        if given is not None:
+            return given
+        env = self.env()
+        return progress_of(env.options, env.ambient)
 
     def runner(self, width: int | None = None) -> Runner:
         """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""

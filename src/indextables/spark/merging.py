@@ -50,7 +50,7 @@ class Merging(SparkHandle):
             curve=curve,
             dry_run=dryRun,
             runner=self.runner(),
-            progress=progress,
+            progress=self.progress(progress),
         )
 
     def skips(self) -> DataFrame:

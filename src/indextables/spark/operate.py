@@ -53,7 +53,7 @@ class Operate(SparkHandle):
             dry_run=dryRun,
             force=force,
             runner=self.runner(),
-            progress=progress,
+            progress=self.progress(progress),
         )
 
     def dropPartitions(self, where: str, *, dryRun: bool = False) -> DropReport:
@@ -76,7 +76,9 @@ class Operate(SparkHandle):
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
     ) -> ReindexReport:
         """Give a new index to splits whose index is missing, foreign or not what the table wants; a task each."""
-        return reindex_verb.reindex(self.log(), where=where, force=force, runner=self.runner(), progress=progress)
+        return reindex_verb.reindex(
+            self.log(), where=where, force=force, runner=self.runner(), progress=self.progress(progress)
+        )
 
     def prewarm(
         self,
@@ -86,7 +88,9 @@ class Operate(SparkHandle):
         progress: Progress | None = None,
     ) -> PrewarmReport:
         """Load indexes into the caches of the executors: those that searches on `columns` read (default: all)."""
-        return prewarm_verb.prewarm(self.log(), where=where, columns=columns, runner=self.runner(), progress=progress)
+        return prewarm_verb.prewarm(
+            self.log(), where=where, columns=columns, runner=self.runner(), progress=self.progress(progress)
+        )
 
     def flushCaches(self) -> CacheReport:
         """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table."""
