@@ -229,12 +229,12 @@ def _peers(folder: Path, table: pa.Table) -> list[Bar]:
             for ours in ("new", "again")
             for peer in ("LanceDB", "DuckDB", "Polars")
         ]
-    bars += _many_words(table, bare, lance)
+    bars += _many_words(bare, lance)
     bars += _first_search(folder, store, refs, table, token, lance, duck(token), polars(token))
     return bars + _after_append(folder, store, refs, table, token, lance, duck(token), polars(token))
 
 
-def _many_words(table: pa.Table, searcher: SplitSearcher, lance) -> list[Bar]:
+def _many_words(searcher: SplitSearcher, lance) -> list[Bar]:
     """Sixty frequent words, each asked once, all columns of ten rows: no answer and no row is there yet."""
     words = iter([w for w in corpus.vocabulary().to_pylist()[:140] if w not in _STOP_WORDS][8:68])
     asked: list[str] = []

@@ -17,6 +17,7 @@ import tantivy
 
 from benchmarks import corpus
 from benchmarks.harness import Bar, best_of, cpu_of, median_of
+from indextables.ambient import SystemAmbient
 from indextables.options import Options
 from indextables.split.fields import plan_fields
 from indextables.split.reader import SplitReader
@@ -141,8 +142,10 @@ def _bare(folder: Path, table: pa.Table, options: Options) -> None:
 
 
 def _scans(store: Store, split: WrittenSplit, plain: Path, name: str) -> list[Bar]:
+    ambient = SystemAmbient()
+
     def ours(columns: list[str] | None) -> int:
-        return sum(b.num_rows for b in scan(SplitReader(store, split.ref), columns))
+        return sum(b.num_rows for b in scan(SplitReader(store, split.ref), columns, ambient=ambient))
 
     def theirs(columns: list[str] | None) -> int:
         with pq.ParquetFile(plain) as file:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from indextables.embedded.handle import Handle
-from indextables.table import merge_splits as merge_verb
-from indextables.table import skips as skips_verb
-from indextables.table.merge_splits import MergeReport
+from indextables.lazy import LazyModule
 from indextables.table.running import Progress, Threads
+
+if TYPE_CHECKING:
+    from indextables.table import merge_splits as merge_verb
+    from indextables.table import skips as skips_verb
+    from indextables.table.merge_splits import MergeReport
+else:
+    merge_verb = LazyModule("indextables.table.merge_splits")
+    skips_verb = LazyModule("indextables.table.skips")
 
 __all__ = ["Merging"]
 

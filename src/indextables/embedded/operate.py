@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from indextables.embedded.handle import Handle
+from indextables.lazy import LazyModule
 from indextables.log.intents import Protection, protect_version
-from indextables.table import drop_partitions as drop_verb
-from indextables.table import health as health_verb
-from indextables.table import prewarm as prewarm_verb
-from indextables.table import purge as purge_verb
-from indextables.table import reindex as reindex_verb
-from indextables.table import restore as restore_verb
-from indextables.table import truncate as truncate_verb
-from indextables.table.drop_partitions import DropReport
-from indextables.table.health import Health
-from indextables.table.prewarm import CacheReport, PrewarmReport
-from indextables.table.purge import PurgeReport
-from indextables.table.reindex import ReindexReport
-from indextables.table.restore import RestoreReport
 from indextables.table.running import Progress, Runner, Threads
-from indextables.table.truncate import TruncateReport
+
+if TYPE_CHECKING:
+    from indextables.table import drop_partitions as drop_verb
+    from indextables.table import health as health_verb
+    from indextables.table import prewarm as prewarm_verb
+    from indextables.table import purge as purge_verb
+    from indextables.table import reindex as reindex_verb
+    from indextables.table import restore as restore_verb
+    from indextables.table import truncate as truncate_verb
+    from indextables.table.drop_partitions import DropReport
+    from indextables.table.health import Health
+    from indextables.table.prewarm import CacheReport, PrewarmReport
+    from indextables.table.purge import PurgeReport
+    from indextables.table.reindex import ReindexReport
+    from indextables.table.restore import RestoreReport
+    from indextables.table.truncate import TruncateReport
+else:
+    drop_verb = LazyModule("indextables.table.drop_partitions")
+    health_verb = LazyModule("indextables.table.health")
+    prewarm_verb = LazyModule("indextables.table.prewarm")
+    purge_verb = LazyModule("indextables.table.purge")
+    reindex_verb = LazyModule("indextables.table.reindex")
+    restore_verb = LazyModule("indextables.table.restore")
+    truncate_verb = LazyModule("indextables.table.truncate")
 
 __all__ = ["Operate"]
 

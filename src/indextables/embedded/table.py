@@ -10,7 +10,7 @@ import datetime as dt
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -19,18 +19,11 @@ from indextables.embedded.handle import Handle
 from indextables.embedded.merging import Merging
 from indextables.embedded.operate import Operate
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
+from indextables.lazy import LazyModule
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
-from indextables.log.history import history
 from indextables.log.names import version_key
 from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint
-from indextables.log.state.cleanup import CleanupReport, clean_up
-from indextables.log.state.describe import StateDescription, describe_state
-from indextables.log.verify import VerifyReport, verify
-from indextables.table import append as append_verb
-from indextables.table import create as create_verb
-from indextables.table import overwrite as overwrite_verb
 from indextables.table.arguments import (
     check_count,
     check_mapping,
@@ -48,6 +41,30 @@ from indextables.table.plan import prune_files
 from indextables.table.rows import read_rows, schema_of
 from indextables.table.scan import plain_schema, scan_table
 from indextables.table.search import aggregate_rows, count, order_of, search
+
+if TYPE_CHECKING:
+    from indextables.log import history as history_verb
+    from indextables.log import state as state_verb
+    from indextables.log import verify as verify_verb
+    from indextables.log.state import cleanup as cleanup_verb
+    from indextables.log.state import describe as describe_verb
+    from indextables.log.state.cleanup import CleanupReport
+    from indextables.log.state.describe import StateDescription
+    from indextables.log.verify import VerifyReport
+    from indextables.table import append as append_verb
+    from indextables.table import create as create_verb
+    from indextables.table import overwrite as overwrite_verb
+    from indextables.table import sizes as sizes_verb
+else:
+    history_verb = LazyModule("indextables.log.history")
+    state_verb = LazyModule("indextables.log.state")
+    verify_verb = LazyModule("indextables.log.verify")
+    cleanup_verb = LazyModule("indextables.log.state.cleanup")
+    describe_verb = LazyModule("indextables.log.state.describe")
+    append_verb = LazyModule("indextables.table.append")
+    create_verb = LazyModule("indextables.table.create")
+    overwrite_verb = LazyModule("indextables.table.overwrite")
+    sizes_verb = LazyModule("indextables.table.sizes")
 
 __all__ = ["Table", "create", "open_table"]
 
@@ -151,10 +168,21 @@ class Table(Merging, Operate, Handle):
         """Sizes and counts, as data: id, name, version, files, bytes, rows, partition columns, properties."""
         return detail_of(self._snapshot, self.url)
 
+    def sizes(self, most_splits: int | None = 100) -> pa.Table:
+        """What each column costs: the bytes of its rows and of its field in each component of the index.
+
+        Args:
+            most_splits: Look at so many splits, those added last; None looks at all, two small reads each.
+
+        Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
+        """
+        check_count("most_splits", most_splits, least=1)
+        return sizes_verb.column_sizes(self._log.env, self._snapshot, most_splits)
+
     def history(self, limit: int | None = None) -> pa.Table:
         """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""
         check_count("limit", limit, least=1)
-        return history(self._log, limit)
+        return history_verb.history(self._log, limit)
 
     def log(self, version: int | None = None) -> pa.Table:
         """The actions of one version (default: this one), in order, as JSON: columns `line`, `action` and `value`.
@@ -167,14 +195,14 @@ class Table(Merging, Operate, Handle):
 
     def state(self) -> StateDescription:
         """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""
-        return describe_state(self._log.env)
+        return describe_verb.describe_state(self._log.env)
 
     def verify(self, *, data_files: bool = True) -> VerifyReport:
         """Check every file of the log, and that every live data file is there; changes nothing.
 
         Raises TableNotFound, StoreError; everything else is a finding of the report.
         """
-        return verify(self._log.env, data_files=data_files)
+        return verify_verb.verify(self._log.env, data_files=data_files)
 
     # When?
 
@@ -281,18 +309,18 @@ class Table(Merging, Operate, Handle):
 
         Raises NotSupported for tables of another system, CheckpointError, LogError, StoreError.
         """
-        return checkpoint(self._newest_env()).version
+        return state_verb.checkpoint(self._newest_env()).version
 
     def compact(self) -> int:
         """As `checkpoint`, laid out anew by partition; data files are not touched."""
-        return checkpoint(self._newest_env(), compact="full").version
+        return state_verb.checkpoint(self._newest_env(), compact="full").version
 
     def clean_up(self, *, dry_run: bool | None = None) -> CleanupReport:
         """Delete old checkpoints and the version files that they cover, as far as retention lets them go.
 
         `dry_run` only lists them (default: `cleanup.dryRun`); data files are not touched. Raises StoreError.
         """
-        return clean_up(self._newest_env(), dry_run=dry_run)
+        return cleanup_verb.clean_up(self._newest_env(), dry_run=dry_run)
 
     def invalidate_cache(self) -> None:
         """Forget what is in memory about this table; results do not change."""

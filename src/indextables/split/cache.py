@@ -39,6 +39,8 @@ from indextables.storage.store import Store
 _FORMAT = "1"
 _STALE_TMP_S = 3600.0
 _RACES = 20
+_WORTH_A_THREAD = 4 << 20
+"""Bytes to unpack beside the largest component, from which on threads are quicker than one after the other."""
 _SWEEP_FRACTION = 32
 """The folder is measured again when this share of its limit has been added."""
 
@@ -246,8 +248,13 @@ class IndexCache:
             raw = layout.unpack(component, data, ref.key)
             self._put(folder, component.name, data if component.name == PAGES else raw)
 
-        # The largest first: the others are done meanwhile.
-        list(self._ambient.map("splits", keep, sorted(parts, key=lambda c: -c.raw_length)))
+        ordered = sorted(parts, key=lambda c: -c.raw_length)
+        if sum(c.raw_length for c in ordered[1:]) < _WORTH_A_THREAD:
+            for component in ordered:
+                keep(component)
+        else:
+            # The largest first: the others are done meanwhile.
+            list(self._ambient.map("splits", keep, ordered))
 
     def _get(self, store: Store, key: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         self._count("requests")

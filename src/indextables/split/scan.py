@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -17,12 +18,15 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split import dv
 from indextables.split.pages_fetch import index_array
-from indextables.split.reader import SplitReader, column_places, decode_groups, read_ranges, without_columns
+from indextables.split.reader import SplitReader, column_places, without_columns
 
 __all__ = ["count_rows", "scan"]
 
 _FETCH_SHARE = 64
 """Below one row in so many the other columns are fetched by page."""
+
+_SMALL_GROUP = 32 << 20
+"""Compressed bytes of a row group up to which two are begun at a time."""
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -46,7 +50,8 @@ def scan(
     """Batches in row order, none of them empty.
 
     `row_ranges` are ascending [start, stop). `row_numbers` names an int64 column to add with each row's number. With an
-    `ambient`, the next row group is read while this one is decoded. Rows that the split's vector deletes are left out.
+    `ambient`, the next row groups are read and decoded in its threads while one is taken: whoever runs in one of these
+    threads gives none. Rows that the split's vector deletes are left out.
 
     Raises SplitCorrupt, DvCorrupt, InvalidArgument, QueryInvalid, StoreError.
     """
@@ -111,20 +116,29 @@ def _select(
 def _read_ahead(
     reader: SplitReader, groups: list[_Group], columns: list[int], ambient: Ambient | None
 ) -> Iterator[tuple[_Group, pa.Table]]:
-    """Each row group with its columns; the bytes of the next one are on their way while this one is decoded."""
-    if ambient is None or reader.store.is_local:
+    """Each row group with its columns; the next ones are read and decoded while this one is taken."""
+    if ambient is None or len(groups) < 2:
         for group in groups:
             yield group, reader.read_groups([group.number], columns)
         return
-    pending: Future[list[bytes]] | None = None
-    for place, group in enumerate(groups):
-        ranges = reader.group_ranges([group.number], columns)
-        read = pending.result() if pending is not None else read_ranges(reader.store, reader.key, ranges, "rows")
-        pending = None
-        if place + 1 < len(groups):
-            ahead = reader.group_ranges([groups[place + 1].number], columns)
-            pending = ambient.submit("splits", partial(read_ranges, reader.store, reader.key, ahead, "rows"))
-        yield group, decode_groups(reader.footer, [group.number], columns, ranges, read, reader.key)
+    waiting = deque(groups)
+    begun: deque[tuple[_Group, Future[pa.Table]]] = deque()
+    try:
+        while waiting or begun:
+            while waiting and len(begun) < _ahead(reader, waiting[0], columns):
+                group = waiting.popleft()
+                begun.append((group, ambient.submit("splits", partial(reader.read_groups, [group.number], columns))))
+            group, table = begun.popleft()
+            yield group, table.result()
+    finally:
+        for _, table in begun:
+            table.cancel()
+
+
+def _ahead(reader: SplitReader, group: _Group, columns: list[int]) -> int:
+    """How many row groups are begun at a time: two where they are small, so that two cores have work."""
+    size = sum(end - start for start, end in reader.group_ranges([group.number], columns))
+    return 2 if size <= _SMALL_GROUP else 1
 
 
 def _groups(reader: SplitReader) -> list[_Group]:

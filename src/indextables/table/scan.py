@@ -45,21 +45,31 @@ def scan_table(
 
 
 def scan_split(
-    env: LogEnv, snapshot_schema: pa.Schema, ref: SplitRef, names: Sequence[str], where: Node | None, version: int
+    env: LogEnv,
+    snapshot_schema: pa.Schema,
+    ref: SplitRef,
+    names: Sequence[str],
+    where: Node | None,
+    version: int,
+    *,
+    ahead: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one split in the columns and types of the table; a column that the split lacks is null."""
+    """The rows of one split in the columns and types of the table; a column that the split lacks is null.
+
+    With `ahead` row groups are decoded by threads: not for who runs in one, nor for a few rows of many.
+    """
     output = plain_schema(snapshot_schema, names)
     try:
         reader = SplitReader(env.store, ref)
         present = {name.lower() for name in reader.footer.schema.names}
         needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
         if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):
-            for batch in scan(reader, names, where=where):
+            for batch in scan(reader, names, where=where, ambient=env.ambient if ahead else None):
                 yield _as_schema(batch, output)
             return
         there = [name for name in needed if name.lower() in present]
         whole = plain_schema(snapshot_schema, needed)
-        for batch in scan(reader, there):
+        for batch in scan(reader, there, ambient=env.ambient if ahead else None):
             widened = _as_schema(batch, whole)
             kept = widened if where is None else widened.filter(evaluate(where, widened))
             if kept.num_rows:
@@ -84,7 +94,8 @@ def _in_order(
     limit: int | None,
 ) -> Iterator[pa.RecordBatch]:
     def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
-        return scan_split(env, snapshot.schema, ref, names, where, snapshot.version)
+        alone = len(refs) == 1 and limit is None
+        return scan_split(env, snapshot.schema, ref, names, where, snapshot.version, ahead=alone)
 
     if len(refs) <= 1 or limit is not None:
         for ref in refs:
