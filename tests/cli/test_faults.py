@@ -2,14 +2,25 @@
 
 import os
 import resource
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from indextables.cli.outcome import code_of, line_of
-from indextables.errors import CommitConflict, CommitStateUnknown, StoreFull, TableReplaced
+from indextables.errors import (
+    CheckpointWriteFailed,
+    CommitConflict,
+    CommitStateUnknown,
+    InvalidArgument,
+    StoreFull,
+    StorePermissionDenied,
+    TableReplaced,
+)
 
 LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
 
@@ -30,10 +41,16 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["sql", "{logs}", "SELEC 1"], 2, "SELEC"),
         (["sql", "{logs}", "SELECT nope FROM t"], 2, "nope"),
         (["sql", "{logs}", "DROP TABLE t"], 2, "SELECT"),
+        (["sql", "{logs}", ""], 2, "empty"),
+        (["sql", "{logs}", ";"], 2, "empty"),
+        (["sql", "{logs}", "SELECT 1; SELECT 2"], 2, "one statement"),
+        (["sql", "{logs}", "SELECT 'open"], 2, "a quote is not closed (line 1, column 8)"),
+        (["sql", "{logs}", "SELECT * FROM t WHERE TEXTSEARCH(message, '\"open')"], 2, "quote"),
+        (["sql", "{logs}", "SELECT $x"], 2, "$x"),
         (["sql", "{logs}", "SELECT 1", "--with", "x"], 2, "--with"),
-        (["count", "{logs}", "--version", "99"], 4, "99"),
+        (["count", "{logs}", "--version", "99"], 3, "99"),
         (["count", "{logs}", "--timestamp", "yesterday"], 2, "yesterday"),
-        (["log", "{logs}", "99"], 4, "99"),
+        (["log", "{logs}", "99"], 3, "99"),
         (["ingest", "{logs}", "{missing}"], 2, "format"),
         (["ingest", "{logs}", "{missing}.jsonl"], 2, "No such file"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
@@ -43,6 +60,9 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["ingest", "{logs}", "{missing}.jsonl", "--once"], 2, "No such file"),
         (["ingest", "{logs}", "{text}.parquet", "--format", "nope"], 2, "nope"),
         (["create", "{missing}"], 2, "--schema"),
+        (["search", "{logs}", "x", "--columns", ""], 2, "--columns"),
+        (["search", "", "x"], 2, "empty"),
+        (["search", "/", "x"], 2, "folder"),
         (["search", "hdfs://host/table", "x"], 2, "hdfs"),
         (["search", "nope://host/table", "x"], 2, "nope"),
         (["count", "{logs}", "--option", "checkpoint.interval=none"], 2, "checkpoint.interval"),
@@ -82,9 +102,62 @@ def test_a_data_file_that_is_gone_is_one_line(command, logs):
     split.unlink()
     shutil.rmtree(logs.parent / "cache", ignore_errors=True)
     ran = command("sql", logs, "SELECT message FROM t")
-    assert ran.code == 4
+    assert ran.code == 3
     assert split.name in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["count"], ["search", "timeout"], ["search", "timeout", "--json"], ["--help"]])
+def test_output_that_cannot_be_written_is_one_line(logs, tmp_path, arguments):
+    name, *rest = arguments
+    line = [*LINE, name, *([] if name == "--help" else [str(logs)]), *rest]
+    environment = {**os.environ, "INDEXTABLES_CACHE_DIRECTORY": str(tmp_path / "cache")}
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (ran.returncode, ran.stderr) == (5, "indextables: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_process_without_output_does_its_work(logs, closed):
+    for words, code in (("count", 0), ("count nope:x", 2)):
+        command, *rest = words.split()
+        text = shlex.join([*LINE, command, str(logs), *rest])
+        ran = subprocess.run(["bash", "-c", f"{text} {closed}"], capture_output=True, text=True, check=False)
+        assert ran.returncode == code
+        assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_what_an_error_quotes_does_not_command_the_terminal():
+    error = InvalidArgument("bad \x1b[31m\x07value\n\tin \u202eline" + "x" * 5000)
+    assert line_of(error).startswith("bad \\x1b[31m\\x07value in \\u202eline")
+    assert len(line_of(error)) < 1100
+
+
+def test_ctrl_c_ends_a_command_that_waits_with_one_line(logs, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    line = [*LINE, "ingest", str(logs), str(pipe), "--format", "jsonl"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process, pipe.open("wb") as held:
+        # Opening the pipe waits for its reader: the command is in the middle of its work.
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        held.close()
+    assert (process.returncode, err) == (130, "indextables: interrupted\n")
+
+
+def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
+    text = "SELECT count(*) FROM t a, t b, t c, t d, t e WHERE a.ts < b.ts AND c.ts < d.ts OR e.ts < a.ts"
+    with subprocess.Popen([*LINE, "sql", str(logs), text], stderr=subprocess.PIPE, text=True) as process:
+        while cpu_seconds(process) < 2:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "indextables: interrupted\n")
+
+
+def cpu_seconds(process):
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_full_disk_is_one_line_and_adds_nothing(command, logs, tmp_path):
@@ -140,3 +213,10 @@ def test_output_that_nobody_reads_is_no_error(logs):
 def test_every_kind_of_failure_has_its_code(error, code):
     assert code_of(error) == code
     assert "\n" not in line_of(error)
+
+
+def test_a_checkpoint_that_the_store_refuses_is_the_stores_failure():
+    error = CheckpointWriteFailed("not written")
+    assert code_of(error) == 4
+    error.__cause__ = StorePermissionDenied("read-only")
+    assert code_of(error) == 5

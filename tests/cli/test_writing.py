@@ -115,7 +115,12 @@ def test_missing_fields_become_null_and_case_does_not_matter(command, logs, tmp_
         ('{"status": "many"}', "status"),
         ('{"ts": "yesterday"}', "yesterday"),
         ('{"message": "open', "JSON"),
-        ("not json", "JSON"),
+        ("not json", "in row 4"),
+        ('[{"message": "a"}]', "one JSON object is an array"),
+        ('{"message": "a", "message": "b"}', "'message' twice"),
+        ('{"message": 7}', "message is string in the table (or further up in the file), here it is number"),
+        ('{"status": 1.5}', "1.5"),
+        ("\x1b[31m\x00", "JSON"),
     ],
 )
 def test_a_bad_line_stops_its_file_with_its_name_and_nothing_is_added(command, logs, tmp_path, line, words):
@@ -127,6 +132,55 @@ def test_a_bad_line_stops_its_file_with_its_name_and_nothing_is_added(command, l
     assert words in ran.err
     assert ran.err.count("\n") == 1
     assert command("count", logs).out == "50\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("status\n1\n2,3\n", "a line has 2 columns, the header 1: '2,3'"),
+        ("status\nmany\n", "column 1 does not take 'many'"),
+        ("status,STATUS\n1,2\n", "two columns are called 'status' and 'STATUS'"),
+        ("nope\n1\n", "no column nope"),
+        ("status;level\n1;x\n", "status;level"),
+        ('"status\n1\n', "CSV"),
+        ("\x1b\x07,\x00\n\xff,1,2\n", "columns"),
+    ],
+)
+def test_a_bad_csv_file_is_refused_with_its_name_and_nothing_is_added(command, logs, tmp_path, text, words):
+    (tmp_path / "bad.csv").write_bytes(text.encode("latin-1"))
+    ran = command("ingest", logs, tmp_path / "bad.csv")
+    assert ran.code == 2
+    assert "bad.csv" in ran.err
+    assert words in ran.err
+    assert ran.err[:-1].isprintable()
+    assert command("count", logs).out == "50\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bad.csv", "a,A\n1,2\n", "two columns are called 'a' and 'A'"),
+        ("bad.csv", "a;b\n1;2\n", "separated by ';'"),
+        ("bad.jsonl", '[{"a": 1}]\n', "jq"),
+        ("bad.csv", "", "Empty"),
+        ("bad.jsonl", "", "Empty"),
+    ],
+)
+def test_no_table_is_made_of_a_file_that_cannot_be_read(command, tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    ran = command("ingest", tmp_path / "t", tmp_path / name)
+    assert ran.code == 2
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "t").exists()
+
+
+def test_the_row_of_a_fault_is_counted_from_the_start_of_the_file(command, tmp_path):
+    lines = [json.dumps({"id": i, "text": "word " * 100}) for i in range(20_000)]
+    lines[15_000] = "broken"
+    (tmp_path / "big.jsonl").write_text("\n".join(lines))
+    command("create", tmp_path / "t", "--schema", "id bigint, text string")
+    assert "in row 15,001" in command("ingest", tmp_path / "t", tmp_path / "big.jsonl").err
 
 
 def test_a_file_larger_than_the_read_block_streams(command, tmp_path):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -12,12 +13,34 @@ import typer
 from indextables.cli import outcome
 from indextables.cli.care import clean_up, compact, rebuild, repair
 from indextables.cli.inspecting import checkpoint, describe, history, log, schema, verify
+from indextables.cli.interrupt import LINE, WATCH
 from indextables.cli.machine import doctor
 from indextables.cli.reading import count, search, sql
 from indextables.cli.writing import create, ingest
 from indextables.errors import IndexTablesError
 
 __all__ = ["app", "run"]
+
+
+def bounded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with every error told in one line and turned into an exit code."""
+
+    @functools.wraps(command)
+    def run_bounded(*args: object, **kwargs: object) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever reads our output has seen enough (`| head`).
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt as interrupted:
+            sys.stderr.write(LINE)
+            raise typer.Exit(outcome.INTERRUPTED) from interrupted
+        except (IndexTablesError, OSError) as error:
+            raise typer.Exit(outcome.tell(error)) from error
+
+    return run_bounded
+
 
 _CODES = "\n".join(f"  {code:<4} {meaning}" for code, meaning in outcome.EXIT_CODES.items())
 _HELP = f"""
@@ -45,8 +68,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _EVERYDAY = (create, ingest, search, sql, count, schema, history, describe, log)
-for command in (*_EVERYDAY, verify, checkpoint, compact, clean_up, repair, rebuild, doctor):
-    app.command()(command)
+_CARE = (verify, checkpoint, compact, clean_up, repair, rebuild, doctor)
+for command in (*_EVERYDAY, *_CARE):
+    app.command()(bounded(command))
 
 
 def _version(asked: bool) -> None:
@@ -68,18 +92,13 @@ def _root(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Every error of ours, and of the system, is one line on stderr."""
+    if arguments is None:
+        WATCH.start()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="indextables")
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough (`| head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return outcome.OK
-    except KeyboardInterrupt:
-        sys.stderr.write("indextables: interrupted\n")
-        return outcome.INTERRUPTED
-    except (IndexTablesError, OSError) as error:
-        sys.stderr.write(f"indextables: {outcome.line_of(error)}\n")
-        return outcome.code_of(error)
+    except OSError as error:
+        # Help that cannot be written.
+        return outcome.tell(error)
     return outcome.OK

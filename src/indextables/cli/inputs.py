@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.reasons import reason_of
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.query.convert import cast_or_null
 
@@ -57,12 +58,17 @@ class Input:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows. Raises InvalidArgument with the file's name for what cannot be read as its format says."""
-        try:
-            yield from self._batches
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeDecodeError) as cause:
-            raise _unreadable(self.name, cause) from cause
-        except OSError as cause:
-            raise _unreadable(self.name, cause) from cause
+        rows = 0
+        while True:
+            # What happens to a batch that is taken is not the file's fault.
+            try:
+                batch = next(self._batches, None)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
+                raise _unreadable(self.name, cause, rows) from cause
+            if batch is None:
+                return
+            rows += batch.num_rows
+            yield batch
 
 
 def format_of(name: str, given: str | None) -> Format:
@@ -101,8 +107,9 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
             with pq.ParquetFile(_parquet_source(name)) as file:
                 return _tame(file.schema_arrow)
         head = _head(name)
-        return _suggested(_read_sample(name, head, kind, ()), lambda columns: _read_sample(name, head, kind, columns))
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as cause:
+        sample = _read_sample(name, head, kind, ())
+        return _suggested(name, sample, lambda columns: _read_sample(name, head, kind, columns))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
         raise _unreadable(name, cause) from cause
 
 
@@ -115,7 +122,7 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         reader = _open_text(stream, name, kind, schema)
     except StopIteration:
         return Input(name, 0, iter(()), lambda: 0)
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as cause:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
         raise _unreadable(name, cause) from cause
     blocks = 0
 
@@ -134,9 +141,10 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
 def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
     """`batch` with the columns of `schema`: found in any case, cast where that is exact, null where absent.
 
-    Raises SchemaMismatch for a column too many and for a value that is not of its column's type.
+    Raises SchemaMismatch for a column too many or given twice, and for a value that is not of its column's type.
     """
     found = {column.lower(): index for index, column in enumerate(batch.schema.names)}
+    check_distinct(batch.schema.names, name)
     extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
     if extra:
         message = f"{name}: the table has no column {', '.join(sorted(extra))}"
@@ -147,6 +155,15 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBat
         column = pa.nulls(batch.num_rows, field.type) if index is None else batch.column(index)
         arrays.append(_as_type(column, field, name))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def check_distinct(columns: Sequence[str], name: str) -> None:
+    """Raises SchemaMismatch if two columns of a file would be one in a table, where case makes no difference."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.lower(), column)
+        if other is not column:
+            raise SchemaMismatch(f"{name}: two columns are called {other!r} and {column!r}", path=name, column=column)
 
 
 def _as_type(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
@@ -195,6 +212,14 @@ def _csv_dialect(name: str) -> Any:
     import pyarrow.csv as pacsv
 
     return pacsv.ParseOptions(delimiter="\t" if ".tsv" in Path(name).suffixes else ",", newlines_in_values=True)
+
+
+def _check_dialect(name: str, columns: Sequence[str]) -> None:
+    """One column whose name has another separator in it is no column. Raises InvalidArgument."""
+    others = [mark for mark in (";", "\t", "|", ",") if len(columns) == 1 and mark in columns[0]]
+    if others:
+        message = f"{name}: the columns seem to be separated by {others[0]!r}"
+        raise InvalidArgument(f"{message}; commas are read, and tabs where the name ends in .tsv", path=name)
 
 
 def _csv_columns(schema: pa.Schema, raw: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -311,7 +336,10 @@ def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -
         options = pacsv.ConvertOptions(column_types=texts, strings_can_be_null=True)
         read = pacsv.ReadOptions(block_size=block)
         dialect = _csv_dialect(name)
-        return pacsv.read_csv(pa.BufferReader(head), read_options=read, parse_options=dialect, convert_options=options)
+        source = pa.BufferReader(head)
+        sample = pacsv.read_csv(source, read_options=read, parse_options=dialect, convert_options=options)
+        _check_dialect(name, sample.schema.names)
+        return sample
     import pyarrow.json as pajson
 
     parse = pajson.ParseOptions(explicit_schema=pa.schema(list(texts.items())) if texts else None)
@@ -320,8 +348,9 @@ def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -
     )
 
 
-def _suggested(sample: pa.Table, reread: Callable[[Sequence[str]], pa.Table]) -> pa.Schema:
+def _suggested(name: str, sample: pa.Table, reread: Callable[[Sequence[str]], pa.Table]) -> pa.Schema:
     """The sample's schema with times made out of texts where every text is one."""
+    check_distinct(sample.schema.names, name)
     times = [field.name for field in sample.schema if pa.types.is_temporal(field.type)]
     texts = reread(times) if times else sample
     fields = []
@@ -369,15 +398,5 @@ def _tamed(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def _unreadable(name: str, cause: Exception) -> InvalidArgument:
-    if isinstance(cause, OSError) and cause.strerror:
-        reason = cause.strerror
-    elif isinstance(cause, FileNotFoundError):
-        reason = "no such file"
-    else:
-        reason = " ".join(str(cause).split())
-        if "unexpected field" in reason:
-            reason = (
-                "a line has a field that the table (or the start of the file) does not have; create the table first"
-            )
-    return InvalidArgument(f"{name}: {reason}", path=name)
+def _unreadable(name: str, cause: Exception, rows_before: int = 0) -> InvalidArgument:
+    return InvalidArgument(f"{name}: {reason_of(cause, rows_before)}", path=name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from indextables.errors import (
+    CheckpointWriteFailed,
     CommitError,
     CommitStateUnknown,
     IndexTablesError,
@@ -16,22 +18,26 @@ from indextables.errors import (
     SplitError,
     StoreError,
     TableNotFound,
+    VersionExpired,
+    VersionNotFound,
 )
 
-__all__ = ["EXIT_CODES", "code_of", "line_of"]
+__all__ = ["EXIT_CODES", "code_of", "line_of", "tell"]
+
+_LONGEST_LINE = 1000
 
 OK, FAILED, USAGE, NO_TABLE, DAMAGED, STORE, NOT_COMMITTED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
     FAILED: "the check found problems (verify, doctor), or a failure with no code of its own",
-    USAGE: "a wrong argument, query, predicate, schema or input file; nothing was written",
-    NO_TABLE: "there is no table at this place",
+    USAGE: "a wrong argument, query, predicate, schema or input file; no row was added",
+    NO_TABLE: "there is no table at this place, or no such version of it any more",
     DAMAGED: "the log or a data file cannot be read as it stands",
     STORE: "the store refused, failed or is full",
     NOT_COMMITTED: "the commit did not happen: somebody else's clashes with it",
     UNKNOWN: "the commit may or may not have happened; the message says how to find out",
-    INTERRUPTED: "interrupted from the keyboard; nothing was committed",
+    INTERRUPTED: "interrupted from the keyboard; versions that were committed before stay",
 }
 
 _BY_KIND: tuple[tuple[type[IndexTablesError], int], ...] = (
@@ -39,6 +45,8 @@ _BY_KIND: tuple[tuple[type[IndexTablesError], int], ...] = (
     (NotSupported, USAGE),
     (LimitExceeded, USAGE),
     (TableNotFound, NO_TABLE),
+    (VersionNotFound, NO_TABLE),
+    (VersionExpired, NO_TABLE),
     (LogError, DAMAGED),
     (SplitError, DAMAGED),
     (StoreError, STORE),
@@ -49,20 +57,44 @@ _BY_KIND: tuple[tuple[type[IndexTablesError], int], ...] = (
 
 def code_of(error: IndexTablesError | OSError) -> int:
     """The exit code for an error."""
+    if isinstance(error, CheckpointWriteFailed) and isinstance(error.__cause__, StoreError):
+        return STORE
     if isinstance(error, IndexTablesError):
         return next((code for kind, code in _BY_KIND if isinstance(error, kind)), FAILED)
     return STORE
 
 
 def line_of(error: IndexTablesError | OSError) -> str:
-    """One line: what happened, and for a query where."""
-    if isinstance(error, IndexTablesError):
-        text = " ".join(str(error).split())
-        query, position = error.details.get("query"), error.details.get("position")
-        if isinstance(query, str) and isinstance(position, int) and 0 < position <= len(query):
-            text += f" (at character {position + 1}: {query[position : position + 20]!r})"
-        return text
+    """One line that a terminal shows as it is: what happened, and for a query where."""
+    return _shown(_of_ours(error) if isinstance(error, IndexTablesError) else _of_system(error))
+
+
+def tell(error: IndexTablesError | OSError) -> int:
+    """Write the line to stderr; the exit code."""
+    sys.stderr.write(f"indextables: {line_of(error)}\n")
+    return code_of(error)
+
+
+def _of_ours(error: IndexTablesError) -> str:
+    text = str(error)
+    query, position = error.details.get("query"), error.details.get("position")
+    told = any(words in text for words in ("at position", "at character", "at line", "(line "))
+    if not told and isinstance(query, str) and isinstance(position, int) and 0 < position <= len(query):
+        text += f" (at character {position + 1}: {query[position : position + 20]!r})"
+    return text
+
+
+def _of_system(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if not error.filename:
+        return f"the output cannot be written: {reason}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left on the device of {error.filename or os.getcwd()}; nothing was committed"  # noqa: PTH109
-    where = f"{error.filename}: " if error.filename else ""
-    return where + (error.strerror or " ".join(str(error).split()))
+        return f"no space left on the device of {os.fsdecode(error.filename)}; nothing was committed"
+    return f"{os.fsdecode(error.filename)}: {reason}"
+
+
+def _shown(text: str) -> str:
+    """Without line breaks and without what could command the terminal; the middle is left out if it is long."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
+    half = _LONGEST_LINE // 2
+    return line if len(line) <= _LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"

@@ -71,6 +71,9 @@ def pairs(given: list[str] | None, flag: str) -> dict[str, str]:
     return found
 
 
-def names(given: str | None) -> list[str] | None:
-    """A comma-separated list of names."""
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+def names(given: str | None, flag: str) -> list[str] | None:
+    """A comma-separated list of names. Raises InvalidArgument if there is none in it."""
+    found = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    if found == []:
+        raise InvalidArgument(f"{flag} names no column")
+    return found

@@ -60,7 +60,7 @@ def search(
     from indextables.cli import render
 
     opened = at_version(open_table(table, option), version, timestamp)
-    shown = names(columns)
+    shown = names(columns, "--columns")
     texts = _marked_columns(opened, shown) if highlight or (highlight is None and not as_json) else []
     found = opened.search(
         query,

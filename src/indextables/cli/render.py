@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import html
+import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -13,17 +16,16 @@ import pyarrow as pa
 __all__ = ["facts", "json_lines", "rows", "size"]
 
 _CELL_CHARS = 300
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_ROWS = 1024
 
 
 def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
-    """One object per line: times in ISO form, bytes in base64, NaN and infinity as null."""
-    import msgspec
-
-    encoder = msgspec.json.Encoder(decimal_format="string")
+    """One object per line: times in ISO form, bytes in base64, decimals as text, NaN and infinity as null."""
+    encode = _encoder().encode
     for item in items:
-        sys.stdout.buffer.write(encoder.encode(item) + b"\n")
-    sys.stdout.flush()
+        sys.stdout.buffer.write(encode(item) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = None) -> None:
@@ -78,18 +80,45 @@ def _dicts(rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Python values of a column. Arrow's own way from instants to datetimes imports pandas."""
     unit = {"us": 1, "ms": 1_000}.get(column.type.unit) if pa.types.is_timestamp(column.type) else None
-    if unit is None:
-        return list(column.to_pylist(maps_as_pydicts="strict"))
-    zone = dt.UTC if column.type.tz is not None else None
-    epoch = dt.datetime(1970, 1, 1, tzinfo=zone)
-    try:
+    if unit is not None:
         return [
-            None if number is None else epoch + dt.timedelta(microseconds=number * unit)
-            for number in column.cast(pa.int64()).to_pylist()
+            _moment(number, unit, zoned=column.type.tz is not None) for number in column.cast(pa.int64()).to_pylist()
         ]
+    plain = column.cast(_plain(column.type))
+    if pa.types.is_timestamp(column.type):
+        return [None if text is None else text.replace(" ", "T") for text in plain.to_pylist()]
+    with warnings.catch_warnings():
+        # Of a key that a map has twice, the last value is shown.
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            return list(plain.to_pylist(maps_as_pydicts="lossy"))
+        except TypeError:
+            # Keys that no dict can have: pairs.
+            return list(plain.to_pylist())
+
+
+def _moment(number: int | None, unit: int, *, zoned: bool) -> dt.datetime | str | None:
+    try:
+        since = None if number is None else dt.timedelta(microseconds=number * unit)
+        return None if since is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC if zoned else None) + since
     except OverflowError:
         # Beyond the years that datetimes have.
-        return list(column.cast(pa.string()).to_pylist())
+        return f"{number} {'us' if unit == 1 else 'ms'} after 1970"
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type whose values Python has: finer times are shown as Arrow writes them."""
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        return pa.string() if kind.unit == "ns" else kind
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type), field.nullable) for field in kind])
+    return kind
 
 
 def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:
@@ -99,7 +128,7 @@ def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     for number, part in enumerate(highlighted.split("<em>")):
         inside, _, outside = part.partition("</em>") if number else ("", "", part)
-        pieces += [(html.unescape(inside), "bold yellow"), (html.unescape(outside), "")]
+        pieces += [(_tamed(html.unescape(inside)), "bold yellow"), (_tamed(html.unescape(outside)), "")]
     return pieces
 
 
@@ -108,8 +137,27 @@ def _cell(value: Any) -> str:
         return "null"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = _time(value) if isinstance(value, dt.datetime) else str(value)
+    if isinstance(value, dt.datetime):
+        return _time(value)
+    if isinstance(value, bytes):
+        return _cut(value[:_CELL_CHARS].hex())
+    return _cut(_tamed(_encoder().encode(value).decode() if isinstance(value, dict | list | tuple) else str(value)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…"
+
+
+def _tamed(text: str) -> str:
+    """Stored text must not command the terminal: control characters are spelled out."""
+    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+@cache
+def _encoder() -> Any:
+    import msgspec
+
+    return msgspec.json.Encoder(decimal_format="string", enc_hook=str)
 
 
 def _time(value: dt.datetime) -> str:

@@ -179,7 +179,7 @@ def _create(
     return indextables.create(
         path,
         schema,
-        partition_by=names(partition_by) or [],
+        partition_by=names(partition_by, "--partition-by") or [],
         indexing=indexing,
         properties=pairs(properties, "--property"),
         options=pairs(settings, "--option"),
@@ -200,7 +200,7 @@ def _indexing(text: list[str] | None, index: list[str] | None, fast: list[str] |
 
 def _check_same(table: Table, partition_by: str | None, indexing: dict[str, Any]) -> None:
     """Flags that only a new table can follow must not be ignored. Raises InvalidArgument."""
-    wanted = names(partition_by)
+    wanted = names(partition_by, "--partition-by")
     if wanted is not None and [name.lower() for name in wanted] != [n.lower() for n in table.partition_columns]:
         has = ", ".join(table.partition_columns) or "none"
         raise InvalidArgument(f"the table is there and is partitioned by {has}; leave --partition-by out")

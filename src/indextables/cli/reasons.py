@@ -1,0 +1,59 @@
+"""What a complaint of Arrow's file readers means to whoever has the file. Pure."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["reason_of"]
+
+_ROW = re.compile(r"\.? in row (\d+)$")
+_CHANGED = re.compile(r"JSON parse error: Column\((?P<path>[^)]*)\) changed from (?P<was>[\w/]+) to (?P<now>[\w/]+)")
+_TWICE = re.compile(r"JSON parse error: Column\(/?(?P<path>[^)]*)\) was specified twice")
+_WIDTH = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (?P<want>\d+) columns, got (?P<got>\d+): (?P<line>.*)$")
+_CELL = re.compile(r"In CSV column #(?P<place>\d+): .*invalid value '(?P<value>.*)'$")
+_EXCERPT = 60
+_NEW_FIELD = (
+    "a line has a field that the table (or the start of the file) does not have; create the table with it first"
+)
+_NO_OBJECT = "what should be a line with one JSON object is {now}; `jq -c '.[]'` makes lines of an array"
+
+
+def reason_of(cause: Exception, rows_before: int = 0) -> str:
+    """One sentence. `rows_before` are the rows that were read before the block that the cause speaks of."""
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    text = " ".join(str(cause).split())
+    detail = re.search(r"Detail: \[errno \d+\] (.+)$", text)
+    if detail:
+        return detail[1]
+    row = _ROW.search(text)
+    text = _ROW.sub("", text)
+    place = (
+        f", in row {rows_before + int(row[1]) + 1:,}" if row else f", after row {rows_before:,}" if rows_before else ""
+    )
+    return _meaning(text) + place
+
+
+def _meaning(text: str) -> str:
+    if "unexpected field" in text:
+        return _NEW_FIELD
+    if found := _CHANGED.search(text):
+        if not found["path"]:
+            return _NO_OBJECT.format(now=f"{_article(found['now'])} {found['now']}")
+        path = found["path"].strip("/").replace("/", ".").replace(".[]", "[]")
+        return f"{path} is {found['was']} in the table (or further up in the file), here it is {found['now']}"
+    if found := _TWICE.search(text):
+        return f"an object has {found['path']!r} twice"
+    if found := _WIDTH.search(text):
+        return f"a line has {found['got']} columns, the header {found['want']}: {_excerpt(found['line'])}"
+    if found := _CELL.search(text):
+        return f"column {int(found['place']) + 1} does not take {_excerpt(found['value'])}"
+    return text
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def _excerpt(text: str) -> str:
+    return repr(text if len(text) <= _EXCERPT else text[:_EXCERPT] + "...")
