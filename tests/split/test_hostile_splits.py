@@ -17,6 +17,7 @@ from indextables.errors import SplitCorrupt, SplitError
 from indextables.options import Options
 from indextables.split import layout, pages, segment, thrift
 from indextables.split.merge_digest import RowDigest
+from indextables.split.pages_kept import KeptPages
 from indextables.split.reader import SplitReader
 from indextables.split.ref import SplitRef
 from indextables.split.scan import scan
@@ -193,6 +194,7 @@ def test_a_page_map_that_lies_is_refused_and_rows_come_another_way(name, value):
         ("elements", [b""] * 9),
         ("elements", [b"\xff"] * 9),
         ("lengths", None),
+        ("lengths", 0),
         ("leaves", "codecs"),
     ],
 )
@@ -201,14 +203,20 @@ def test_a_page_map_that_describes_other_pages_is_corrupt_when_used(name, value)
     wire = _map_of(store, split)
     if value is None:
         value = (np.frombuffer(wire.lengths, "<u4") - 3).astype("<u4").tobytes()
+    elif value == 0:
+        value = bytes(len(wire.lengths))
     elif value == "codecs":
         value = [msgspec.structs.replace(leaf, codec=0) for leaf in wire.leaves]
     elif name == "elements":
         value = value[: len(wire.elements)]
-    reader = SplitReader(store, split.ref)
-    reader._pages = pages.Pages(msgspec.structs.replace(wire, **{name: value}), split.key, split.index_start)
-    with pytest.raises(SplitCorrupt):
-        reader.fetch([0, 299])
+    lying = pages.Pages(msgspec.structs.replace(wire, **{name: value}), split.key, split.index_start)
+    for kept in (None, (KeptPages(1 << 20), "it")):
+        reader = SplitReader(store, split.ref, kept=kept)
+        reader._pages = lying
+        # Some columns are not compressed: of these a codec of none is no lie.
+        for columns in (None, *([column] for column in lying.schema.names if name != "leaves")):
+            with pytest.raises(SplitCorrupt):
+                reader.fetch([0, 299], columns)
 
 
 def test_components_of_a_segment_that_are_damaged_are_named():

@@ -98,7 +98,7 @@ def part_of(columns: list[int], units: Units, picked: _Ints, *, coded: bool) -> 
 def ranges_of(pages: Pages, parts: Sequence[Part]) -> list[tuple[int, int]]:
     """The byte ranges of parts, ascending, neighbours joined where the gap is not worth a call.
 
-    The store joins wider gaps where requests cost more.
+    The store joins wider gaps where requests cost more. Raises SplitCorrupt.
     """
     starts, lengths = [], []
     width = len(pages.leaves)
@@ -114,6 +114,8 @@ def ranges_of(pages: Pages, parts: Sequence[Part]) -> list[tuple[int, int]]:
     start, length = np.concatenate(starts), np.concatenate(lengths)
     if any(part.coded for part in parts):
         start, length = start[length > 0], length[length > 0]
+    if not len(start):
+        raise _corrupt(pages.path, "the page map has pages without any bytes")
     order = np.argsort(start)
     start = start[order]
     end = np.maximum.accumulate(start + length[order])
