@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from indextables.errors import ObjectNotFound, VersionExpired
+from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
 from indextables.log.actions import Metadata
 from indextables.spark.running import Place, session_options
+from indextables.split.carrier import TermStats
 from indextables.split.ref import SplitRef
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from indextables.query.expr import Node
     from indextables.spark.handle import SparkHandle
     from indextables.split.search import SplitSearcher
-    from indextables.split.search_model import Ints
+    from indextables.split.search_model import Floats, Ints
 
 __all__ = ["Mark", "marked_rows"]
 
@@ -36,6 +37,8 @@ _TASK_BYTES = 256 << 20
 """Splits share a task up to this size: an index is read by parts, so that a task can take more than a scan."""
 
 _BATCH_ROWS = 65_536
+
+SCORE = "_score"
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -55,6 +58,14 @@ class _Job(msgspec.Struct, frozen=True):
     columns: list[str]
     required: list[Mark]
     marked: list[Mark]
+    score: bool = False
+    stats: TermStats | None = None
+
+
+class _StatsUnit(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    mark: Mark
+    refs: list[SplitRef]
 
 
 def marked_rows(
@@ -65,18 +76,22 @@ def marked_rows(
     columns: Sequence[str],
     required: Sequence[Mark],
     marked: Sequence[Mark],
+    score: bool = False,
     where: Node | None = None,
 ) -> DataFrame:
     """`columns` of the rows that all of `required` match, and a boolean column for every search.
 
-    `where` may leave out splits that cannot hold what is wanted; it does not filter rows. Searches are checked here:
-    raises QueryInvalid with the position, NotSupported for tables of another system, LogError.
+    With `score` a column `_score` follows: that of the first required search, scored as one index over the whole table;
+    what scores depend on is gathered now, by a job over all splits. `where` may leave out splits that cannot hold what
+    is wanted; it does not filter rows. Searches are checked here: raises QueryInvalid with the position, NotSupported
+    for tables of another system, LogError.
     """
     from indextables.table.plan import check_rows_readable, prune_files, refs_of
 
     check_rows_readable(snapshot, env.store.url)
     _check(env, snapshot, [*required, *marked])
     refs = refs_of(env, prune_files(snapshot, where))
+    stats = _statistics(handle, env, snapshot, required[0]) if score else None
     options = {key: str(value) for key, value in handle.options.items() if value is not None}
     job = _Job(
         Place(handle.url, options, session_options(handle.spark)),
@@ -85,8 +100,10 @@ def marked_rows(
         list(columns),
         list(required),
         list(marked),
+        score,
+        stats,
     )
-    schema = _schema(snapshot.metadata, columns, [mark.name for mark in (*required, *marked)])
+    schema = _schema(snapshot.metadata, columns, [mark.name for mark in (*required, *marked)], score=score)
     units = [msgspec.msgpack.encode(group) for group in _grouped(refs)]
     if handle.url.startswith("memory:"):
         # No task can see it, so its rows are sent.
@@ -137,9 +154,12 @@ def _in_memory(env: LogEnv, job: _Job, refs: list[SplitRef], schema: StructType)
 def _rows(env: LogEnv, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
     searcher = _searcher(env, job.metadata, refs)
     try:
-        sets = [_row_sets(searcher, mark) for mark in (*job.required, *job.marked)]
+        scores: dict[int, Floats] = {}
+        marks = [*job.required, *job.marked]
+        first = [_scored(searcher, marks[0], job.stats, scores)] if job.score else []
+        sets = [*first, *(_row_sets(searcher, mark) for mark in marks[len(first) :])]
         if job.required:
-            yield from _matching(searcher, job, sets)
+            yield from _matching(searcher, job, sets, scores)
         else:
             yield from _all(env, searcher, job, sets)
     except ObjectNotFound as cause:
@@ -150,7 +170,7 @@ def _rows(env: LogEnv, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[p
 
 
 def _matching(
-    searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]]
+    searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]], scores: dict[int, Floats]
 ) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
     """Only the rows that match, fetched by number."""
     import pyarrow as pa
@@ -166,6 +186,8 @@ def _matching(
             columns = [] if found is None else [column.combine_chunks() for column in found.columns]
             flags = [pa.array(np.ones(len(part), bool))] * count
             flags += [pa.array(np.isin(part, s.get(place, part[:0]), assume_unique=True)) for s in sets[count:]]
+            if job.score:
+                flags.append(pa.array(scores[place][np.searchsorted(sets[0][place], part)].astype(np.float64)))
             yield columns, flags
 
 
@@ -202,6 +224,49 @@ def _row_sets(searcher: SplitSearcher, mark: Mark) -> dict[int, Ints]:
     return {int(place): rows for place, rows in zip(places, np.split(hits.rows, bounds), strict=False)}
 
 
+def _scored(searcher: SplitSearcher, mark: Mark, stats: TermStats | None, scores: dict[int, Floats]) -> dict[int, Ints]:
+    """As `_row_sets`; fills `scores` with those of the rows, in the same order."""
+    fields = None if mark.column is None else [mark.column]
+    hits = searcher.search(searcher.plan(mark.query, default_fields=fields), limit=None, stats=stats).hits
+    order = np.lexsort((hits.rows, hits.splits))
+    splits, rows, values = hits.splits[order], hits.rows[order], hits.scores[order]
+    bounds = np.flatnonzero(np.diff(splits)) + 1
+    places = splits[np.concatenate([[0], bounds])] if len(hits) else splits
+    parts = zip(places, np.split(rows, bounds), np.split(values, bounds), strict=False)
+    found = {}
+    for place, part, part_scores in parts:
+        found[int(place)] = part
+        scores[int(place)] = part_scores
+    return found
+
+
+def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark) -> TermStats | None:
+    """What the scores of a search depend on, over all splits; None where they depend on nothing."""
+    from indextables.split.carrier import merge_stats, scored_terms
+    from indextables.table.plan import prune_files, refs_of
+
+    fields = None if mark.column is None else [mark.column]
+    if not scored_terms(_searcher(env, snapshot.metadata, []).plan(mark.query, default_fields=fields)):
+        return None
+    groups = _grouped(refs_of(env, prune_files(snapshot, None)))
+    units = [msgspec.msgpack.encode(_StatsUnit(snapshot.metadata, mark, group)) for group in groups]
+    parts = []
+    for answer in handle.runner().run(stats_unit, units):
+        if isinstance(answer, IndexTablesError):
+            raise answer
+        parts.append(msgspec.msgpack.decode(answer, type=TermStats))
+    return merge_stats(parts)
+
+
+def stats_unit(env: LogEnv, unit: bytes) -> bytes:
+    """Job: what the scores of a search depend on, for some splits. Raises SplitError, StoreError."""
+    asked = msgspec.msgpack.decode(unit, type=_StatsUnit)
+    searcher = _searcher(env, asked.metadata, asked.refs)
+    fields = None if asked.mark.column is None else [asked.mark.column]
+    plan = searcher.plan(asked.mark.query, default_fields=fields)
+    return msgspec.msgpack.encode(searcher.collect_stats(plan))
+
+
 def _searcher(env: LogEnv, metadata: Metadata, refs: list[SplitRef]) -> SplitSearcher:
     from indextables.log.schema import schema_from_json
     from indextables.split.search import SplitSearcher
@@ -214,8 +279,8 @@ def _searcher(env: LogEnv, metadata: Metadata, refs: list[SplitRef]) -> SplitSea
         env.store,
         refs,
         schema=plain_schema(schema, schema.names),
-        index=target_of(metadata, env.options).plan,
-        options=env.options,
+        index=target_of(metadata, env.options.over(metadata.configuration)).plan,
+        options=env.options.over(metadata.configuration),
         cache=shared_index_cache(env.options, env.ambient),
         ambient=env.ambient,
     )
@@ -228,14 +293,15 @@ def _check(env: LogEnv, snapshot: Snapshot, marks: Sequence[Mark]) -> None:
         searcher.plan(mark.query, default_fields=None if mark.column is None else [mark.column])
 
 
-def _schema(metadata: Metadata, columns: Sequence[str], flags: Sequence[str]) -> StructType:
-    from pyspark.sql.types import BooleanType, StructField, StructType
+def _schema(metadata: Metadata, columns: Sequence[str], flags: Sequence[str], *, score: bool) -> StructType:
+    from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 
     from indextables.spark.source import spark_schema
 
     whole = spark_schema(metadata.schemaString)
     kept = [StructField(name, whole[name].dataType, True) for name in columns]  # noqa: FBT003 - Spark's signature
-    return StructType([*kept, *(StructField(name, BooleanType(), True) for name in flags)])  # noqa: FBT003
+    hits = [StructField(name, BooleanType(), True) for name in flags]  # noqa: FBT003
+    return StructType([*kept, *hits, *([StructField(SCORE, DoubleType(), True)] if score else [])])  # noqa: FBT003
 
 
 def _task(

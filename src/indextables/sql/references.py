@@ -7,6 +7,7 @@ are covered up for sqlglot by as many characters that it knows, so that every po
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.cursor import Args
 from indextables.sql.tokens import Token, tokens, unquoted
 
-__all__ = ["AsOf", "Found", "Reference", "find_references", "mentions", "value_of"]
+__all__ = ["AsOf", "Found", "Reference", "find_references", "has_signs", "table_names", "value_of"]
 
 MAX_TEXT_CHARS = 1_000_000
 
@@ -28,6 +29,10 @@ _FIRST_WORDS = frozenset(
 )
 _EXPLAIN_WORDS = frozenset({"EXPLAIN", "EXTENDED", "CODEGEN", "COST", "FORMATTED", "DESCRIBE", "DESC", "QUERY"})
 _TRAVEL = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
+_TRAVELS = re.compile(r"\bAS\s+OF\b|@[vV]\d", re.IGNORECASE)
+_BEFORE_TABLES = frozenset({"FROM", "JOIN", "INTO", "TABLE", "OVERWRITE", "UPDATE", "DESCRIBE", "DESC", "USING"})
+_AFTER_TABLES = frozenset({"SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "UNION", "VALUES", "SET"})
+_BETWEEN = frozenset({"TABLE", "EXTENDED", "FORMATTED", "LATERAL", "QUERY", "ONLY"})
 _OPERATORS = {"INDEXQUERY": "RLIKE     ", "INDEXQUERYALL": "RLIKE        "}
 
 
@@ -70,10 +75,36 @@ class Found(msgspec.Struct, frozen=True):
     """True for statements that store their text (CREATE VIEW, CACHE TABLE): what they name must stay."""
 
 
-def mentions(text: str, names: Sequence[str]) -> bool:
-    """False if the statement surely speaks of nothing of ours; then it is not even looked at."""
+def has_signs(text: str) -> bool:
+    """True if the statement may say something that only we understand: a path, a search, or a version."""
     lower = text.lower()
-    return any(sign in lower for sign in _SIGNS) or any(name.rpartition(".")[2] in lower for name in names)
+    return any(sign in lower for sign in _SIGNS) or _TRAVELS.search(text) is not None
+
+
+def table_names(text: str) -> list[str]:
+    """Names that stand where tables do, each once, parts joined by dots; there may be some that are none."""
+    found: dict[str, None] = {}
+    expected = False
+    lists = [False]
+    listed = list(tokens(text))
+    for place, token in enumerate(listed):
+        word = token.upper
+        if word in _BEFORE_TABLES:
+            expected = True
+            lists[-1] = word == "FROM"
+        elif word in _AFTER_TABLES:
+            expected = lists[-1] = False
+        elif token.text == "(":
+            lists.append(lists[-1] and expected)
+        elif token.text == ")":
+            lists[-1:] = [] if len(lists) > 1 else [False]
+            expected = False
+        elif token.text == ",":
+            expected = lists[-1]
+        elif expected and token.kind in ("word", "name") and word not in _BETWEEN:
+            found[_dotted(listed, place)] = None
+            expected = False
+    return list(found)
 
 
 def find_references(text: str, is_known: Callable[[str], bool], *, is_format: bool = False) -> Found | None:
@@ -109,6 +140,14 @@ def value_of(token: Token, listed: Sequence[Token], args: Args | None) -> object
     elif isinstance(args, Mapping) and token.text[1:] in args:
         return args[token.text[1:]]
     raise QueryInvalid(f"no value is bound to {token.text}: give it in args", position=token.start)
+
+
+def _dotted(listed: Sequence[Token], place: int) -> str:
+    parts = [unquoted(listed[place])]
+    while place + 2 < len(listed) and listed[place + 1].text == "." and listed[place + 2].kind in ("word", "name"):
+        place += 2
+        parts.append(unquoted(listed[place]))
+    return ".".join(parts)
 
 
 def _covered(text: str, listed: Sequence[Token], *, is_format: bool) -> tuple[dict[int, AsOf], dict[int, str], str]:

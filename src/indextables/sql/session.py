@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from indextables.errors import InvalidArgument, TableNotFound
+from indextables import options as opt
+from indextables.errors import InvalidArgument, LimitExceeded, QueryInvalid, TableNotFound
 from indextables.log.snapshot import Log, Snapshot
+from indextables.query.expr import Node
+from indextables.query.parse import parse
 from indextables.sql.commands import run_command
 from indextables.sql.context import is_table, moment_ms
 from indextables.sql.cursor import Args
-from indextables.sql.references import Found, Reference, find_references, mentions, value_of
+from indextables.sql.references import Found, Reference, find_references, has_signs, table_names, value_of
 from indextables.sql.spark_rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.sql.statements import Target
 from indextables.table.running import Progress, Runner
@@ -98,14 +101,30 @@ class SessionContext:
         return str(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
 
     def knows(self, target: Target) -> bool:
+        return is_table(self.log(target)) if target.is_path else self.is_table_name(target.text)
+
+    def is_table_name(self, name: str) -> bool:
+        """True if a name means a table of ours, in this session or in Spark's catalog."""
         from indextables.spark import registry
 
-        if target.is_path:
-            return is_table(self.log(target))
         try:
-            return registry.find(self._spark, target.text) is not None
+            return registry.find(self._spark, name) is not None
         except InvalidArgument:
             return False
+
+    def registered(self, names: Sequence[str]) -> set[str]:
+        """Those of the names that this session knows; the catalog is not asked."""
+        from indextables.spark import registry
+
+        found = set()
+        for name in names:
+            try:
+                key = registry.key_of_name(name)
+            except InvalidArgument:
+                continue
+            if self._spark.conf.get(key, None) is not None:
+                found.add(name)
+        return found
 
     def log(self, target: Target) -> Log:
         return self.table(target).log()
@@ -141,14 +160,15 @@ def _is_enabled(spark: SparkSession) -> bool:
 def _query(
     spark: SparkSession, text: str, args: Any, kwargs: dict[str, Any], original: Callable[..., Any]
 ) -> DataFrame:
-    from indextables.spark import registry
-
     given = {} if args is None else {"args": args}
-    names = registry.names(spark)
-    if not mentions(text, list(names)):
-        return original(text, **given, **kwargs)
     context = SessionContext(spark)
-    found = find_references(text, lambda name: context.knows(Target(name, is_path=False)), is_format=bool(kwargs))
+    is_known: Callable[[str], bool] = context.is_table_name
+    if not has_signs(text):
+        known = context.registered(table_names(text))
+        if not known:
+            return original(text, **given, **kwargs)
+        is_known = known.__contains__
+    found = find_references(text, is_known, is_format=bool(kwargs))
     if found is None:
         return original(text, **given, **kwargs)
     opened = _Opened(context, found, args)
@@ -240,13 +260,16 @@ class _Opened:
                 counted = table.toDF(versionAsOf=snapshot.version).count()
             return table.spark.range(1).selectExpr(f"CAST({counted} AS BIGINT) AS {COUNTED}")
         env = table_env(self.log(reference).env, snapshot.metadata)
+        where = _understood(need.filters, snapshot, env.options[opt.TIME_ZONE])
         if not need.required and not need.marked:
             return native_scan(
-                table.spark, env, snapshot, columns=None, where=None, text=None, fallback=table.reader_options()
+                table.spark, env, snapshot, columns=None, where=where, text=None, fallback=table.reader_options()
             )
         marks = [[Mark(s.name, s.column, s.query) for s in group] for group in (need.required, need.marked)]
         names = snapshot.schema.names if need.columns is None else need.columns
-        return marked_rows(table, env, snapshot, columns=names, required=marks[0], marked=marks[1])
+        return marked_rows(
+            table, env, snapshot, columns=names, required=marks[0], marked=marks[1], score=need.score, where=where
+        )
 
     def target(self, reference: Reference) -> str:
         """A view that rows can be inserted into."""
@@ -259,6 +282,18 @@ class _Opened:
             )
         reader = table.spark.read.format("indextables").options(**table.reader_options())
         return _kept(reader.load(table.url))
+
+
+def _understood(filters: Sequence[str], snapshot: Snapshot, zone: str) -> Node | None:
+    """The filters that leave out files, together; what our language does not have is left to Spark alone."""
+    found = []
+    for text in filters:
+        try:
+            parse(text, snapshot.schema, time_zone=zone)
+        except (QueryInvalid, LimitExceeded):
+            continue
+        found.append(f"({text})")
+    return parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
 
 
 def _kept(frame: DataFrame) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.cursor import Args
+from indextables.sql.filters import filters_of
 from indextables.sql.references import Found, Reference, value_of
 from indextables.sql.rewrite import Search
 from indextables.sql.tokens import Token
@@ -31,6 +32,7 @@ class Need(msgspec.Struct, frozen=True):
     3. `columns` are those that the statement may read; None for all.
     4. `score` asks for `_score` of the one search that is required.
     5. `counts` asks for nothing but the number of rows.
+    6. Rows for which one of `filters` is not true are not needed.
     """
 
     required: tuple[Search, ...] = ()
@@ -39,6 +41,7 @@ class Need(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] | None = None
     score: bool = False
     counts: bool = False
+    filters: tuple[str, ...] = ()
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -204,6 +207,7 @@ class _Rewriter:
             columns=self._read_columns(reference),
             score=score,
             counts=not required and not marked and self._counts(reference),
+            filters=tuple(filters_of(self._found, reference, self._columns[reference.number], self._args)),
         )
 
     def _wants_score(self, reference: Reference) -> bool:
@@ -216,14 +220,9 @@ class _Rewriter:
         from sqlglot import exp
 
         tree = self._found.tree
-        stars = (node for node in tree.find_all(exp.Star) if not isinstance(node.parent, exp.Count | exp.Anonymous))
-        plain = isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery)
-        if not plain or any(True for _ in stars) or any(j.args.get("method") for j in tree.find_all(exp.Join)):
-            return None
-        if any(
-            isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() != "textsearch"
-            for node in tree.find_all(exp.Star)
-        ):
+        stars = any(not _means_no_columns(star) for star in tree.find_all(exp.Star))
+        natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
+        if stars or natural or not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             return None
         words = {token.text.strip("`").replace("``", "`").lower() for token in self._found.tokens}
         return tuple(name for name in self._columns[reference.number] if name.lower() in words)
@@ -269,14 +268,12 @@ class _Rewriter:
         from sqlglot import exp
 
         for star in self._found.tree.find_all(exp.Star):
-            if isinstance(star.parent, exp.Count) or "start" not in star.meta:
+            if _means_no_columns(star) or "start" not in star.meta:
                 continue
             item = star.parent if isinstance(star.parent, exp.Column) else star
             select = item.parent
             inside = item.find_ancestor(_select())
             covered = [] if inside is None else self._of_select(inside)
-            if isinstance(select, exp.Anonymous) and select.name.lower() == "textsearch":
-                continue
             qualifier = item.table.lower() if isinstance(item, exp.Column) else ""
             hidden = [
                 f"`{name}`"
@@ -342,6 +339,14 @@ def _is_conjunct(node: Any) -> bool:
     while isinstance(at, exp.And | exp.Paren):
         at = at.parent
     return isinstance(at, exp.Where)
+
+
+def _means_no_columns(star: Any) -> bool:
+    """True for the stars of `count(*)` and `TEXTSEARCH(*, ...)`."""
+    from sqlglot import exp
+
+    around = star.parent
+    return isinstance(around, exp.Count) or (isinstance(around, exp.Anonymous) and around.name.lower() == "textsearch")
 
 
 def _is_plain(node: Any) -> bool:
