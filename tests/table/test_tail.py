@@ -194,7 +194,7 @@ def drain(log, start, limits, **more):
     return batches
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(STEP, max_size=7), st.lists(STEP, max_size=5), LIMIT)
 def test_a_stream_reads_the_first_snapshot_and_then_every_append_once(folder, before, after, limits):
     path = folder / str(len(list(folder.iterdir())))

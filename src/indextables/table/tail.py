@@ -28,6 +28,7 @@ from indextables.errors import (
 from indextables.log.actions import Metadata
 from indextables.log.codec import VersionContent
 from indextables.log.history import commit_time, version_at
+from indextables.log.protocol import check_readable
 from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log, Snapshot
 from indextables.table.evolve import widened
@@ -141,7 +142,8 @@ class Tail:
 
     Versions whose commit changed no data (merge splits, new indexes, properties) are passed over. A commit that removed
     or rewrote rows stops the reader with NotSupported, unless `skip_change_commits`: then it is passed over as a whole.
-    A version whose rows the `baseline` schema cannot hold stops it with SchemaMismatch.
+    A version whose rows the `baseline` schema cannot hold stops it with SchemaMismatch, one that needs a newer library
+    with ProtocolUnsupported.
     """
 
     def __init__(self, log: Log, baseline: Metadata, *, skip_change_commits: bool = False) -> None:
@@ -218,6 +220,8 @@ class Tail:
         return self._snapshot[1]
 
     def _added(self, content: VersionContent) -> pa.Table:
+        if content.protocol is not None:
+            check_readable(content.protocol, self.log.url)
         if content.metadata is not None:
             self._check(content.metadata, content.version)
         removed = content.removes
