@@ -10,53 +10,103 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import SchemaMismatch
+from indextables.spark.settings import task_session
 from indextables.split.ref import SplitRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from indextables.log.actions import Metadata
     from indextables.log.env import LogEnv
+    from indextables.log.snapshot import Snapshot
     from indextables.query.expr import Node
+    from indextables.split.carrier import TermStats
 
-__all__ = ["SplitPartition", "TableReader", "grouped"]
+__all__ = ["FoundPartition", "SplitPartition", "TableReader", "grouped"]
 
 _TASK_BYTES = 128 << 20
 """Small splits share a task up to this size."""
+
+_SCORE = "_score"
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
     """The splits of one task, with columns and time zone of the table, so that a task does not read the log."""
 
-    def __init__(self, refs: Sequence[SplitRef], schema: pa.Schema, version: int, zone: str) -> None:
+    def __init__(
+        self, refs: Sequence[SplitRef], schema: pa.Schema, version: int, zone: str, limit: int | None = None
+    ) -> None:
         super().__init__(None)
         self.refs = list(refs)
         self.schema = schema
         self.version = version
         self.zone = zone
+        self.limit = limit
+
+
+class FoundPartition(SplitPartition):
+    """The splits that one task searches; `stats` are those of the whole table, where the task does not see it all."""
+
+    def __init__(
+        self,
+        refs: Sequence[SplitRef],
+        metadata: Metadata,
+        schema: pa.Schema,
+        version: int,
+        zone: str,
+        limit: int | None,
+        stats: TermStats | None,
+    ) -> None:
+        super().__init__(refs, schema, version, zone, limit)
+        self.metadata = metadata
+        self.stats = stats
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
     """Reads one version, whatever is committed meanwhile."""
 
     def __init__(
-        self, *, url: str, options: Mapping[str, object], version: int | None, schema: StructType, where: str | None
+        self,
+        *,
+        url: str,
+        options: Mapping[str, object],
+        version: int | None,
+        schema: StructType,
+        where: str | None,
+        session: Mapping[str, str] | None = None,
+        search: str | None = None,
+        limit: int | None = None,
     ) -> None:
         self._url = url
         self._options = dict(options)
+        self._session = dict(session or {})
         self._version = version
         self._schema = schema
         self._where = where
+        self._search = search
+        self._limit = limit
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One or more splits per task; an empty table has one task without splits."""
+        """One or more splits per task; an empty table has one task without splits.
+
+        Raises QueryInvalid, SchemaMismatch for columns that the table does not have, NotSupported, LogError.
+        """
         from indextables.log.snapshot import Log
         from indextables.table.plan import check_rows_readable, prune_files, refs_of
 
         env = self._env()
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
+        _names(snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE])
         zone = env.options.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
-        refs = refs_of(env, prune_files(snapshot, self.predicate(snapshot.schema, zone)))
+        where = self.predicate(snapshot.schema, zone)
+        if self._search is not None:
+            return self._searches(env, snapshot, self._search, where, zone)
+        refs = refs_of(env, prune_files(snapshot, where))
+        if self._limit is not None:
+            # One task, which can stop: how many rows the others would find nobody knows.
+            refs = refs if where is not None else list(_enough(refs, self._limit))
+            return [SplitPartition(refs, snapshot.schema, snapshot.version, zone, self._limit)]
         groups = list(grouped(refs)) or [[]]
         return [SplitPartition(group, snapshot.schema, snapshot.version, zone) for group in groups]
 
@@ -65,23 +115,18 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from indextables.table.scan import scan_split
-
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         if not isinstance(partition, SplitPartition):
             return
-        env = self._env()
-        names = _names(partition.schema, wanted)
-        predicate = self.predicate(partition.schema, partition.zone)
-        for ref in partition.refs:
-            for batch in scan_split(env, partition.schema, ref, names, predicate, partition.version):
-                columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
-
-    def _env(self) -> LogEnv:
-        from indextables.table.environment import open_env
-
-        return open_env(self._url, self._options)
+        env = self._env(task_session())
+        where = self.predicate(partition.schema, partition.zone)
+        if isinstance(partition, FoundPartition):
+            batches = self._found(env, partition, wanted, where)
+        else:
+            batches = _limited(self._scanned(env, partition, wanted, where), partition.limit)
+        for batch in batches:
+            columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
     def predicate(self, schema: pa.Schema, zone: str) -> Node | None:
         """The option `where` for this schema, None if it was not given. Raises QueryInvalid."""
@@ -90,6 +135,64 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         from indextables.query.parse import parse
 
         return parse(self._where, schema, time_zone=zone)
+
+    def _scanned(
+        self, env: LogEnv, partition: SplitPartition, wanted: pa.Schema, where: Node | None
+    ) -> Iterator[pa.RecordBatch]:
+        from indextables.table.scan import scan_split
+
+        names = _names(partition.schema, wanted.names)
+        for ref in partition.refs:
+            yield from scan_split(env, partition.schema, ref, names, where, partition.version)
+
+    def _found(
+        self, env: LogEnv, partition: FoundPartition, wanted: pa.Schema, where: Node | None
+    ) -> Iterator[pa.RecordBatch]:
+        from indextables.spark.found import found_rows
+
+        names = [name for name in wanted.names if name != _SCORE]
+        spelled = dict(zip(names, _names(partition.schema, names), strict=True))
+        for rows in found_rows(
+            env,
+            partition.metadata,
+            partition.version,
+            partition.refs,
+            self._search or "",
+            list(spelled.values()),
+            where=where,
+            limit=partition.limit,
+            stats=partition.stats,
+        ):
+            yield from rows.select([spelled.get(name, name) for name in wanted.names]).to_batches()
+
+    def _searches(
+        self, env: LogEnv, snapshot: Snapshot, query: str, where: Node | None, zone: str
+    ) -> list[InputPartition]:
+        from indextables.spark.found import searcher_of, term_stats
+        from indextables.table.plan import prune_files, refs_of
+
+        metadata = snapshot.metadata
+        # A query that is wrong is told here, not by a task.
+        searcher_of(env, metadata, []).plan(query, where)
+        everything = refs_of(env, prune_files(snapshot, None))
+
+        def task(refs: Sequence[SplitRef], stats: TermStats | None) -> FoundPartition:
+            return FoundPartition(refs, metadata, snapshot.schema, snapshot.version, zone, self._limit, stats)
+
+        left = everything
+        if where is not None:
+            keys = {ref.key for ref in refs_of(env, prune_files(snapshot, where))}
+            left = [ref for ref in everything if ref.key in keys]
+        groups = list(grouped(left)) or [[]]
+        if self._limit is not None or (len(groups) == 1 and len(left) == len(everything)):
+            return [task(everything, None)]
+        stats = term_stats(env, metadata, everything, query)
+        return [task(group, stats) for group in groups]
+
+    def _env(self, session: Mapping[str, str] | None = None) -> LogEnv:
+        from indextables.table.environment import open_env
+
+        return open_env(self._url, self._options, session={**(session or {}), **self._session})
 
 
 def grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
@@ -106,13 +209,38 @@ def grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
         yield group
 
 
-def _names(schema: pa.Schema, wanted: pa.Schema) -> list[str]:
+def _enough(refs: Sequence[SplitRef], limit: int) -> Iterator[SplitRef]:
+    """The first splits that surely hold `limit` rows together; those with deleted rows count as none."""
+    held = 0
+    for ref in refs:
+        if held >= limit:
+            return
+        yield ref
+        held += (ref.num_rows or 0) if ref.vector is None else 0
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def _names(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
     spelled = {name.lower(): name for name in schema.names}
-    missing = [name for name in wanted.names if name.lower() not in spelled]
+    missing = [name for name in wanted if name.lower() not in spelled]
     if missing:
-        message = f"the schema given to Spark has columns that the table lacks: {', '.join(missing)}"
+        message = (
+            f"the schema given to Spark has columns that the table lacks: {', '.join(missing)}; it has "
+            f"{', '.join(schema.names)}. A table of the catalog keeps the columns it was made with: make it anew"
+        )
         raise SchemaMismatch(message, differences=missing)
-    return [spelled[name.lower()] for name in wanted.names]
+    return [spelled[name.lower()] for name in wanted]
 
 
 def _as_field(column: pa.Array, field: pa.Field) -> pa.Array:

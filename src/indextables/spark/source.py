@@ -2,7 +2,12 @@
 
 Spark runs planning, tasks and the commit in separate Python workers; everything that passes between them is plain data.
 Filters of a query are not pushed down: Spark 4.3 keeps one plan per `load()`, so that a plan pruned for one query would
-be used by the next one and lose rows. What prunes is an option of the `load()` itself: `where`, `versionAsOf`.
+be used by the next one and lose rows. What prunes is an option of the `load()` itself: `where`, `search`, `columns`,
+`limit`, `versionAsOf`, `timestampAsOf`.
+
+A table of Spark's catalog loses its options. Its columns carry the path, which reads take; a write that finds such a
+path cannot tell whether it is that of the table it goes to or of the one it comes from, so that writes take a path from
+the statement only.
 """
 
 from __future__ import annotations
@@ -18,19 +23,30 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, StructField, StructType
 
-from indextables.errors import InvalidArgument, NotSupported
+from indextables.errors import InvalidArgument
+from indextables.spark.registry import PATH_KEY
+from indextables.spark.settings import READING, Settings
 from indextables.storage.url import parse_location
 
 if TYPE_CHECKING:
     from indextables.log.snapshot import Log
 
-__all__ = ["IndexTablesSource", "drop_ids", "spark_schema"]
+__all__ = ["SCORE", "IndexTablesSource", "drop_ids", "spark_schema"]
 
-_LATER = ("search", "columns", "limit")
-_OWN = frozenset(
-    {"path", "where", "versionasof", "timestampasof", "partitionby", "replacewhere", "txnappid", "txnversion"}
+SCORE = "_score"
+
+_CATALOG = ("provider", "location")
+"""Options that only CREATE TABLE brings."""
+
+_WAYS_TO_READ = (
+    "spark.read.format('indextables').load(path), a temporary view over that, IndexTable.forPath(spark, path).toDF(), "
+    "or a table made by CREATE TABLE t USING indextables OPTIONS (path '...') without a list of columns"
+)
+_WAYS_TO_WRITE = (
+    "df.write.format('indextables').mode('append').save(path), indextables.write(df, path), INSERT INTO t WITH "
+    "(path='...') SELECT ..., or INSERT INTO a temporary view over the path"
 )
 
 
@@ -45,38 +61,51 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         return "indextables"
 
     def schema(self) -> StructType:
-        """The columns at the version that reads of this DataFrame are pinned to."""
-        log = self._log()
-        version, _, metadata = log.metadata_at(self._version(log))
-        self._is_pinned = "versionAsOf" in self.options or "timestampAsOf" in self.options
+        """The columns at the version that reads of this DataFrame are pinned to.
+
+        For CREATE TABLE they carry the path of the table, which is all that a table of the catalog keeps.
+        """
+        settings = self._settings()
+        url = self._path(settings)
+        log = self._log(settings, url)
+        version, _, metadata = log.metadata_at(_version(settings, log))
+        whole = spark_schema(metadata.schemaString)
+        if any(name in self.options for name in _CATALOG):
+            return _for_catalog(settings, whole, url)
+        self._is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
         self.options["versionAsOf"] = str(version)
-        self.options.pop("timestampasof", None)
-        return spark_schema(metadata.schemaString)
+        for key in ("timestampAsOf", "spark.indextables.timestampAsOf", "spark.indextables.versionAsOf"):
+            self.options.pop(key.lower(), None)
+        return _shown(settings, whole)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the pinned version. Raises InvalidArgument, NotSupported, TableNotFound, QueryInvalid."""
         from indextables.spark.read import TableReader
 
-        for name in _LATER:
-            if name in self.options:
-                message = f"option {name!r} is not offered by format('indextables') yet: use DataFrame operations"
-                raise NotSupported(message, option=name)
-        log = self._log()
+        settings = self._settings()
+        if _carried(schema) is not None:
+            # Two references to one table of the catalog in one statement both get the options of the first.
+            _refuse_reading(settings, "Spark mixes up options of a table of the catalog that a statement names twice:")
+        url = self._path(settings, schema)
         return TableReader(
-            url=self._path(),
-            options=self._table_options(),
-            version=self._version(log),
+            url=url,
+            options=settings.table_options,
+            session=settings.session,
+            version=_version(settings, self._log(settings, url)),
             schema=schema,
-            where=self.options.get("where"),
+            where=settings.predicate("where"),
+            search=settings.text("search"),
+            limit=settings.count("limit"),
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Appends or overwrites; a table that is not there is made by the commit. Raises SchemaMismatch at once."""
         from indextables.spark.write import TableWriter
 
+        settings = self._settings()
         return TableWriter(
-            url=self._path(),
-            options=self._table_options(),
+            url=self._path(settings, writes=True),
+            options=settings.table_options,
             settings=dict(self.options),
             schema=schema,
             overwrite=overwrite,
@@ -89,63 +118,66 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         """
         from indextables.spark.stream_read import TableStreamReader
 
+        settings = self._settings()
         if self._is_pinned:
             message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
             raise InvalidArgument(message, option="versionAsOf")
+        for name in ("search", "limit"):
+            if name in settings:
+                raise InvalidArgument(f"a stream has no {name}: use where", option=name)
+        url = self._path(settings, schema)
         return TableStreamReader(
-            url=self._path(),
-            options=self._table_options(),
+            url=url,
+            options=settings.table_options,
             schema=schema,
-            version=self._version(self._log()),
-            where=self.options.get("where"),
+            version=_version(settings, self._log(settings, url)),
+            where=settings.predicate("where"),
+            session=settings.session,
         )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001 - as writer
         """Appends every micro-batch once. Raises SchemaMismatch at once, NotSupported for outputMode complete."""
         from indextables.spark.stream_write import TableStreamWriter
 
+        settings = self._settings()
         return TableStreamWriter(
-            url=self._path(),
-            options=self._table_options(),
+            url=self._path(settings, writes=True),
+            options=settings.table_options,
             settings=dict(self.options),
             schema=schema,
             overwrite=overwrite,
         )
 
-    def _path(self) -> str:
+    def _settings(self) -> Settings:
+        return Settings(dict(self.options))
+
+    def _path(self, settings: Settings, schema: StructType | None = None, *, writes: bool = False) -> str:
         """The place as an absolute URL: tasks run in other folders than the driver."""
-        path = self.options.get("path")
-        if not path:
-            message = (
-                "format('indextables') needs a path: load(path), save(path), or option('path', ...). Tables of the "
-                "catalog lose their options in Spark: use a temporary view over load(path), or INSERT INTO t "
-                "WITH (path='...')"
-            )
-            raise InvalidArgument(message)
-        return parse_location(path).url
+        if "paths" in settings:
+            message = "format('indextables') reads one table at a time: load each path and use union"
+            raise InvalidArgument(message, option="paths")
+        path, carried = settings.text("path"), _carried(schema)
+        if path or carried:
+            url = parse_location(path or carried or "").url
+            if carried is not None and url != carried:
+                message = f"the table of the catalog is the one at {carried}, the option path says {url}: load the path"
+                raise InvalidArgument(message, option="path")
+            return url
+        if not writes and self.options.get("location"):
+            return parse_location(self.options["location"]).url
+        what = "write to" if writes else "read from"
+        ways = _WAYS_TO_WRITE if writes else _WAYS_TO_READ
+        message = (
+            f"format('indextables') is not told which path to {what}: a table of the catalog loses its options in "
+            f"Spark. What works: {ways}. Nothing was {'written' if writes else 'read'}"
+        )
+        raise InvalidArgument(message, option="path")
 
-    def _table_options(self) -> dict[str, object]:
-        return {key: value for key, value in dict(self.options).items() if key.lower() not in _OWN}
-
-    def _log(self) -> Log:
+    def _log(self, settings: Settings, url: str) -> Log:
         from indextables.log.snapshot import Log
         from indextables.table.environment import open_env
 
-        return Log(open_env(self._path(), self._table_options()))
-
-    def _version(self, log: Log) -> int | None:
-        version, timestamp = self.options.get("versionAsOf"), self.options.get("timestampAsOf")
-        if version is not None and timestamp is not None:
-            raise InvalidArgument("give versionAsOf or timestampAsOf, not both")
-        if timestamp is not None:
-            from indextables.table.arguments import millis
-
-            return log.snapshot(timestamp_ms=millis(timestamp)).version
-        if version is None:
-            return None
-        if not version.isdigit():
-            raise InvalidArgument(f"versionAsOf = {version!r} is no version", option="versionAsOf", value=version)
-        return int(version)
+        return Log(open_env(url, settings.table_options, session=settings.session))
 
 
 def spark_schema(text: str) -> StructType:
@@ -156,13 +188,68 @@ def spark_schema(text: str) -> StructType:
 
 
 def drop_ids(node: Any) -> None:
-    """Take our ids out of a schema as JSON values, in place: they belong to one table."""
+    """Take our ids and paths out of a schema as JSON values, in place: they belong to one table."""
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
             metadata.pop("indextables.id", None)
+            metadata.pop(PATH_KEY, None)
         for child in node.values():
             drop_ids(child)
     elif isinstance(node, list):
         for child in node:
             drop_ids(child)
+
+
+def _version(settings: Settings, log: Log) -> int | None:
+    version, timestamp = settings.version(), settings.text("timestampAsOf")
+    if timestamp is None:
+        return version
+    from indextables.table.arguments import millis
+
+    return log.snapshot(timestamp_ms=millis(int(timestamp) if timestamp.isdigit() else timestamp)).version
+
+
+def _shown(settings: Settings, whole: StructType) -> StructType:
+    """The columns that are asked for, and the score of a search."""
+    names = settings.names("columns")
+    shown = whole
+    if names is not None:
+        spelled = {name.lower(): name for name in whole.names}
+        missing = [name for name in names if name.lower() not in spelled]
+        if missing or not names:
+            there = ", ".join(whole.names)
+            message = f"option columns: there is no column {', '.join(missing) or 'named'}; the table has {there}"
+            raise InvalidArgument(message, option="columns")
+        shown = StructType([whole[name] for name in dict.fromkeys(spelled[name.lower()] for name in names)])
+    if "search" not in settings:
+        return shown
+    if SCORE in shown.names:
+        message = f"the table has a column {SCORE!r} of its own: name the others in option columns"
+        raise InvalidArgument(message, option="columns")
+    return StructType([*shown.fields, StructField(SCORE, DoubleType())])
+
+
+def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
+    _refuse_reading(settings, "a table of the catalog keeps its path only, so that it would forget")
+    fields = [StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), PATH_KEY: url}) for f in whole.fields]
+    return StructType(fields)
+
+
+def _refuse_reading(settings: Settings, why: str) -> None:
+    given = [name for name in READING if name in settings]
+    if given:
+        message = (
+            f"{why} {', '.join(given)}: load the path with these options, or make a temporary view with them (CREATE "
+            "TEMPORARY VIEW v USING indextables OPTIONS (path '...', ...))"
+        )
+        raise InvalidArgument(message, option=given[0])
+
+
+def _carried(schema: StructType | None) -> str | None:
+    """The path that the columns of a catalog table carry. Raises InvalidArgument if they do not agree."""
+    found = {f.metadata[PATH_KEY] for f in (schema.fields if schema is not None else ()) if PATH_KEY in f.metadata}
+    if len(found) > 1:
+        message = f"the columns belong to {len(found)} tables ({', '.join(sorted(found))}): name the path to read from"
+        raise InvalidArgument(message, option="path")
+    return found.pop() if found else None

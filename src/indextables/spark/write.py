@@ -1,4 +1,8 @@
-"""The write side: tasks write splits, the driver commits them once, an abort never touches what may be committed."""
+"""The write side: tasks write splits, the driver commits them once, an abort never touches what may be committed.
+
+Whatever the data decides is decided while Spark plans, before any file is written: whether the table is there, which
+schema the rows are written for, whether they fit it. Tasks and commit get that plan as plain data.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,39 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
-from indextables.log.actions import Add, Metadata
+from indextables.log.actions import Add, Metadata, Protocol
+from indextables.spark.settings import Settings, task_session
 from indextables.table.answers import Answer, accepted, heard
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.log.env import LogEnv
-    from indextables.log.snapshot import Log
+    from indextables.log.snapshot import Log, Snapshot
     from indextables.query.expr import Node
+    from indextables.table.evolve import Evolution
+    from indextables.table.overwrite import PartitionMode
+    from indextables.table.write import Target
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What is written for which table.
+
+    `metadata` is what the rows are written for; where the commit brings it as a new schema, `base` is the version it
+    was made from and `protocol` what it needs. `is_new`: the commit makes the table. `is_idle`: nothing is to be done.
+    """
+
+    metadata: Metadata
+    is_new: bool = False
+    is_idle: bool = False
+    base: int | None = None
+    protocol: Protocol | None = None
+
+
 _ANSWER = msgspec.json.Decoder(Answer)
-_METADATA = msgspec.json.Decoder(Metadata)
+_PLAN = msgspec.json.Decoder(_Plan)
 
 
 class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
@@ -34,6 +57,11 @@ class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the task had no rows."""
+        return not _ANSWER.decode(self.answer).adds
 
 
 class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -51,39 +79,42 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """Raises SchemaMismatch, InvalidArgument, NotSupported before any task runs."""
         self._url = url
         self._options = dict(options)
-        self._settings = {key.lower(): value for key, value in settings.items()}
+        self._given = dict(settings)
         self._overwrite = overwrite
         self._write = self._env().ambient.token()
-        self._is_new, self._metadata_json = self._plan(schema)
+        self._plan_json = msgspec.json.encode(self._planned(arrow_schema(schema)))
 
     def as_batch(self, application: str, number: int) -> TableWriter:
         """The same write as batch `number` of an application: the table takes no batch twice."""
         batch = copy.copy(self)
-        batch._settings = {**self._settings, "txnappid": application, "txnversion": str(number)}  # noqa: SLF001 - a copy of this one
+        batch._given = {**self._given, "txnAppId": application, "txnVersion": str(number)}  # noqa: SLF001 - a copy
         return batch
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Durable splits for the rows of one task; a task without rows writes no file."""
+        from indextables.table.evolve import typed_only
         from indextables.table.overwrite import only_inside
         from indextables.table.rows import Rows, fit
-        from indextables.table.write import target_of, write_adds
+        from indextables.table.write import write_adds
 
-        first = next(iterator, None)
+        session = task_session()
+        plan = self._plan()
+        first = None if plan.is_idle else next(iterator, None)
         if first is None:
-            return self._answer([])
+            return self._answer([], session)
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield first
             yield from iterator
 
-        env = self._env()
-        metadata = self._metadata()
-        target = target_of(metadata, env.options.over(metadata.configuration))
-        rows = fit(Rows(first.schema, batches()), target.schema, url=self._url)
-        where, text = self._replaced(metadata)
+        env = self._env(session)
+        target = self._target(env, plan)
+        rows = Rows(first.schema, batches())
+        rows = fit(typed_only(rows, target.schema) if self._merges else rows, target.schema, url=self._url)
+        where, text = self._replaced(target)
         if where is not None:
             rows = only_inside(rows, where, text)
-        return self._answer(write_adds(env, target, rows))
+        return self._answer(write_adds(env, target, rows), session)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One version for all tasks.
@@ -92,18 +123,38 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """
         from indextables.table.append import commit_append
         from indextables.table.overwrite import commit_overwrite
-        from indextables.table.write import registered, target_of
+        from indextables.table.write import registered
 
-        adds = accepted(self._write, _answers(messages))
-        log = self._log()
-        metadata = self._created(log) if self._is_new else self._metadata()
-        target = target_of(metadata, log.env.options.over(metadata.configuration))
+        answers = _answers(messages)
+        adds = accepted(self._write, answers)
+        plan = self._plan()
+        if plan.is_idle:
+            return
+        log = self._log(_session_of(answers))
+        target = self._target(log.env, plan)
+        metadata = self._created(log, plan, adds) if plan.is_new else plan.metadata
+        if metadata is None:
+            return
+        settings = self._settings
+        txn, change = settings.txn(), _change(log, plan)
         mapping = registered(metadata, target.plan) if adds else None
-        if self._overwrite and not self._is_new:
-            where, text = self._replaced(metadata)
-            commit_overwrite(log, metadata, adds, where=where, text=text, mapping=mapping)
-        elif adds:
-            commit_append(log, metadata, adds, mapping=mapping, txn=self._txn())
+        note = settings.text("userMetadata")
+        if self._overwrite:
+            where, text = self._replaced(target)
+            commit_overwrite(
+                log,
+                metadata,
+                adds,
+                where=where,
+                text=text,
+                partitions=self._partitions,
+                mapping=mapping,
+                txn=txn,
+                user_metadata=note,
+                change=change,
+            )
+        elif adds or txn is not None or change is not None:
+            commit_append(log, metadata, adds, mapping=mapping, txn=txn, user_metadata=note, change=change)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the files of finished tasks, but only where no commit can have been tried.
@@ -115,86 +166,155 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.table.write import discard
 
         if any(message is None for message in messages):
-            discard(self._env(), heard(self._write, _answers(messages)))
+            answers = _answers(messages)
+            discard(self._env(_session_of(answers)), heard(self._write, answers))
 
-    def _answer(self, adds: list[Add]) -> WrittenFiles:
+    def _answer(self, adds: list[Add], session: Mapping[str, str]) -> WrittenFiles:
         task = TaskContext.get()
         partition, attempt = (0, 0) if task is None else (task.partitionId(), task.taskAttemptId())
-        return WrittenFiles(msgspec.json.encode(Answer(self._write, partition, attempt, adds)))
+        return WrittenFiles(msgspec.json.encode(Answer(self._write, partition, attempt, adds, dict(session))))
 
-    def _plan(self, schema: StructType) -> tuple[bool, bytes]:
-        """Whether the table is to be made, and the metadata that the tasks write for."""
-        from indextables.log.create import new_metadata
+    def _planned(self, given: pa.Schema) -> _Plan:
+        """What to write for. Raises everything that can be told before a task runs."""
         from indextables.log.protocol import check_rows_writable
-        from indextables.table.partitions import check_partition_columns
-        from indextables.table.rows import Rows, fit
-        from indextables.table.write import registered, target_of
 
+        self._check()
         log = self._log()
-        given = arrow_schema(schema)
-        partition_by = [name.strip() for name in self._settings.get("partitionby", "").split(",") if name.strip()]
         try:
             snapshot = log.snapshot()
         except TableNotFound:
-            columns = check_partition_columns(given, partition_by)
-            indexing = dict(log.env.options.from_operator("indexing."))
-            metadata = new_metadata(log, given, partition_by=tuple(columns), configuration=indexing)
-            target = target_of(metadata, log.env.options)
-            return True, msgspec.json.encode(registered(metadata, target.plan) or metadata)
+            return self._planned_new(log, given)
         check_rows_writable(snapshot.protocol, self._url)
-        if partition_by and [name.lower() for name in partition_by] != [
-            name.lower() for name in snapshot.partition_columns
-        ]:
-            message = f"the table at {self._url} is partitioned by {snapshot.partition_columns}, not by {partition_by}"
+        if self._settings.save_mode() == "error":
+            message = f"there is a table at {self._url} already: use mode append or overwrite. Nothing was written"
+            raise InvalidArgument(message, url=self._url)
+        if self._settings.save_mode() == "ignore":
+            return _Plan(snapshot.metadata, is_idle=True)
+        return self._planned_for(log, snapshot, given)
+
+    def _planned_new(self, log: Log, given: pa.Schema) -> _Plan:
+        from indextables.log.create import new_metadata
+        from indextables.table.partitions import check_partition_columns
+
+        columns = check_partition_columns(given, self._settings.names("partitionBy") or [])
+        plan = _Plan(new_metadata(log, given, partition_by=tuple(columns)), is_new=True)
+        self._replaced(self._target(log.env, plan))
+        return plan
+
+    def _planned_for(self, log: Log, snapshot: Snapshot, given: pa.Schema) -> _Plan:
+        from indextables.table.evolve import merged_schema, replaced_schema, typed_only
+        from indextables.table.rows import Rows, fit
+
+        columns = self._settings.names("partitionBy") or None
+        rows = Rows(given, ())
+        change = None
+        if self._settings.flag("overwriteSchema"):
+            change = replaced_schema(snapshot.metadata, given, log.env.options, partition_by=columns)
+        else:
+            self._check_partitioning(columns, snapshot.partition_columns)
+            if self._merges:
+                rows = typed_only(rows, snapshot.schema)
+                options = log.env.options
+                change = merged_schema(snapshot.metadata, snapshot.protocol, rows.schema, options, url=self._url)
+        plan = _Plan(snapshot.metadata)
+        if change is not None:
+            plan = _Plan(change.metadata, base=snapshot.version, protocol=change.protocol)
+        target = self._target(log.env, plan)
+        fit(rows, target.schema, url=self._url)
+        self._replaced(target)
+        return plan
+
+    def _check(self) -> None:
+        """Wishes that exclude each other, or that Spark gives a Python source no way to grant."""
+        from indextables.table.evolve import check_merge_options
+
+        settings = self._settings
+        partial = not self._overwrite or "replaceWhere" in settings or self._partitions == "dynamic"
+        check_merge_options(
+            merge_schema=self._merges, overwrite_schema=settings.flag("overwriteSchema"), partial=partial
+        )
+        settings.txn()
+        settings.save_mode()
+        if settings.flag("optimizeWrite"):
+            message = (
+                "Spark gives a Python source no way to ask for a shuffle before the write: use "
+                "indextables.write(df, path, optimizeWrite=True) or df.hint('rebalance').write..., or let small splits "
+                "be merged afterwards with mergeOnWrite.enabled"
+            )
+            raise NotSupported(message, option="optimizeWrite")
+
+    def _check_partitioning(self, given: Sequence[str] | None, table: Sequence[str]) -> None:
+        if given and [name.lower() for name in given] != [name.lower() for name in table]:
+            message = f"the table at {self._url} is partitioned by {list(table)}, not by {list(given)}"
             raise InvalidArgument(message, option="partitionBy")
-        fit(Rows(given, ()), snapshot.schema, url=self._url)
-        self._replaced(snapshot.metadata)
-        self._txn()
-        return False, msgspec.json.encode(snapshot.metadata)
 
-    def _created(self, log: Log) -> Metadata:
-        """Version 0, made here or by whoever was faster with the same schema."""
+    def _created(self, log: Log, plan: _Plan, adds: Sequence[Add]) -> Metadata | None:
+        """Version 0, made here or by whoever was faster with the same schema; None where that ends this write."""
         from indextables.log.create import create_table
+        from indextables.table.write import discard, registered
 
-        return create_table(log, self._metadata()).metadata
+        target = self._target(log.env, plan)
+        configuration = {**log.env.options.from_operator("indexing."), **plan.metadata.configuration}
+        wanted = msgspec.structs.replace(plan.metadata, configuration=configuration)
+        created = create_table(log, registered(wanted, target.plan) or wanted)
+        mode = self._settings.save_mode()
+        if created.is_new or mode is None:
+            return created.metadata
+        discard(log.env, adds)
+        if mode == "error":
+            message = f"another writer was faster to make the table at {self._url}. Nothing was written"
+            raise InvalidArgument(message, url=self._url)
+        return None
 
-    def _replaced(self, metadata: Metadata) -> tuple[Node | None, str]:
-        text = self._settings.get("replacewhere")
+    def _replaced(self, target: Target) -> tuple[Node | None, str]:
+        """The predicate of `replaceWhere` and its text."""
+        from indextables.query.parse import parse
+        from indextables.query.prune import is_partition_only
+
+        text = self._settings.predicate("replaceWhere")
         if text is None:
             return None, ""
         if not self._overwrite:
             raise InvalidArgument("replaceWhere goes with mode('overwrite')", option="replaceWhere")
-        from indextables.log.schema import schema_from_json
-        from indextables.query.parse import parse
-        from indextables.query.prune import is_partition_only
-
-        zone = self._env().options.over(metadata.configuration)[opt.TIME_ZONE]
-        where = parse(text, schema_from_json(metadata.schemaString), time_zone=zone)
-        if not is_partition_only(where, metadata.partitionColumns):
+        if self._partitions == "dynamic":
+            message = "replaceWhere and partitionOverwriteMode=dynamic each say what is replaced: give one"
+            raise InvalidArgument(message, option="partitionOverwriteMode")
+        where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
+        if not is_partition_only(where, target.partition_columns):
             raise NotSupported(f"replaceWhere = {text!r} reads columns that are no partition columns")
         return where, text
 
-    def _txn(self) -> tuple[str, int] | None:
-        app, batch = self._settings.get("txnappid"), self._settings.get("txnversion")
-        if app is None and batch is None:
-            return None
-        if app is None or batch is None or not batch.isdigit():
-            raise InvalidArgument("txnAppId and txnVersion (a whole number) go together", option="txnVersion")
-        return app, int(batch)
+    @property
+    def _settings(self) -> Settings:
+        return Settings(self._given)
 
-    def _metadata(self) -> Metadata:
+    @property
+    def _merges(self) -> bool:
+        return self._settings.flag("mergeSchema")
 
-        return _METADATA.decode(self._metadata_json)
+    @property
+    def _partitions(self) -> PartitionMode:
+        from indextables.table.overwrite import check_partition_mode
 
-    def _env(self) -> LogEnv:
+        return check_partition_mode(self._settings.text("partitionOverwriteMode") or "static")
+
+    def _plan(self) -> _Plan:
+        return _PLAN.decode(self._plan_json)
+
+    def _target(self, env: LogEnv, plan: _Plan) -> Target:
+        from indextables.table.write import target_of
+
+        return target_of(plan.metadata, env.options.over(plan.metadata.configuration))
+
+    def _env(self, session: Mapping[str, str] | None = None) -> LogEnv:
         from indextables.table.environment import open_env
 
-        return open_env(self._url, self._options)
+        return open_env(self._url, self._options, session={**(session or {}), **self._settings.session})
 
-    def _log(self) -> Log:
+    def _log(self, session: Mapping[str, str] | None = None) -> Log:
         from indextables.log.snapshot import Log
 
-        return Log(self._env())
+        return Log(self._env(session))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -205,6 +325,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     parsed = schema.jsonValue()
     drop_ids(parsed)
     return schema_from_json(msgspec.json.encode(parsed).decode())
+
+
+def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:
+    if plan.base is None:
+        return None
+    from indextables.table.evolve import Evolution
+
+    return log.snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
+
+
+def _session_of(answers: Sequence[Answer | None]) -> dict[str, str]:
+    """What the tasks saw of the session; all of one job see the same."""
+    return next((dict(answer.session) for answer in answers if answer is not None), {})
 
 
 def _answers(messages: Sequence[WriterCommitMessage | None]) -> list[Answer | None]:

@@ -17,12 +17,16 @@ __all__ = ["Answer", "accepted", "heard"]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The files of one attempt. `write` tells one write of a table from another, `attempt` one attempt from another."""
+    """The files of one attempt. `write` tells one write of a table from another, `attempt` one attempt from another.
+
+    `session` is what the task saw of the session's configuration, for a commit that cannot see it.
+    """
 
     write: str
     partition: int
     attempt: int
     adds: list[Add]
+    session: dict[str, str] = {}
 
 
 def accepted(write: str, answers: Sequence[Answer | None]) -> list[Add]:

@@ -1,0 +1,125 @@
+"""`indextables.write`: a DataFrame into a table, with every mode and with partition columns.
+
+Spark refuses the default mode, `ignore` and `.partitionBy()` for a source that is written in Python before any code of
+ours runs. This door takes them as arguments and hands them on as options. It also sees the session's configuration,
+which the workers that plan a write do not, and raises errors of this library where Spark wraps them into its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from indextables.errors import IndexTablesError, InvalidArgument
+from indextables.spark.failures import raising_ours
+from indextables.spark.running import session_options
+from indextables.spark.settings import SESSION, Settings, check_predicate, names_text
+from indextables.storage.url import parse_location
+from indextables.table.arguments import check_mapping, check_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Mode", "write"]
+
+Mode = Literal["error", "append", "overwrite", "ignore"]
+
+_MODES = {
+    "error": ("append", "error"),
+    "errorifexists": ("append", "error"),
+    "default": ("append", "error"),
+    "ignore": ("append", "ignore"),
+    "append": ("append", None),
+    "overwrite": ("overwrite", None),
+}
+
+
+def write(
+    df: DataFrame,
+    path: str | os.PathLike[str],
+    mode: Mode = "error",
+    partitionBy: str | Sequence[str] | None = None,
+    options: Mapping[str, object] | None = None,
+    **settings: object,
+) -> None:
+    """Write a DataFrame, classic or Connect, into the table at `path`, in one commit.
+
+    Args:
+        df: What to write. Its schema becomes that of a new table.
+        path: A folder or URL that all workers reach.
+        mode: What to do if there is a table: `error` raises, `ignore` leaves it alone, `append` adds the rows,
+            `overwrite` replaces all rows, or those that `replaceWhere` or `partitionOverwriteMode` names.
+        partitionBy: The partition columns of a new table.
+        options: Options whose names hold dots: `{"indexing.typemap.message": "text"}`.
+        **settings: Options by name: replaceWhere, partitionOverwriteMode, mergeSchema, overwriteSchema,
+            targetSplitSize, optimizeWrite, userMetadata, txnAppId, txnVersion. `optimizeWrite=True` shuffles the rows
+            before they are written, so that each partition of the table gets few files of a good size.
+
+    Raises:
+        InvalidArgument: A mode, an option or a path is wrong, or there is a table and the mode is `error`.
+        SchemaMismatch: The rows do not fit the table; names each difference. Nothing was written.
+        CommitConflict: Another commit clashes. Nothing was committed.
+        CommitStateUnknown: The store did not tell. Nothing was deleted.
+    """
+    if not (hasattr(df, "write") and hasattr(df, "sparkSession")):
+        raise InvalidArgument(f"df is a Spark DataFrame, not {type(df).__name__}: a Table takes other data in append()")
+    given = _texts({**check_mapping("options", options), **settings})
+    wanted, existing = _modes(mode)
+    columns = [partitionBy] if isinstance(partitionBy, str) else partitionBy
+    if columns is not None:
+        given["partitionBy"] = names_text(check_names("partitionBy", columns))
+    if existing is not None:
+        given["saveMode"] = existing
+    url = parse_location(path).url
+    session = session_options(df.sparkSession)
+    known = Settings(given)
+    if known.flag("optimizeWrite"):
+        df = _rebalanced(df, url, known, session)
+    given = {key: value for key, value in given.items() if key.lower() != "optimizewrite"}
+    writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
+    with raising_ours():
+        writer.save(url)
+
+
+def _modes(mode: Any) -> tuple[str, str | None]:
+    """The mode that Spark lets through, and what a table that is there means."""
+    found = _MODES.get(mode.lower()) if isinstance(mode, str) else None
+    if found is None:
+        raise InvalidArgument(f"mode is error, append, overwrite or ignore, not {mode!r}", option="mode")
+    return found
+
+
+def _texts(given: Mapping[str, object]) -> dict[str, str]:
+    """Options as Spark has them. Raises InvalidArgument for values that have no text."""
+    texts: dict[str, str] = {}
+    for key, value in given.items():
+        if key.lower() == "replacewhere":
+            value = check_predicate("replaceWhere", value)  # noqa: PLW2901 - the same, checked
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            texts[key] = str(value).lower()
+        elif isinstance(value, str | int | float):
+            texts[key] = str(value)
+        else:
+            raise InvalidArgument(f"option {key} is a text, a number or true or false, not {value!r}", option=key)
+    return texts
+
+
+def _rebalanced(df: DataFrame, url: str, settings: Settings, session: Mapping[str, str]) -> DataFrame:
+    """The rows of each partition together, in parts of the size that Spark is told to aim at."""
+    columns = settings.names("partitionBy") or _partition_columns(url, settings, session)
+    return df.hint("rebalance", *columns)
+
+
+def _partition_columns(url: str, settings: Settings, session: Mapping[str, str]) -> list[str]:
+    """Those of the table that is there; none where this process cannot see it, for it only makes for smaller files."""
+    from indextables.log.snapshot import Log
+    from indextables.table.environment import open_env
+
+    try:
+        return list(Log(open_env(url, settings.table_options, session=session)).metadata_at()[2].partitionColumns)
+    except IndexTablesError:
+        return []
