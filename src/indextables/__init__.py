@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.errors import IndexTablesError
     from indextables.spark.indextable import IndexTable
+    from indextables.spark.save import write
     from indextables.sql.session import disable, enable
     from indextables.sql.session import run_sql as sql
     from indextables.table.maintain import (
@@ -45,6 +46,7 @@ __all__ = [
     "repair",
     "sql",
     "verify",
+    "write",
 ]
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ _HOMES = {
     "recreate_pointer": ("indextables.table.maintain", "recreate_pointer"),
     "repair": ("indextables.table.maintain", "repair"),
     "verify": ("indextables.table.maintain", "verify"),
+    "write": ("indextables.spark.save", "write"),
 }
 
 # A library is silent unless its user asks for its log.
