@@ -60,7 +60,12 @@ def test_skips_survive_checkpoints_and_are_seen_in_the_state(table):
     bad = table.files()["path"].to_pylist()[4]
     damage(table, bad)
     table.merge_splits()
+    assert [skip.path for skip in table.state().skips] == [bad]
     table.checkpoint()
+    assert [skip.path for skip in table.state().skips] == [bad]
+    table.clear_skips()
+    assert table.state().skips == ()
+    table.merge_splits()
     assert [skip.path for skip in table.state().skips] == [bad]
     fresh = indextables.open(table.url)
     assert fresh.skips()["path"].to_pylist() == [bad]

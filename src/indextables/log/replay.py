@@ -22,7 +22,7 @@ from indextables.log.files import FILES_SCHEMA
 from indextables.log.protocol import V1
 from indextables.log.state.base import TableState, TokenWindow
 
-__all__ = ["replay", "replay_plainly", "vector_ids"]
+__all__ = ["fold_skips", "replay", "replay_plainly", "vector_ids"]
 
 # (version, line) as one number: the version's place in the tail above, the line below.
 _LINE_BITS = 40
@@ -216,14 +216,7 @@ def _with_files(
     for content in versions:
         txns.update((txn.appId, txn) for txn in content.txns)
         domains.update((domain.domain, domain) for domain in content.domains)
-        for path in _left(content) if skips else ():
-            skips.pop(path, None)
-        for skip in content.skips:
-            if skip.skipCount:
-                skips[skip.path] = skip
-            else:
-                # Zero says that the file may be tried again: nothing is known against it any more.
-                skips.pop(skip.path, None)
+        fold_skips(skips, content)
         if content.timestamp_ms is not None:
             timestamp = content.timestamp_ms
     return TableState(
@@ -237,6 +230,18 @@ def _with_files(
         tokens=_extended(base, versions, token_window),
         in_commit_timestamp=timestamp,
     )
+
+
+def fold_skips(skips: dict[str, MergeSkip], content: VersionContent) -> None:
+    """Bring the live skips, by path, forward by one version: those of files that left end, new ones are added."""
+    for path in _left(content) if skips else ():
+        skips.pop(path, None)
+    for skip in content.skips:
+        if skip.skipCount:
+            skips[skip.path] = skip
+        else:
+            # Zero says that the file may be tried again: nothing is known against it any more.
+            skips.pop(skip.path, None)
 
 
 def _left(content: VersionContent) -> set[str]:

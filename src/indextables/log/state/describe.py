@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pyarrow.compute as pc
 
-from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
+from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectNotFound
 from indextables.log.actions import MergeSkip
+from indextables.log.codec import decode_version
 from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR
+from indextables.log.names import LOG_DIR, version_key
+from indextables.log.replay import fold_skips
 from indextables.log.state.avroform import complete_list, read_list
 from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.state.compaction import needs_compaction
@@ -46,7 +48,10 @@ class StateDescription(msgspec.Struct, frozen=True):
 
 
 def describe_state(env: LogEnv) -> StateDescription:
-    """The newest checkpoint that can be used; manifests are not opened. Raises StoreError."""
+    """The newest checkpoint that can be used, and the skips as they are now; manifests are not opened.
+
+    Raises StoreError.
+    """
     states = find_states(env.store.list_from(LOG_DIR))
     pointer = read_pointer(env)
     unusable: dict[str, str] = {}
@@ -55,10 +60,27 @@ def describe_state(env: LogEnv) -> StateDescription:
     )
     for ref in states:
         try:
-            return msgspec.structs.replace(_describe(env, ref), **_shared(about))
+            about = msgspec.structs.replace(_describe(env, ref), **_shared(about))
+            break
         except (CheckpointError, LimitExceeded, ObjectNotFound) as error:
             unusable[ref.keys[0]] = str(error)
-    return about
+    return msgspec.structs.replace(about, skips=_live_skips(env, about))
+
+
+def _live_skips(env: LogEnv, about: StateDescription) -> tuple[MergeSkip, ...]:
+    """The skips of the checkpoint, and what the versions since have made of them."""
+    skips = {skip.path: skip for skip in about.skips}
+    version = about.version + 1
+    while True:
+        try:
+            content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
+        except ObjectNotFound:
+            return tuple(skips.values())
+        except (LogError, LimitExceeded) as error:
+            about.unusable[version_key(version)] = str(error)
+            return tuple(skips.values())
+        fold_skips(skips, content)
+        version += 1
 
 
 def _shared(about: StateDescription) -> dict[str, object]:
