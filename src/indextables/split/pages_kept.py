@@ -33,7 +33,7 @@ _Ints = npt.NDArray[np.int64]
 _Place = tuple[pa.Array, int]
 _Ranges = list[tuple[int, int]]
 
-MOST_ROWS = 2_048
+MOST_ROWS = 256
 """A fetch of more rows is a scan: it would push out what searches come back for."""
 
 
@@ -175,18 +175,19 @@ class _Wanted:
                 column: pa.concat_arrays([array.slice(start + at, 1) for (array, start), at in _of(places, picks)])
                 for column, places in self.places.items()
             }
-        runs = [self.local[self.place_of == place] for place in range(len(self.numbers))]
+        runs = np.split(self.local, np.flatnonzero(self.place_of[1:] != self.place_of[:-1]) + 1)
         back = index_array(order)
         return {
-            column: pa.concat_arrays(
-                [
-                    place[0].take(index_array(place[1] + run))
-                    for place, run in zip(places, runs, strict=True)
-                    if place is not None
-                ]
-            ).take(back)
+            column: pa.concat_arrays([_taken(place, run) for place, run in zip(places, runs, strict=True)]).take(back)
             for column, places in self.places.items()
         }
+
+
+def _taken(place: _Place | None, rows: _Ints) -> pa.Array:
+    if place is None:
+        raise AssertionError("a unit was neither kept nor read")
+    array, start = place
+    return array.slice(start + int(rows[0]), 1) if len(rows) == 1 else array.take(index_array(start + rows))
 
 
 def _of(places: list[_Place | None], picks: list[tuple[int, int]]) -> list[tuple[_Place, int]]:
