@@ -47,13 +47,16 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         schema: StructType,
         version: int | None,
         where: str | None,
+        session: Mapping[str, str] | None = None,
     ) -> None:
         """`version` is the one whose schema the query was planned with. Raises InvalidArgument, QueryInvalid."""
         self._url = url
         self._options = dict(options)
+        self._session = dict(session or {})
         self._version = version
-        self._where = where
-        self._reader = TableReader(url=url, options=options, version=version, schema=schema, where=where)
+        self._reader = TableReader(
+            url=url, options=options, version=version, schema=schema, where=where, session=self._session
+        )
         self._tail: Tail | None = None
         self._last: int | None = None
 
@@ -133,15 +136,18 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _open(self) -> tuple[Tail, opt.Options]:
         """The log and the options over the table's, opened once per process."""
         from indextables.log.snapshot import Log
+        from indextables.table.plan import check_rows_readable
 
         if self._tail is None:
             log = Log(self._env())
-            _, _, metadata = log.metadata_at(self._version)
-            self._tail = Tail(log, metadata, skip_change_commits=log.env.options[opt.SKIP_CHANGE_COMMITS])
+            snapshot = log.snapshot(self._version)
+            check_rows_readable(snapshot, self._url)
+            skips = log.env.options[opt.SKIP_CHANGE_COMMITS]
+            self._tail = Tail(log, snapshot.metadata, skip_change_commits=skips)
         tail = self._tail
         return tail, tail.log.env.options.over(tail.baseline.configuration)
 
     def _env(self) -> LogEnv:
         from indextables.table.environment import open_env
 
-        return open_env(self._url, self._options)
+        return open_env(self._url, self._options, session=self._session)

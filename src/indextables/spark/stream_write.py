@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported
-from indextables.spark.write import TableWriter
+from indextables.spark.settings import Settings
+from indextables.spark.write import TableWriter, WrittenFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ _QUERY_ID = "sql.streaming.queryId"
 class StreamedFiles(WriterCommitMessage):  # type: ignore[misc]
     """What one task of a batch has written, with the query and the writer it was written by."""
 
-    def __init__(self, query: str, writer: TableWriter, files: WriterCommitMessage) -> None:
+    def __init__(self, query: str, writer: TableWriter, files: WrittenFiles) -> None:
         self.query = query
         self.writer = writer
         self.files = files
@@ -53,7 +54,8 @@ class TableStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 "with indextables.write(frame, path, mode='overwrite')"
             )
             raise NotSupported(message, option="outputMode")
-        if any(key.lower() in {"txnappid", "txnversion"} for key in settings):
+        asked = Settings(settings)
+        if "txnAppId" in asked or "txnVersion" in asked:
             message = "a stream numbers its batches itself: leave out txnAppId and txnVersion"
             raise InvalidArgument(message, option="txnAppId")
         self._writer = TableWriter(url=url, options=options, settings=settings, schema=schema, overwrite=False)
@@ -75,7 +77,8 @@ class TableStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         answers = _streamed(messages)
         if len(answers) != len(messages):
             raise InvariantViolated(f"a task of batch {batchId} has not answered: nothing was committed")
-        if not answers:
+        if all(answer.files.is_empty for answer in answers):
+            # Nothing that could be there twice: a stream that stands still makes no versions.
             return
         first = answers[0]
         if any(answer.query != first.query for answer in answers):
