@@ -18,6 +18,15 @@ REPLAY_TESTS = ("tests/log/test_replay.py",)
 SIMULATION = ("tests/mutants/some_schedules.py",)
 
 
+TABLE = "indextables/table/"
+PLAN_TESTS = ("tests/table/test_merge_plan.py",)
+MEANWHILE_TESTS = ("tests/table/test_merge_meanwhile.py",)
+MERGE_TESTS = ("tests/table/test_merge_splits.py",)
+SKIP_TESTS = ("tests/table/test_skips.py",)
+ON_WRITE_TESTS = ("tests/table/test_merge_on_write.py",)
+MERGE_SIMULATION = ("tests/mutants/some_merges.py",)
+
+
 class Bug(NamedTuple):
     name: str
     file: str
@@ -267,5 +276,138 @@ BUGS = [
         "        if content.version != expected:\n",
         "        if content.version < expected:\n",
         REPLAY_TESTS,
+    ),
+    Bug(
+        "a merge takes files over one that is not merged",
+        TABLE + "merge_plan.py",
+        " | ~takes_part | ~np.r_[False, takes_part[:-1]]",
+        "",
+        PLAN_TESTS,
+    ),
+    Bug(
+        "a merge mixes partitions",
+        TABLE + "merge_plan.py",
+        "ends_before = np.r_[True, codes[1:] != codes[:-1]] | ~takes_part",
+        "ends_before = np.r_[True, codes[1:] < 0] | ~takes_part",
+        PLAN_TESTS,
+    ),
+    Bug(
+        "files in their cooldown are merged",
+        TABLE + "merge_plan.py",
+        "takes_part = (sizes < below) & ~left_alone & ",
+        "takes_part = (sizes < below) & ",
+        PLAN_TESTS,
+    ),
+    Bug(
+        "a group may be one byte too large",
+        TABLE + "merge_plan.py",
+        'before + limits.target_bytes, side="right"',
+        'before + limits.target_bytes + 1, side="right"',
+        PLAN_TESTS,
+    ),
+    Bug(
+        "a merged file goes to the end of the table",
+        TABLE + "merge_work.py",
+        "tags={**kept, **position_tag(*place), **full},",
+        "tags={**kept, **full},",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "places are not read",
+        TABLE + "order.py",
+        "line, version))\n",
+        "line * 0, version * 0))\n",
+        PLAN_TESTS,
+    ),
+    Bug(
+        "a merge commits whatever vectors its sources have by now",
+        TABLE + "merge_commit.py",
+        "if all(source.vector == vectors[source.path] for source in group.sources):",
+        "if all(source.path in vectors for source in group.sources):",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "a merge commits sources that are gone",
+        TABLE + "merge_commit.py",
+        "        if any(source.path not in vectors for source in group.sources):\n            continue\n",
+        "        vectors = {source.path: source.vector for source in group.sources} | vectors\n",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "vectors move by row number, not by rank among live rows",
+        TABLE + "merge_vectors.py",
+        "deleted.append(np.flatnonzero(~is_live[was_live]) + written)",
+        "deleted.append(np.flatnonzero(~is_live & was_live) + written)",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "rows that came back are lost in a merge",
+        TABLE + "merge_vectors.py",
+        "        if (is_live & ~was_live).any():\n            return None\n",
+        "",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "sorted groups take vectors over",
+        TABLE + "merge_commit.py",
+        "adds = None if group.is_sorted else _with_vectors(env, group, vectors)",
+        "adds = _with_vectors(env, group, vectors)",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "groups that a winner touched are committed all the same",
+        TABLE + "merge_commit.py",
+        "if not touched.intersection(source.path for source in found.moved.sources)",
+        "if found.moved.sources or touched",
+        MERGE_SIMULATION,
+    ),
+    Bug(
+        "the files of a merge are not protected from purge",
+        TABLE + "merge_splits.py",
+        "since_ms=store_now_ms(env), ttl_ms",
+        "ttl_ms",
+        MERGE_SIMULATION,
+    ),
+    Bug(
+        "rows are merged around a source that broke",
+        TABLE + "merge_unit.py",
+        "rest: list[SplitRef | None] = [None if ref.key in bad else ref for ref in run]",
+        "rest: list[SplitRef | None] = [ref for ref in run if ref.key not in bad]",
+        SKIP_TESTS,
+    ),
+    Bug(
+        "every skip is the first",
+        TABLE + "skips.py",
+        "skipCount=1 if before is None else before.skipCount + 1,",
+        "skipCount=1,",
+        SKIP_TESTS,
+    ),
+    Bug(
+        "cleared skips stay",
+        REPLAY,
+        "        if skip.skipCount:\n",
+        "        if skip.path:\n",
+        SKIP_TESTS,
+    ),
+    Bug(
+        "a split that memory closed is merged again for ever",
+        TABLE + "merge_work.py",
+        "full = full_tag(merging.limits.memory_bytes) if number + 1 < len(piece.adds) else {}",
+        "full = {}",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "two processes merge unasked",
+        TABLE + "upkeep.py",
+        "    if lease is None:\n        return []\n",
+        "",
+        ON_WRITE_TESTS,
+    ),
+    Bug(
+        "a failing merge fails the write",
+        TABLE + "upkeep.py",
+        '    except IndexTablesError as error:\n        _LOGGER.warning("small splits',
+        '    except KeyError as error:\n        _LOGGER.warning("small splits',
+        ON_WRITE_TESTS,
     ),
 ]
