@@ -6,10 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.commits import METADATA, open_log
+from tests.state.spy import Spy
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, StoreError
 from indextables.log import intents
+from indextables.log.create import create_table
 from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, MAX_TTL_MS, Intent, acquire, protect_keys, protect_version, protections
 from indextables.options import Options
@@ -173,3 +176,15 @@ def test_the_oldest_version_is_that_of_the_live_readers(readers, now):
     told = intents.united(found, now * 1000, None)
     assert told.oldest_version == min(live, default=None)
     assert told.live + len(told.expired) == len(readers)
+
+
+def test_a_listing_that_lags_so_far_that_it_shows_only_intents_is_no_missing_table(env, clock):
+    """Found by the simulation: an intent in the listing hid that the listing missed the whole table."""
+    created = create_table(open_log(env), METADATA)
+    protect_version(env, 0, ttl_ms=MINUTE)
+
+    class Lagging(Spy):
+        def list_from(self, prefix, after=None, **more):
+            return (meta for meta in super().list_from(prefix, after, **more) if "_intents/" in meta.key)
+
+    assert open_log(Lagging(env).env).snapshot().version == created.version

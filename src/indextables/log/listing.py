@@ -59,13 +59,13 @@ def discover(env: LogEnv, previous: Known | None = None) -> Known:
 
     Raises TableNotFound, LogGap, StoreError.
     """
-    metas = list(_relevant(env, None))
+    metas = _numbered(env)
     if not metas and _head(env, 0) is not None:
         # The listing lags behind so far that it misses the whole table.
         metas = [env.store.head(version_key(0))]
     elif not metas:
         # Version 0 may have been cleaned up since: then a checkpoint is there by now.
-        metas = list(_relevant(env, None))
+        metas = _numbered(env)
     versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
     states = tuple(find_states(metas))
     while True:
@@ -144,6 +144,11 @@ def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, .
         same = identity(versions[previous.head]) == previous.head_identity
         table_id = previous.table_id if same else None
     return Known(head, None if meta is None else identity(meta), first, states, table_id)
+
+
+def _numbered(env: LogEnv) -> list[ObjectMeta]:
+    """What belongs to a version; a pointer, an intent or a stranger alone is no table."""
+    return [meta for meta in _relevant(env, None) if (file := parse_key(meta.key)) is not None and file.version >= 0]
 
 
 def _relevant(env: LogEnv, from_version: int | None) -> Iterator[ObjectMeta]:
