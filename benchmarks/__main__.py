@@ -10,13 +10,13 @@ from pathlib import Path
 
 from benchmarks.harness import report
 
-SUPPORT = {"__init__", "__main__", "harness", "corpus"}
+SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modules", nargs="*")
-    parser.add_argument("--scale", choices=["small", "full"], default="full")
+    parser.add_argument("--scale", choices=["small", "full", "soak"], default="full")
     parser.add_argument("--here", action="store_true", help="run the one module named in this process")
     given = parser.parse_args()
     found = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in SUPPORT)
