@@ -117,6 +117,7 @@ def check(folder: Path, step: int) -> None:
         assert ids(table.at(version=version).to_arrow()) == EXPECTED, f"step {step}, version {version}"
 
 
+@pytest.mark.timeout(1200)
 def test_a_merge_killed_at_any_call_of_the_store_loses_nothing_and_can_be_repeated(template, tmp_path, monkeypatch):
     monkeypatch.setenv("INDEXTABLES_CACHE_DIRECTORY", str(tmp_path / "cache"))
     assert play(template, tmp_path, system_calls=False) > 20
