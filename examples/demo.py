@@ -91,7 +91,7 @@ def ingest(spark: Any, path: str, rows: int) -> str:
 
 
 def find(spark: Any, path: str, needle: str) -> None:
-    CONSOLE.rule("one line out of a million")
+    CONSOLE.rule("one line out of all")
     from indextables import IndexTable
 
     table = IndexTable.forPath(spark, path)
@@ -166,7 +166,7 @@ def look_after(spark: Any, path: str) -> None:
     with timed("mergeSplits()"):
         report = table.mergeSplits()
     files = indextables.open(path).files().num_rows
-    CONSOLE.print(f"  {files} splits, {table.count():,} lines; {type(report).__name__} has the details")
+    CONSOLE.print(f"  {report.source_splits} splits became {report.new_splits}: {files} now, {table.count():,} lines")
     history = table.history().select("version", "timestamp", "operation").toArrow()
     rows = [indextables.open(path).at(version=version).count() for version in history["version"].to_pylist()]
     show(history.append_column("lines then", pa.array(rows)), "history")
@@ -247,12 +247,25 @@ def session(folder: Path) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }.items():
         builder = builder.config(key, value)
-    with timed("start a Spark session of two cores"):
+    with timed("start a Spark session of two cores"), silenced():
         spark = builder.getOrCreate()
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """What a starting JVM has to say goes nowhere."""
+    kept = os.dup(2)
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @contextmanager

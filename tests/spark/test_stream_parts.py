@@ -1,0 +1,156 @@
+"""Source and sink of a stream as Spark's workers call them, without a session: offsets, messages, repeated batches."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles
+from pyspark.sql.types import LongType, StructField, StructType
+
+import indextables
+from indextables.errors import InvariantViolated, NotSupported, TableReplaced
+from indextables.spark.stream_read import TableStreamReader
+from indextables.spark.stream_write import StreamedFiles, TableStreamWriter
+from indextables.spark.write import TableWriter
+
+SCHEMA = StructType([StructField("id", LongType())])
+ROWS = pa.schema([("id", pa.int64())])
+
+
+def batch(*ids):
+    return pa.record_batch([pa.array(ids, pa.int64())], schema=ROWS)
+
+
+def written(path, *ids, query="q"):
+    """The message of a task that wrote these rows."""
+    writer = TableWriter(url=str(path), options={}, settings={}, schema=SCHEMA, overwrite=False)
+    return StreamedFiles(query, writer, writer.write(iter([batch(*ids)] if ids else [])))
+
+
+def sink(path):
+    return TableStreamWriter(url=str(path), options={}, settings={}, schema=SCHEMA, overwrite=False)
+
+
+def ids(path):
+    return sorted(indextables.open(path).to_arrow()["id"].to_pylist())
+
+
+def files(path):
+    return {file.name for file in path.rglob("*.split")}
+
+
+def test_a_batch_that_comes_again_is_committed_once(tmp_path):
+    path = tmp_path / "t"
+    sink(path).commit([written(path, 1, 2)], 0)
+    sink(path).commit([written(path, 3)], 1)
+    before = files(path)
+    sink(path).commit([written(path, 3)], 1)
+    assert ids(path) == [1, 2, 3]
+    assert indextables.open(path).version == 2
+    assert files(path) == before
+    sink(path).commit([written(path, 3, query="another")], 1)
+    assert ids(path) == [1, 2, 3, 3]
+
+
+def test_a_batch_without_rows_makes_no_version(tmp_path):
+    path = tmp_path / "t"
+    sink(path).commit([written(path), written(path)], 0)
+    sink(path).commit([], 1)
+    assert not path.exists()
+
+
+def test_a_batch_with_a_missing_or_foreign_answer_is_not_committed(tmp_path):
+    path = tmp_path / "t"
+    one, other = written(path, 1), written(path, 2, query="another")
+    for messages in ([one, None], [one, other]):
+        with pytest.raises(InvariantViolated):
+            sink(path).commit(messages, 0)
+    with pytest.raises(InvariantViolated, match="nothing was committed"):
+        sink(path).commit([one, one.files], 0)
+    assert not (path / "_transaction_log").exists()
+
+
+def test_an_abort_deletes_files_only_where_no_commit_was_tried(tmp_path):
+    path = tmp_path / "t"
+    message = written(path, 1)
+    sink(path).abort([message], 0)
+    assert len(files(path)) == 1
+    sink(path).commit([message], 0)
+    sink(path).abort([message], 0)
+    assert ids(path) == [1]
+    orphan = written(path, 2)
+    sink(path).abort([None, orphan], 1)
+    assert ids(path) == [1]
+    assert len(files(path)) == 1
+    sink(path).abort([None], 2)
+
+
+def test_a_task_that_is_told_no_query_writes_nothing(tmp_path):
+    with pytest.raises(InvariantViolated, match="query id"):
+        sink(tmp_path / "t").write(iter([batch(1)]))
+    assert not files(tmp_path)
+
+
+def test_only_appends_are_offered(tmp_path):
+    with pytest.raises(NotSupported, match="foreachBatch"):
+        TableStreamWriter(url=str(tmp_path), options={}, settings={}, schema=SCHEMA, overwrite=True)
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = indextables.create(tmp_path / "source", ROWS)
+    for number in range(4):
+        made.append(pa.table({"id": [number]}))
+    return made
+
+
+def source(table, version=None, **options):
+    return TableStreamReader(url=str(table.url), options=options, schema=SCHEMA, version=version, where=None)
+
+
+def read(reader, start, end):
+    """What tasks read between two offsets; the reader travels to them."""
+    there = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own
+    return [n for part in reader.partitions(start, end) for rows in there.read(part) for n in rows["id"].to_pylist()]
+
+
+def test_a_reader_walks_from_offset_to_offset_and_rests_at_the_end(table):
+    reader = source(table, maxFilesPerTrigger="3")
+    assert reader.getDefaultReadLimit() == ReadMaxFiles(3)
+    start = reader.initialOffset()
+    middle = reader.latestOffset(start, ReadMaxFiles(3))
+    end = reader.latestOffset(middle, ReadMaxFiles(3))
+    assert [read(reader, start, middle), read(reader, middle, end)] == [[0, 1, 2], [3]]
+    assert reader.latestOffset(end, ReadMaxFiles(3)) == end == reader.reportLatestOffset()
+    assert json.dumps(reader.latestOffset(start, ReadAllAvailable())) == json.dumps(end)
+    assert read(source(table), start, end) == [0, 1, 2, 3]
+    assert reader.partitions(end, end) == []
+    reader.commit(end)
+
+
+def test_what_comes_after_the_start_of_an_available_now_query_is_left_for_the_next(table):
+    reader = source(table)
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    table.append(pa.table({"id": [9]}))
+    end = reader.latestOffset(start, ReadMaxFiles(1000))
+    assert read(reader, start, end) == [0, 1, 2, 3]
+    later = source(table).latestOffset(end, ReadMaxFiles(1000))
+    assert read(reader, end, later) == [9]
+
+
+def test_a_limit_of_bytes_alone_has_no_limit_of_files(table):
+    assert source(table, maxBytesPerTrigger="77").getDefaultReadLimit() == ReadMaxBytes(77)
+    both = source(table, maxBytesPerTrigger="77", maxFilesPerTrigger="2")
+    assert both.getDefaultReadLimit() == ReadMaxFiles(2)
+    start = both.initialOffset()
+    assert both.latestOffset(start, ReadMaxFiles(2))["index"] == 1
+
+
+def test_an_offset_of_another_table_is_refused(table, tmp_path):
+    other = indextables.create(tmp_path / "other", ROWS)
+    with pytest.raises(TableReplaced):
+        source(other).latestOffset(source(table).initialOffset(), ReadAllAvailable())
