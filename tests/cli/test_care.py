@@ -49,7 +49,7 @@ def test_clean_up_lists_what_goes(command, logs, log_file, dry):
     command("checkpoint", logs)
     command("ingest", logs, log_file)
     first = logs / "_transaction_log" / "00000000000000000000.json"
-    ran = command("clean-up", logs, "-o", "logRetention.duration=0", *(["--dry-run"] if dry else []))
+    ran = command("clean-up", logs, "-o", "logRetention.duration=0", "--dry-run" if dry else "--yes")
     assert ran.code == 0
     assert first.name in ran.out
     assert ("would go" in ran.out) == dry

@@ -15,6 +15,17 @@ from indextables.cli.care import clean_up, compact, rebuild, repair
 from indextables.cli.inspecting import checkpoint, describe, history, log, schema, verify
 from indextables.cli.interrupt import LINE, WATCH
 from indextables.cli.machine import doctor
+from indextables.cli.operating import (
+    drop_partitions,
+    flush_caches,
+    merge_splits,
+    prewarm,
+    purge,
+    reindex,
+    restore,
+    skips,
+    truncate,
+)
 from indextables.cli.reading import count, search, sql
 from indextables.cli.writing import create, ingest
 from indextables.errors import IndexTablesError
@@ -69,7 +80,8 @@ app = typer.Typer(
 )
 _EVERYDAY = (create, ingest, search, sql, count, schema, history, describe, log)
 _CARE = (verify, checkpoint, compact, clean_up, repair, rebuild, doctor)
-for command in (*_EVERYDAY, *_CARE):
+_OPERATE = (merge_splits, skips, purge, drop_partitions, truncate, restore, reindex, prewarm, flush_caches)
+for command in (*_EVERYDAY, *_OPERATE, *_CARE):
     app.command()(bounded(command))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from indextables.cli.asking import Yes, agreed, is_asked
 from indextables.cli.parameters import AsJson, Settings, TablePath, open_table, pairs
 from indextables.errors import InvalidArgument
 
@@ -78,6 +79,7 @@ def compact(table: TablePath, option: Settings = None) -> None:
 def clean_up(
     table: TablePath,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    yes: Yes = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,13 +88,20 @@ def clean_up(
     \b
     Examples:
       indextables clean-up logs --dry-run
-      indextables clean-up logs --option logRetention.duration=86400000
+      indextables clean-up logs --yes --option logRetention.duration=86400000
     """
     import msgspec
 
     from indextables.cli import outcome, render
 
-    report = open_table(table, option).clean_up(dry_run=dry_run or None)
+    asks = not dry_run and is_asked(yes=yes)
+    opened = open_table(table, option)
+    if asks:
+        foreseen = opened.clean_up(dry_run=True)
+        count = len(foreseen.states) + len(foreseen.versions) + len(foreseen.manifests)
+        if count:
+            agreed(f"Delete {count:,} old files of the log of {table} for good?")
+    report = opened.clean_up(dry_run=dry_run or None)
     if as_json:
         render.json_lines([msgspec.structs.asdict(report)])
     else:

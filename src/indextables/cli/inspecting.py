@@ -12,6 +12,9 @@ from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, Tabl
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from indextables.embedded import Table
+    from indextables.table.health import Health
+
 __all__ = ["checkpoint", "describe", "history", "log", "schema", "verify"]
 
 
@@ -74,7 +77,7 @@ def describe(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show version, files, sizes, state and settings.
+    """Show version, files, sizes, state and settings, and what should be done about the newest version.
 
     \b
     Examples:
@@ -91,7 +94,20 @@ def describe(
 
     detail = opened.detail()
     state = msgspec.to_builtins(opened.state())
-    render.facts({**detail, "state": state} if as_json else _short_detail(detail, state), as_json=as_json)
+    found = None if version is not None or timestamp is not None else _health(opened)
+    if as_json:
+        looked = {"health": msgspec.to_builtins(found)} if isinstance(found, msgspec.Struct) else {}
+        render.facts({**detail, "state": state, **looked}, as_json=True)
+        return
+    render.facts(_short_detail(detail, state), as_json=False)
+    if isinstance(found, str):
+        sys.stdout.write(f"\nhealth was not looked at: {found}\n")
+    elif found is not None:
+        sys.stdout.write("\n")
+        render.facts(_short_health(found), as_json=False)
+        for advice in found.advice:
+            solved = f"\n    {advice.command}" if advice.command else ""
+            sys.stdout.write(f"\nadvice: {advice.problem}{solved}\n")
 
 
 def verify(
@@ -155,6 +171,34 @@ def log(
     actions = open_table(table, option).log(number)
     for action in actions.to_pylist():
         sys.stdout.write(f'{{"{action["action"]}":{action["value"]}}}\n')
+
+
+def _health(opened: Table) -> Health | str | None:
+    """What is to be said about the newest version; a text where the store does not let us look."""
+    from indextables.errors import StorePermissionDenied
+
+    try:
+        return opened.health()
+    except StorePermissionDenied as error:
+        return " ".join(str(error).split())
+
+
+def _short_health(found: Health) -> dict[str, Any]:
+    """What detail and state do not tell."""
+    from indextables.cli import render
+
+    share = "unknown" if found.index_coverage is None else f"{found.index_coverage:.0%} of rows"
+    about = "" if found.orphans_exact else "about "
+    return {
+        "small files": f"{found.small_files:,} ({found.small_share:.0%})",
+        "deleted rows": f"{found.deleted_rows:,}",
+        "indexed as wanted": share,
+        "merge skips": f"{len(found.skips):,}",
+        "oldest version": f"{found.oldest_version:,} ({found.version_files:,} version files)",
+        "since checkpoint": f"{found.versions_since_checkpoint:,} versions",
+        "orphans": f"{about}{found.orphans:,} files, {render.size(found.orphan_bytes)}",
+        "index cache": ", ".join(f"{name} {value:,}" for name, value in found.index_cache.items()),
+    }
 
 
 def _short_history(found: pa.Table) -> pa.Table:

@@ -8,6 +8,7 @@ import sys
 
 from indextables.errors import (
     CheckpointWriteFailed,
+    CommandSyntaxError,
     CommitError,
     CommitStateUnknown,
     IndexTablesError,
@@ -76,12 +77,20 @@ def tell(error: IndexTablesError | OSError) -> int:
 
 
 def _of_ours(error: IndexTablesError) -> str:
-    text = str(error)
+    text = _without_excerpt(str(error)) if isinstance(error, CommandSyntaxError) else str(error)
+    text = ": ".join([*getattr(error, "__notes__", ()), text])
     query, position = error.details.get("query"), error.details.get("position")
     told = any(words in text for words in ("at position", "at character", "at line", "(line "))
     if not told and isinstance(query, str) and isinstance(position, int) and 0 < position <= len(query):
         text += f" (at character {position + 1}: {query[position : position + 20]!r})"
     return text
+
+
+def _without_excerpt(text: str) -> str:
+    """A syntax error shows the statement with a mark below the place; in one line the place has to do."""
+    first, *rest = text.split("\n")
+    grammar = [line for line in rest if line.startswith("syntax:")]
+    return "; ".join([first, *grammar])
 
 
 def _of_system(error: OSError) -> str:

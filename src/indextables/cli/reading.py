@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,9 +22,11 @@ from indextables.cli.parameters import (
     pairs,
     text_columns,
 )
+from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from indextables.embedded import Table
+    from indextables.sql.local import LocalSession
 
 __all__ = ["count", "search", "sql"]
 
@@ -77,8 +80,11 @@ def search(
 def sql(
     table: TablePath,
     statement: Annotated[
-        str, typer.Argument(metavar="SELECT", help="The statement; the table is t.", show_default=False)
-    ],
+        str | None, typer.Argument(metavar="[STATEMENT]", help="The table is t in it.", show_default=False)
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="Statements that end with ; (- for a pipe).")
+    ] = None,
     with_table: Annotated[
         list[str] | None,
         typer.Option("--with", metavar="NAME=TABLE", help="Another table under this name.", show_default=False),
@@ -92,20 +98,33 @@ def sql(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a SELECT over the table, which is called t in it. TEXTSEARCH(column | *, 'query') searches.
+    """Run a SELECT or a command over the table, which is called t. TEXTSEARCH(column | *, 'query') searches.
+
+    Without a statement, statements are read from the pipe or from the terminal: a shell.
 
     \b
     Examples:
+      indextables sql logs
       indextables sql logs "SELECT level, count(*) FROM t GROUP BY level"
       indextables sql logs "SELECT host, message FROM t WHERE TEXTSEARCH(message, 'timeout') AND status >= 500"
       indextables sql logs "SELECT * FROM t JOIN hosts USING (host)" --with hosts=./hosts
+      indextables sql logs "MERGE SPLITS t"
+      indextables sql logs --file nightly.sql
     """
-    from indextables.cli import render
+    from indextables.cli.shell import prompt, run_script
 
-    opened = at_version(open_table(table, option), version, timestamp)
-    others = {name: open_table(path, option) for name, path in pairs(with_table, "--with").items()}
-    result = opened.sql(statement, tables=others or None, params=pairs(param, "--param") or None)
-    render.rows(result, as_json=as_json)
+    if statement is not None and file is not None:
+        raise InvalidArgument("give a statement or --file, not both")
+    session = _session(table, pairs(with_table, "--with"), option, version, timestamp)
+    params = pairs(param, "--param")
+    if statement is not None:
+        run_script(session, statement, params, as_json=as_json)
+    elif file is not None and file != "-":
+        run_script(session, _text_of(file), params, as_json=as_json, name=file)
+    elif file == "-" or not sys.stdin.isatty():
+        run_script(session, sys.stdin.read(), params, as_json=as_json, name="standard input")
+    else:
+        prompt(session, params, as_json=as_json)
 
 
 def count(
@@ -127,6 +146,32 @@ def count(
     """
     opened = at_version(open_table(table, option), version, timestamp)
     sys.stdout.write(f"{opened.count(query, where=where)}\n")
+
+
+def _session(
+    table: str, others: dict[str, str], option: list[str] | None, version: int | None, timestamp: str | None
+) -> LocalSession:
+    """Raises TableNotFound, InvalidArgument for a name given twice, and what a version raises that is not there."""
+    from indextables.cli.asking import bar
+    from indextables.sql.local import LocalSession
+
+    opened = at_version(open_table(table, option), version, timestamp)
+    named = {"t": table}
+    for name, path in others.items():
+        if name.lower() in named:
+            raise InvalidArgument(f"two tables are called {name!r} (the table itself is t)", name=name)
+        open_table(path, option)
+        named[name.lower()] = path
+    pinned = {} if version is None and timestamp is None else {"t": opened.version}
+    return LocalSession(named, pairs(option, "--option"), pinned=pinned, progress=bar(quiet=False))
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        reason = cause.strerror if isinstance(cause, OSError) else "it is no UTF-8 text"
+        raise InvalidArgument(f"{file}: {reason}", path=file) from cause
 
 
 def _marked_columns(table: Table, shown: list[str] | None) -> list[str]:

@@ -13,11 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["facts", "json_lines", "rows", "size"]
+__all__ = ["answer", "facts", "json_lines", "rows", "size"]
 
 _CELL_CHARS = 300
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_ROWS = 1024
+_NO_WIDTH = 1_000_000
+_TALL = 8
 
 
 def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
@@ -48,7 +50,16 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
         grid.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in _dicts(table):
         grid.add_row(*(Text.assemble(*_spans(row.get(marked.get(name, ""), None), row[name])) for name in shown))
-    Console(width=None if sys.stdout.isatty() else 200).print(grid)
+    # A pipe has no width: what reads it wants whole lines.
+    Console(width=None if sys.stdout.isatty() else _NO_WIDTH, soft_wrap=False).print(grid)
+
+
+def answer(table: pa.Table, *, as_json: bool) -> None:
+    """The rows of a statement; a single one with many columns, as commands give it, is shown line by line."""
+    if not as_json and table.num_rows == 1 and table.num_columns > _TALL:
+        facts(next(_dicts(table)), as_json=False)
+        return
+    rows(table, as_json=as_json)
 
 
 def facts(pairs: Mapping[str, Any], *, as_json: bool) -> None:

@@ -1,0 +1,180 @@
+"""Statements one after the other: typed at a prompt, or from a file or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indextables.cli import outcome, render
+from indextables.cli.interrupt import WATCH
+from indextables.errors import IndexTablesError
+from indextables.sql.local import split_statements
+
+if TYPE_CHECKING:
+    from indextables.sql.local import LocalSession
+
+__all__ = ["prompt", "run_script"]
+
+HELP = """\
+Statements end with ; and may have several lines. The table is t.
+  \\d [NAME]  the tables, or the columns of one
+  \\timing    say how long each statement takes, or stop it
+  \\q         leave (also Ctrl-D); Ctrl-C drops what was typed"""
+_MOST_ROWS = 1000
+_WORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "TEXTSEARCH(", "count(*)", "JOIN", "DESCRIBE"),
+    *("MERGE SPLITS", "PURGE INDEXTABLE", "DESCRIBE INDEXTABLES HISTORY", "CHECKPOINT INDEXTABLES", "VERSION AS OF"),
+)
+
+
+def run_script(session: LocalSession, text: str, params: dict[str, str], *, as_json: bool, name: str = "") -> None:
+    """Run the statements of a text in their order; the first that fails ends it and is raised.
+
+    The last one may lack its semicolon. `name` is the file that they are from: the fault is shown with its line.
+    """
+    statements, rest = split_statements(text + "\n;")
+    for place, statement in [*statements, *([(0, rest)] if rest.strip() else [])]:
+        try:
+            render.answer(session.run(statement, params or None), as_json=as_json)
+        except IndexTablesError as error:
+            if name:
+                line = text.count("\n", 0, place + len(statement) - len(statement.lstrip())) + 1
+                error.add_note(f"{name}:{line}")
+            raise
+
+
+def prompt(session: LocalSession, params: dict[str, str], *, as_json: bool) -> None:
+    """Ask for statements until the end of input. A statement that fails is told and does not end the shell."""
+    shell = _Shell(session, params, as_json=as_json)
+    with _history(shell.complete):
+        sys.stderr.write(f"{HELP}\n")
+        while shell.ask():
+            pass
+
+
+class _Shell:
+    def __init__(self, session: LocalSession, params: dict[str, str], *, as_json: bool) -> None:
+        self._session = session
+        self._params = params
+        self._as_json = as_json
+        self._typed = ""
+        self._timing = False
+        self._candidates: list[str] = []
+
+    def ask(self) -> bool:
+        """One line; False at the end of input."""
+        try:
+            line = input("     ...> " if self._typed else "indextables> ")
+        except KeyboardInterrupt:
+            WATCH.answered()
+            self._typed = ""
+            sys.stderr.write("\n")
+            return True
+        except EOFError:
+            sys.stderr.write("\n")
+            return False
+        if not self._typed and line.strip().startswith("\\"):
+            return self._command(*line.split())
+        statements, self._typed = split_statements(self._typed + line + "\n")
+        self._typed = "" if not self._typed.strip() else self._typed
+        for _, statement in statements:
+            self._run(statement)
+        return True
+
+    def complete(self, text: str, number: int) -> str | None:
+        """For readline: words of SQL, tables and their columns."""
+        if number == 0:
+            words = [*_WORDS, *self._session.names]
+            with suppress(IndexTablesError):
+                words += [column for name in self._session.names for column in self._session.schema(name).names]
+            self._candidates = [word for word in words if word.lower().startswith(text.lower())]
+        return self._candidates[number] if number < len(self._candidates) else None
+
+    def _command(self, word: str, *rest: str) -> bool:
+        if word in ("\\q", "\\quit", "\\exit"):
+            return False
+        if word == "\\timing":
+            self._timing = not self._timing
+            sys.stderr.write(f"timing is {'on' if self._timing else 'off'}\n")
+        elif word == "\\d":
+            with self._told(""):
+                self._describe(rest[0] if rest else None)
+        else:
+            sys.stderr.write(f"{HELP}\n")
+        return True
+
+    def _describe(self, name: str | None) -> None:
+        import pyarrow as pa
+
+        if name is None:
+            render.rows(pa.table({"table": self._session.names}), as_json=False)
+            return
+        fields = [(field.name, str(field.type)) for field in self._session.schema(name)]
+        names, types = zip(*fields, strict=True)
+        render.rows(pa.table({"column": list(names), "type": list(types)}), as_json=False)
+
+    def _run(self, statement: str) -> None:
+        began = time.monotonic()
+        with self._told(statement):
+            rows = self._session.run(statement, self._params or None)
+            render.answer(rows.slice(0, _MOST_ROWS), as_json=self._as_json)
+            if rows.num_rows > _MOST_ROWS:
+                sys.stderr.write(f"the first {_MOST_ROWS:,} of {rows.num_rows:,} rows\n")
+        if self._timing:
+            sys.stderr.write(f"{(time.monotonic() - began) * 1000:,.1f} ms\n")
+
+    @contextmanager
+    def _told(self, statement: str) -> Iterator[None]:
+        """Errors as one line, below the place that they speak of."""
+        try:
+            yield
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            WATCH.answered()
+            sys.stderr.write("interrupted\n")
+        except IndexTablesError as error:
+            sys.stderr.write(_marked(error, statement) + f"error: {outcome.line_of(error)}\n")
+
+
+def _marked(error: IndexTablesError, statement: str) -> str:
+    """The line of the statement that an error speaks of, with a caret below the place; empty if it names none."""
+    query, position = error.details.get("query"), error.details.get("position")
+    if (
+        not isinstance(query, str)
+        or not isinstance(position, int)
+        or query.strip() != statement.strip()
+        or not position
+    ):
+        return ""
+    start = query.rfind("\n", 0, position) + 1
+    line = query[start:].split("\n", 1)[0]
+    return f"  {line}\n  {' ' * (position - start)}^\n"
+
+
+@contextmanager
+def _history(complete: Any) -> Iterator[None]:
+    """Line editing, completion and a history that outlives the process, where readline is there."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    file = Path(state) / "indextables" / "history"
+    with suppress(OSError):
+        readline.read_history_file(file)
+    readline.set_history_length(1000)
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n(),;")
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(file)
