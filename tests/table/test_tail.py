@@ -309,6 +309,23 @@ def test_a_merge_is_passed_over(table):
     ]
 
 
+def test_splits_that_were_merged_and_rows_that_were_reindexed_do_not_come_again(table):
+    log = log_of(table)
+    opened = indextables.open(table)
+    assert opened.merge_splits().new_splits
+    opened.reindex(force=True)
+    append(table, 30, 6)
+    assert log.latest_version() > 5
+    assert [sorted(batch) for batch in drain(log, Place(3, 0), Limits(files=3))] == [
+        [20, 21, 22, 23, 24, 25],
+        [30, 31, 32, 33, 34, 35],
+    ]
+    start = Place(log.latest_version(), 0, is_starting_version=True)
+    assert sorted(n for batch in drain(log, start, Limits(files=1)) for n in batch) == [
+        n for first in (0, 10, 20, 30) for n in range(first, first + 6)
+    ]
+
+
 def with_schema(metadata, schema):
     from indextables.log.schema import schema_to_json
 
