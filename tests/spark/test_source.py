@@ -8,6 +8,7 @@ import math
 
 import pyarrow as pa
 import pytest
+from tests.spark.frames import read, write
 
 import indextables
 from indextables.errors import SchemaMismatch
@@ -59,14 +60,6 @@ ROWS = [
         (None, None),
     ),
 ]
-
-
-def write(frame, path, mode="append", **options):
-    frame.write.format("indextables").options(**options).mode(mode).save(str(path))
-
-
-def read(spark, path, **options):
-    return spark.read.format("indextables").options(**options).load(str(path))
 
 
 def plain(rows):
@@ -208,7 +201,6 @@ def test_a_batch_that_the_table_holds_is_not_written_again(spark, tmp_path):
         ({"versionAsOf": "x"}, "is no version"),
         ({"versionAsOf": "99"}, "does not exist"),
         ({"where": "nope = 1"}, "no column"),
-        ({"search": "x"}, "not offered"),
     ],
 )
 def test_wrong_options_are_refused(numbers, spark, options, reason):

@@ -82,7 +82,8 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._given = dict(settings)
         self._overwrite = overwrite
         self._write = self._env().ambient.token()
-        self._plan_json = msgspec.json.encode(self._planned(arrow_schema(schema)))
+        # As Spark's own sources: that a DataFrame happens to hold no null is no rule for the table.
+        self._plan_json = msgspec.json.encode(self._planned(arrow_schema(schema.toNullable())))
 
     def as_batch(self, application: str, number: int) -> TableWriter:
         """The same write as batch `number` of an application: the table takes no batch twice."""

@@ -1,0 +1,158 @@
+"""Tables of Spark's catalog and views: what works, and that nothing ever goes into the wrong table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.spark.frames import held, ids, read, write
+
+import indextables
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
+
+WAYS = r"INSERT INTO t WITH \(path='...'\)"
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two tables with the same columns, holding 1 and 2."""
+    for name, number in (("a", 1), ("b", 2)):
+        table = indextables.create(tmp_path / name, pa.schema([("id", pa.int64()), ("s", pa.string())]))
+        table.append(pa.table({"id": [number], "s": ["x"]}))
+    return tmp_path
+
+
+@pytest.fixture
+def catalog(spark, two):
+    """Both tables in the catalog, as ca and cb."""
+    for name in ("a", "b"):
+        spark.sql(f"drop table if exists c{name}")
+        spark.sql(f"create table c{name} using indextables options (path '{two / name}')")
+    yield two
+    for name in ("a", "b"):
+        spark.sql(f"drop table if exists c{name}")
+
+
+def test_a_table_of_the_catalog_is_read_by_the_path_of_its_columns(spark, catalog):
+    assert ids(spark.table("ca")) == [1]
+    assert ids(spark.sql("select * from cb")) == [2]
+    both = spark.sql("select a.id from ca a join cb b on a.s = b.s union all select id from cb where id = 2")
+    assert ids(both) == [1, 2]
+    indextables.open(catalog / "a").append(pa.table({"id": [3], "s": ["y"]}))
+    assert ids(spark.table("ca")) == [1, 3]
+    twice = spark.sql("select id from ca where id = 1 union all select id from ca where id = 3")
+    assert ids(twice) == [1, 3]
+    spark.sql("drop table ca")
+    assert held(catalog / "a") == [1, 3]
+
+
+def test_a_location_is_a_path_too(spark, two):
+    spark.sql(f"create table cl using indextables location '{two / 'a'}'")
+    try:
+        assert ids(spark.table("cl")) == [1]
+    finally:
+        spark.sql("drop table cl")
+
+
+def test_inserts_without_a_path_are_refused_and_touch_no_table(spark, catalog):
+    statements = (
+        "insert into cb select * from ca",
+        "insert into cb values (9, 'z')",
+        "insert into cb (s, id) select s, id from ca",
+        "insert overwrite cb select * from ca",
+    )
+    for statement in statements:
+        with pytest.raises(Exception, match=WAYS):
+            spark.sql(statement).collect()
+    with pytest.raises(Exception, match=WAYS):
+        spark.table("ca").write.insertInto("cb")
+    with pytest.raises(Exception, match=WAYS):
+        spark.table("ca").writeTo("cb").append()
+    with pytest.raises(Exception, match=WAYS):
+        spark.table("ca").write.format("indextables").mode("append").saveAsTable("cb")
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [2])
+
+
+def test_inserts_that_name_the_path_go_there(spark, catalog):
+    spark.sql(f"insert into cb with (path='{catalog / 'b'}') select id + 10, s from ca").collect()
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [2, 11])
+    spark.sql(f"insert overwrite cb with (path='{catalog / 'b'}') values (7, 'q')").collect()
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [7])
+    spark.table("ca").writeTo("cb").option("path", str(catalog / "b")).append()
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [1, 7])
+    assert ids(spark.table("cb")) == [1, 7]
+
+
+def test_a_temporary_view_is_read_and_inserted_into(spark, two):
+    spark.sql(f"create or replace temporary view va using indextables options (path '{two / 'a'}')")
+    spark.sql("insert into va values (5, 'v')").collect()
+    assert held(two / "a") == [1, 5]
+    assert ids(read(spark, two / "a")) == [1, 5]
+    spark.sql("insert overwrite va select id, s from va where id = 1").collect()
+    assert held(two / "a") == [1]
+    options = f"(path '{two / 'a'}', where 'id > 100')"
+    spark.sql(f"create or replace temporary view none_of_it using indextables options {options}")
+    assert spark.table("none_of_it").count() == 0
+
+
+def test_a_table_with_a_list_of_columns_is_refused_with_the_ways(spark, two):
+    spark.sql(f"create table cols (id bigint, s string) using indextables options (path '{two / 'a'}')")
+    try:
+        with pytest.raises(Exception, match="without a list of columns"):
+            spark.table("cols").collect()
+        with pytest.raises(Exception, match=WAYS):
+            spark.sql("insert into cols values (1, 'x')").collect()
+        spark.sql(f"insert into cols with (path='{two / 'a'}') values (4, 'w')").collect()
+        assert ids(spark.read.option("path", str(two / "a")).table("cols")) == [1, 4]
+    finally:
+        spark.sql("drop table cols")
+    assert held(two / "b") == [2]
+
+
+def test_options_that_a_catalog_would_forget_are_refused(spark, two):
+    for option in ("where 'id = 1'", "versionAsOf '0'", "search 's:x'"):
+        with pytest.raises(Exception, match="TEMPORARY VIEW"):
+            spark.sql(f"create table forgetful using indextables options (path '{two / 'a'}', {option})")
+        assert not spark.catalog.tableExists("forgetful")
+
+
+def test_options_that_spark_would_mix_up_are_refused(spark, catalog):
+    mixed = "select id from ca with (where='id = 1') union all select id from ca with (where='id = 2')"
+    with pytest.raises(Exception, match="mixes up"):
+        spark.sql(mixed).collect()
+    with pytest.raises(Exception, match="the table of the catalog is the one at"):
+        spark.read.option("path", str(catalog / "b")).table("ca").collect()
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+def test_save_as_table_without_a_path_leaves_nothing(spark, mode):
+    with pytest.raises(Exception, match=WAYS):
+        spark.range(1).write.format("indextables").mode(mode).saveAsTable("unplaced")
+    assert not spark.catalog.tableExists("unplaced")
+
+
+def test_write_to_without_a_path_leaves_nothing(spark):
+    for verb in ("create", "createOrReplace"):
+        with pytest.raises(Exception, match=WAYS):
+            getattr(spark.range(1).writeTo("unplaced").using("indextables"), verb)()
+        assert not spark.catalog.tableExists("unplaced")
+    with pytest.raises(Exception, match=WAYS):
+        spark.sql("create table unplaced using indextables as select 1 as id").collect()
+    assert not spark.catalog.tableExists("unplaced")
+
+
+def test_columns_of_a_catalog_table_keep_their_path_to_themselves(spark, catalog, tmp_path):
+    write(spark.table("ca"), tmp_path / "copy")
+    assert held(tmp_path / "copy") == [1]
+    assert "indextables.path" not in indextables.open(tmp_path / "copy").metadata.schemaString
+    assert "indextables.path" not in read(spark, tmp_path / "copy").schema.json()
+
+
+def test_a_catalog_keeps_its_columns_when_the_table_grows_and_says_when_one_is_gone(spark, catalog):
+    table = indextables.open(catalog / "a")
+    table.append(pa.table({"id": [2], "s": ["y"], "more": [1]}), merge_schema=True)
+    assert spark.table("ca").columns == ["id", "s"]
+    assert ids(spark.table("ca")) == [1, 2]
+    table.overwrite(pa.table({"id": [5]}), overwrite_schema=True)
+    with pytest.raises(Exception, match="columns that the table lacks: s"):
+        spark.table("ca").collect()

@@ -1,0 +1,249 @@
+"""Options of a write: what they do, and what is refused before a file is written."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from tests.spark.frames import held, ids, last_commit, read, splits, write
+
+import indextables
+from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Nine rows in three partitions."""
+    path = tmp_path / "t"
+    table = indextables.create(path, pa.schema([("id", pa.int64()), ("part", pa.int64())]), partition_by=["part"])
+    table.append(pa.table({"id": list(range(9)), "part": [n % 3 for n in range(9)]}))
+    return path
+
+
+def test_dynamic_overwrite_replaces_the_partitions_of_the_new_rows(spark, parts):
+    write(spark.range(100, 101).selectExpr("id", "1L as part"), parts, "overwrite", partitionOverwriteMode="dynamic")
+    assert held(parts) == [0, 2, 3, 5, 6, 8, 100]
+
+
+def test_replace_where_replaces_the_partitions_it_names(spark, parts):
+    frame = spark.range(100, 101).selectExpr("id", "1L as part")
+    write(frame, parts, "overwrite", replaceWhere="part >= 1")
+    assert held(parts) == [0, 3, 6, 100]
+    before = splits(parts)
+    for options, reason in (
+        ({"replaceWhere": "id = 1"}, "no partition columns"),
+        ({"replaceWhere": "part = 2"}, "do not satisfy"),
+        ({"replaceWhere": "Column<'(part = 1)'>"}, r"DataFrame\.where\(\)"),
+        ({"replaceWhere": "part = 1", "partitionOverwriteMode": "dynamic"}, "give one"),
+        ({"replaceWhere": "part = 1", "overwriteSchema": "true"}, "all rows"),
+        ({"replaceWher": "part = 1"}, "is replaceWhere meant"),
+        ({"partitionOverwriteMode": "some"}, "static or dynamic"),
+    ):
+        with pytest.raises(Exception, match=reason):
+            write(frame, parts, "overwrite", **options)
+    with pytest.raises(Exception, match="goes with mode"):
+        write(frame, parts, "append", replaceWhere="part = 1")
+    assert splits(parts) == before
+    assert held(parts) == [0, 3, 6, 100]
+
+
+def test_a_schema_is_merged_and_replaced(spark, parts):
+    wide = spark.range(2**40, 2**40 + 1).selectExpr("id", "9L as part", "'new' as word", "null as nothing")
+    with pytest.raises(Exception, match=r"word is no column.*mergeSchema"):
+        write(wide, parts)
+    write(wide, parts, mergeSchema="true")
+    frame = read(spark, parts)
+    assert frame.columns == ["id", "part", "word"]
+    assert [row.word for row in frame.where("part = 9").collect()] == ["new"]
+    assert frame.where("word is null").count() == 9
+    for options, reason in (({}, "foreign types|cannot be merged"),):
+        with pytest.raises(Exception, match=reason):
+            write(spark.sql("select 'x' as id, 1L as part"), parts, mergeSchema="true", **options)
+    with pytest.raises(Exception, match="all rows"):
+        write(wide, parts, "append", overwriteSchema="true")
+    write(spark.sql("select 'x' as id, 1L as p2"), parts, "overwrite", overwriteSchema="true", partitionBy="p2")
+    assert [tuple(row) for row in read(spark, parts).collect()] == [("x", 1)]
+    assert indextables.open(parts).partition_columns == ["p2"]
+    assert indextables.open(parts).at(version=1).count() == 9
+
+
+def test_types_widen(spark, tmp_path):
+    path = tmp_path / "t"
+    write(spark.sql("select 1 as i, float(0.5) as f"), path)
+    write(spark.sql("select 3000000000L as i, double(1e300) as f"), path, mergeSchema="true")
+    rows = read(spark, path).orderBy("i")
+    assert rows.schema.simpleString() == "struct<i:bigint,f:double>"
+    assert [tuple(row) for row in rows.collect()] == [(1, 0.5), (3000000000, 1e300)]
+    assert read(spark, path, where="i = 1").count() == 1
+
+
+def test_indexing_options_find_columns_in_any_case(spark, tmp_path):
+    path = tmp_path / "t"
+    frame = spark.sql("select 1 as id, 'the Quick fox' as MyText, 'a b' as Tag")
+    write(frame, path, **{"indexing.typemap.MyText": "text", "spark.indextables.indexing.fastfields": "Tag"})
+    table = indextables.open(path)
+    assert table.search("mytext:quick", columns=["id"])["id"].to_pylist() == [1]
+    assert table.search("tag:'a b'", columns=["id"]).num_rows == 1
+    write(spark.sql("select 2 as id, 'quick again' as MyText"), path)
+    assert indextables.open(path).search("quick", limit=None).num_rows == 2
+
+
+def test_the_session_says_what_the_call_does_not(spark, tmp_path):
+    spark.conf.set("spark.indextables.indexing.typemap.body", "text")
+    spark.conf.set("spark.indextables.split.targetSize", "1k")
+    try:
+        write(spark.range(30000).selectExpr("id", "concat('word ', id) as body").coalesce(1), tmp_path / "t")
+        write(
+            spark.range(30000).selectExpr("id", "concat('word ', id) as body").coalesce(1),
+            tmp_path / "u",
+            **{"indexing.typemap.body": "string", "targetSplitSize": "256m"},
+        )
+    finally:
+        spark.conf.unset("spark.indextables.indexing.typemap.body")
+        spark.conf.unset("spark.indextables.split.targetSize")
+    assert indextables.open(tmp_path / "t").search("body:word", limit=None).num_rows == 30000
+    assert indextables.open(tmp_path / "t").files().num_rows > 1
+    assert indextables.open(tmp_path / "u").search("body:word", limit=None).num_rows == 0
+    assert indextables.open(tmp_path / "u").files().num_rows == 1
+
+
+def test_what_was_written_is_told_in_the_commit(spark, tmp_path):
+    path = tmp_path / "t"
+    write(spark.range(0, 10, 1, 2), path, userMetadata="load 17")
+    commit = last_commit(path)
+    files = indextables.open(path).files()
+    metrics = dict(commit["operationMetrics"])
+    assert metrics["numOutputRows"] == "10"
+    assert metrics["numFiles"] == str(files.num_rows)
+    assert metrics["numOutputBytes"] == str(sum(files["size"].to_pylist()))
+    assert commit["userMetadata"] == "load 17"
+
+
+def test_a_batch_is_taken_once_whatever_the_mode(spark, tmp_path):
+    path = tmp_path / "t"
+    for mode in ("append", "append", "overwrite"):
+        write(spark.range(5), path, mode, txnAppId="job", txnVersion="7")
+    assert held(path) == list(range(5))
+    write(spark.range(3), path, "overwrite", txnAppId="job", txnVersion="8")
+    assert held(path) == [0, 1, 2]
+    assert len(splits(path)) == len(indextables.open(path).at(version=1).files()) + len(indextables.open(path).files())
+    with pytest.raises(Exception, match="go together"):
+        write(spark.range(1), path, txnAppId="job")
+
+
+def test_a_shuffle_cannot_be_asked_for_through_spark(spark, tmp_path):
+    with pytest.raises(Exception, match=r"indextables\.write\(df, path, optimizeWrite=True\)"):
+        write(spark.range(1), tmp_path / "t", optimizeWrite="true")
+
+
+# indextables.write
+
+
+def test_every_mode(spark, tmp_path):
+    path = tmp_path / "t"
+    frame = spark.range(3).selectExpr("id", "id % 2 as part")
+    indextables.write(frame, path, partitionBy=["part"])
+    assert indextables.open(path).partition_columns == ["part"]
+    with pytest.raises(InvalidArgument, match="already"):
+        indextables.write(frame, path)
+    before = splits(path)
+    indextables.write(frame, path, mode="ignore")
+    assert splits(path) == before
+    assert indextables.open(path).version == 1
+    indextables.write(frame, str(path), mode="append", userMetadata="more")
+    assert held(path) == [0, 0, 1, 1, 2, 2]
+    assert last_commit(path)["userMetadata"] == "more"
+    indextables.write(frame.where("id = 1"), path, mode="overwrite", replaceWhere="part = 1")
+    assert held(path) == [0, 0, 1, 2, 2]
+    indextables.write(frame.where("id = 2"), path, "overwrite", partitionOverwriteMode="dynamic")
+    assert held(path) == [1, 2]
+    indextables.write(frame, path, mode="overwrite")
+    assert held(path) == [0, 1, 2]
+
+
+def test_errors_are_those_of_this_library(spark, tmp_path):
+    from pyspark.sql import functions
+
+    path = tmp_path / "t"
+    indextables.write(spark.range(1), path)
+    with pytest.raises(SchemaMismatch, match="extra is no column"):
+        indextables.write(spark.range(1).selectExpr("id", "1 as extra"), path, mode="append")
+    with pytest.raises(InvalidArgument, match=r"DataFrame\.where\(\)"):
+        indextables.write(spark.range(1), path, mode="overwrite", replaceWhere=functions.col("id") == 1)
+    with pytest.raises(InvalidArgument, match="mode is error"):
+        indextables.write(spark.range(1), path, mode="upsert")
+    with pytest.raises(InvalidArgument, match="Spark DataFrame"):
+        indextables.write(pa.table({"id": [1]}), path)
+    with pytest.raises(InvalidArgument, match="is mergeSchema meant"):
+        indextables.write(spark.range(1), path, mode="append", mergeSchem=True)
+    with pytest.raises(NotSupported, match="no partition columns"):
+        indextables.write(spark.range(1), path, mode="overwrite", replaceWhere="id = 1")
+    assert held(path) == [0]
+
+
+def test_optimize_write_brings_the_rows_of_a_partition_together(spark, tmp_path):
+    frame = spark.range(0, 400, 1, 8).selectExpr("id", "id % 2 as part")
+    indextables.write(frame, tmp_path / "many", partitionBy="part")
+    indextables.write(frame, tmp_path / "few", partitionBy="part", optimizeWrite=True)
+    assert indextables.open(tmp_path / "many").files().num_rows == 16
+    assert indextables.open(tmp_path / "few").files().num_rows <= 4
+    indextables.write(frame, tmp_path / "few", mode="append", optimizeWrite=True)
+    assert indextables.open(tmp_path / "few").files().num_rows <= 8
+    assert held(tmp_path / "few") == sorted([*range(400), *range(400)])
+
+
+def test_options_with_dots_and_the_zone_of_the_session(spark, tmp_path):
+    path = tmp_path / "t"
+    frame = spark.sql("select 1 as id, timestamp '2024-01-01 00:00:00' as ts, 'a word' as body")
+    indextables.write(frame, path, partitionBy="ts", options={"indexing.typemap.body": "text"})
+    assert indextables.open(path).search("word").num_rows == 1
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        # Nine o'clock in Tokyo is midnight in UTC.
+        indextables.write(frame, path, mode="overwrite", replaceWhere="ts = timestamp '2024-01-01 09:00:00'")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert indextables.open(path).count() == 1
+
+
+def test_two_creators_of_one_table(spark, tmp_path):
+    """The mode holds at the commit too, when another writer was faster."""
+    from indextables.spark.write import TableWriter
+
+    schema = spark.range(1).schema
+
+    def writer(mode):
+        settings = {} if mode is None else {"saveMode": mode}
+        return TableWriter(url=str(tmp_path / "t"), options={}, settings=settings, schema=schema, overwrite=False)
+
+    first, strict, lenient = writer(None), writer("error"), writer("ignore")
+    rows = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int64())})
+    answers = [one.write(iter([rows])) for one in (first, strict, lenient)]
+    first.commit([answers[0]])
+    with pytest.raises(InvalidArgument, match="faster"):
+        strict.commit([answers[1]])
+    lenient.commit([answers[2]])
+    assert held(tmp_path / "t") == [1]
+    assert len(splits(tmp_path / "t")) == 1
+
+
+def test_the_plan_of_a_write_shows_no_secret(spark, tmp_path):
+    from indextables.spark.settings import SESSION
+
+    spark.conf.set("spark.indextables.storage.secretKey", "hush")
+    try:
+        indextables.write(spark.range(1), tmp_path / "t")
+    finally:
+        spark.conf.unset("spark.indextables.storage.secretKey")
+    log = indextables.open(tmp_path / "t").log()
+    assert "hush" not in json.dumps(log.to_pylist())
+    assert "secret" in SESSION
+
+
+def test_ids_of_another_table_mean_nothing_here(spark, tmp_path):
+    write(spark.sql("select 1L as id, 'x' as b"), tmp_path / "t")
+    write(read(spark, tmp_path / "t").select("b", "id"), tmp_path / "u")
+    assert ids(read(spark, tmp_path / "u")) == [1]
