@@ -434,7 +434,7 @@ MERGE_ON_WRITE_MAX_GROUPS = _count(
 )
 MERGE_LEASE_SECONDS = _count(
     "mergeOnWrite.leaseSeconds",
-    3600,
+    1800,
     "seconds after which a merge on write that never ended stands in nobody's way",
     least=1,
 )

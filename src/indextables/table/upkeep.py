@@ -73,7 +73,12 @@ def merge_if_due(log: Log) -> list[int]:
         return []
     with lease:
         report = merge_splits(
-            log, runner=Threads(env, "maintenance"), limits=limits, parameters={"auto": "mergeOnWrite"}
+            log,
+            runner=Threads(env, "maintenance"),
+            # A lease that somebody took over ends this: what is committed stays.
+            progress=lambda _: lease.renew(),
+            limits=limits,
+            parameters={"auto": "mergeOnWrite"},
         )
     return report.versions
 
