@@ -90,6 +90,46 @@ def test_columns_and_predicates_go_down_to_the_files(spark, tmp_path, capfd):
     assert "ReadSchema: struct<id:bigint,s:string,part:bigint>" in plan
 
 
+def test_columns_that_came_later_and_types_that_grew(spark, tmp_path, capfd):
+    kinds = {"a": pa.int8(), "b": pa.int16(), "c": pa.int32(), "f": pa.float32()}
+    old = pa.table({"id": [1, 2, None], **{name: pa.array([1, None, 3], kind) for name, kind in kinds.items()}})
+    grown = {"a": pa.int64(), "b": pa.int32(), "c": pa.int64(), "f": pa.float64()}
+    big = {"a": 2**40, "b": 2**30, "c": 2**50, "f": 1e300}
+    new = pa.table(
+        {"id": [7], **{name: pa.array([big[name]], kind) for name, kind in grown.items()}, "s": ["x"], "l": [[1.5]]}
+    )
+    table = made(tmp_path / "t", old)
+    table.append(new, merge_schema=True)
+    handle = IndexTable.forPath(spark, tmp_path / "t")
+    frame = handle.toDF()
+    assert is_native(frame, capfd)
+    assert frame.columns == ["id", "a", "b", "c", "f", "s", "l"]
+    assert same(frame, table)
+    assert same(handle.toDF("a >= 3 and f < 1e299"), table, where="a >= 3 and f < 1e299")
+    assert same(handle.toDF("s is null", ["s", "c"]), table, where="s is null", columns=["s", "c"])
+    delete_rows(tmp_path / "t", lambda *_: [0])
+    table.refresh()
+    assert same(handle.toDF(), table)
+    assert handle.toDF(versionAsOf=1).columns == ["id", "a", "b", "c", "f"]
+
+
+def test_a_damaged_split_ends_the_query_with_its_name_and_nothing_else(spark, tmp_path):
+    table = made(tmp_path / "t", numbers(20), 2)
+    name = table.files()["path"][1].as_py()
+    file = tmp_path / "t" / name
+    data = bytearray(file.read_bytes())
+    data[: len(data) // 2] = bytes(len(data) // 2)
+    file.write_bytes(data)
+    handle = IndexTable.forPath(spark, tmp_path / "t")
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(Exception, match=name.rpartition("/")[2]):
+            handle.toDF().collect()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    assert handle.toDF("id < 10").count() == 10
+
+
 def test_two_uses_of_one_dataframe_give_their_own_rows(spark, tmp_path):
     made(tmp_path / "t", numbers(20), 2)
     frame = IndexTable.forPath(spark, tmp_path / "t").toDF()

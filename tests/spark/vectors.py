@@ -12,9 +12,9 @@ from indextables.split import dv
 from indextables.table.environment import open_env
 
 
-def delete_rows(path, rows_of):
+def delete_rows(path, rows_of, options=None):
     """`rows_of(number, num_rows)` says which rows of a split go; returns how many. Every other vector is a file."""
-    log = Log(open_env(str(path)))
+    log = Log(open_env(str(path), options))
     snapshot = log.snapshot()
     adds, removes, gone = [], [], 0
     for number, file in enumerate(snapshot.files.sort_by("path").to_pylist()):
