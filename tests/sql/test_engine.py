@@ -230,6 +230,49 @@ def test_conditions_that_move_with_the_clock_are_left_to_the_engine():
     assert t.asked[0][1] is None
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("upper(level) = 'E'", [1, 3]),
+        ("length(message) > 10 AND id < 6", [3]),
+        ("abs(id) IN (1, 2) OR lower(level) = 'w'", [1, 2, 5, 6]),
+        ("level LIKE 'E%'", [1, 3]),
+        ("CAST(id AS VARCHAR) = '4'", [4]),
+        ("CASE WHEN id = 1 THEN true ELSE level = 'W' END", [1, 5, 6]),
+        ("id = ANY(ARRAY[1, 2])", [1, 2]),
+        ("-id < -6", [7]),
+        ("id IN (SELECT max(id) FROM t)", [7]),
+        ("EXISTS (SELECT 1 FROM t u WHERE u.id = t.id + 6)", [1]),
+        ("message ~ '^db'", [1]),
+        ("x IS NOT NULL AND isnan(x)", [2]),
+        ("id BETWEEN 2 AND 3", [2, 3]),
+        ("(level IS DISTINCT FROM 'E') AND id < 5", [2, 4]),
+        ("(id, level) = (1, 'E')", [1]),
+    ],
+)
+def test_conditions_of_every_shape_are_answered(condition, expected):
+    assert ids(f"SELECT id FROM t WHERE {condition} ORDER BY id") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id DESC) AS r FROM t) WHERE r = 1", [7]),
+        (
+            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT n FROM c ORDER BY 1",
+            [1, 2, 3],
+        ),
+        ("SELECT unnest([id, id + 10]) AS u FROM t WHERE id = 2 ORDER BY u", [2, 12]),
+        ("SELECT v.n FROM (VALUES (1), (2)) AS v(n) JOIN t ON t.id = v.n ORDER BY 1", [1, 2]),
+        ("SELECT DISTINCT ON (level) id FROM t WHERE level = 'E' ORDER BY level, id", [1]),
+        ("SELECT id FROM t WHERE id < 3 INTERSECT SELECT id FROM t WHERE id > 1", [2]),
+        ("SELECT count(*) FROM t GROUP BY ROLLUP(level) ORDER BY 1 DESC LIMIT 1", [7]),
+    ],
+)
+def test_statements_of_every_shape_are_answered(text, expected):
+    assert ids(text) == expected
+
+
 def test_stars_show_the_columns_of_the_table_in_its_spelling():
     result = run("SELECT * FROM t WHERE TEXTSEARCH(*, 'slow')", {"t": source()}, memory_limit=LIMIT)
     assert result.column_names == SCHEMA.names

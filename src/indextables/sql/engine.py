@@ -30,7 +30,7 @@ _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stam
 _PLANNER_BUG = "SanityCheckPlan"
 _PREFIXES = re.compile(
     r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
-    r"This feature is not implemented: )+"
+    r"This feature is not implemented: |\w+\ncaused by\n)+"
 )
 # Texts and comments are matched too, so that quotes inside them are left alone.
 _QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -70,7 +70,7 @@ def row_limit(plan: Any) -> int | None:
 
 def _scans(plan: Any, predicate: Any) -> Iterator[tuple[Any, Any]]:
     """Every table scan, with the filter directly above it."""
-    node = plan.to_variant()
+    node = _variant(plan)
     kind = type(node).__name__
     if kind == "TableScan":
         yield node, predicate
@@ -117,7 +117,7 @@ def _conjuncts(expr: Any) -> list[Any]:
     terms, stack = [], [expr]
     while stack:
         node = stack.pop()
-        variant = node.to_variant()
+        variant = _variant(node)
         if type(variant).__name__ == "BinaryExpr" and variant.op() == "AND":
             stack += [variant.right(), variant.left()]
         else:
@@ -127,7 +127,7 @@ def _conjuncts(expr: Any) -> list[Any]:
 
 def _superset(expr: Any, schema: pa.Schema) -> Node | None:
     """A predicate that holds wherever `expr` does, or None if there is no better one than "always"."""
-    variant = expr.to_variant()
+    variant = _variant(expr)
     kind = type(variant).__name__
     if kind == "BinaryExpr":
         return _binary(variant, schema)
@@ -182,6 +182,14 @@ def _in_list(variant: Any, schema: pa.Schema) -> Node | None:
     return In(column, tuple(distinct.values()), any(not value.is_valid for value in known))
 
 
+def _variant(thing: Any) -> Any:
+    """A node as its own type; None for kinds that the binding cannot show, such as calls of functions."""
+    try:
+        return thing.to_variant()
+    except ValueError:
+        return None
+
+
 def _column(expr: Any, schema: pa.Schema) -> Column | None:
     name = _column_name(expr)
     found = [field for field in schema if name is not None and field.name.lower() == name.lower()]
@@ -189,9 +197,9 @@ def _column(expr: Any, schema: pa.Schema) -> Column | None:
 
 
 def _column_name(expr: Any) -> str | None:
-    variant = expr.to_variant()
+    variant = _variant(expr)
     return str(variant.name()) if type(variant).__name__ == "Column" else None
 
 
 def _scalar(expr: Any) -> pa.Scalar | None:
-    return expr.python_value() if type(expr.to_variant()).__name__ == "Literal" else None
+    return expr.python_value() if type(_variant(expr)).__name__ == "Literal" else None
