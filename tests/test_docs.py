@@ -22,7 +22,8 @@ def blocks(path: Path, *, marked: str) -> list[tuple[int, str]]:
 
 
 def pages(*, marked: str) -> list[Path]:
-    candidates = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+    folders = [ROOT / "docs" / name for name in ("guides", "sql")]
+    candidates = [ROOT / "README.md", *(path for folder in folders for path in sorted(folder.glob("*.md")))]
     return [path for path in candidates if path.exists() and blocks(path, marked=marked)]
 
 

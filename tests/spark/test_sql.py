@@ -1,0 +1,400 @@
+"""SQL of a session with our commands and tables in it, against Spark without them and against the embedded engine."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.sql.test_commands import COLUMNS
+
+import indextables
+from indextables.errors import (
+    CommandSyntaxError,
+    InvalidArgument,
+    NotSupported,
+    QueryInvalid,
+    TableNotFound,
+    VersionNotFound,
+)
+from indextables.spark import registry
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("level", pa.string()),
+        ("message", pa.string()),
+        ("note", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+WORDS = ["timeout", "disk", "query", "slow", "served", "again"]
+
+
+def rows(start, stop):
+    pick = random.Random(start)
+    return [
+        {
+            "id": number,
+            "level": pick.choice(["INFO", "WARN", "ERROR"]),
+            "message": None if number % 7 == 3 else " ".join(pick.choices(WORDS, k=pick.randint(1, 5))),
+            "note": pick.choice([None, "disk {x} checked", "fine"]),
+            "at": dt.datetime(2026, 1, 1 + number % 20, tzinfo=dt.UTC),
+        }
+        for number in range(start, stop)
+    ]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Three appends of ten rows, partitioned by level."""
+    path = tmp_path_factory.mktemp("sql") / "logs"
+    indexing = {"message": "text", "note": "text"}
+    table = indextables.create(path, SCHEMA, partition_by=["level"], indexing=indexing)
+    for start in (0, 10, 20):
+        table.append(rows(start, start + 10))
+    return path
+
+
+@pytest.fixture
+def copy(place, tmp_path):
+    """A table that a test may change."""
+    return Path(shutil.copytree(place, tmp_path / "copy"))
+
+
+@pytest.fixture
+def session(spark, place):
+    """The session with our SQL, in which `t` is the table."""
+    registry.register(spark, "t", place)
+    yield indextables.enable(spark)
+    indextables.disable(spark)
+    for name in registry.names(spark):
+        registry.forget(spark, name)
+
+
+def answer(frame):
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def embedded(table, text, params=None):
+    found = table.sql(text, params=params)
+    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr)
+
+
+QUERIES = [
+    "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout')",
+    "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout OR disk') AND id < 17 AND level = 'ERROR'",
+    "SELECT id FROM t WHERE TEXTSEARCH(*, 'disk') AND TEXTSEARCH(message, 'slow')",
+    "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout') OR level = 'INFO'",
+    "SELECT id FROM t WHERE TEXTSEARCH(message, 'query') AND NOT (TEXTSEARCH(note, 'disk') OR id > 20)",
+    "SELECT id, TEXTSEARCH(note, 'fine') AS fine FROM t WHERE TEXTSEARCH(message, 'timeout disk')",
+    "SELECT a.id, b.id FROM t a LEFT JOIN t b ON a.id = b.id - 10 AND TEXTSEARCH(b.message, 'disk')",
+    "SELECT a.id, b.id FROM t a LEFT JOIN t b ON a.id = b.id - 10 WHERE TEXTSEARCH(b.message, 'disk')",
+    "SELECT a.id, b.id FROM t a FULL JOIN t b ON a.id = b.id - 25 WHERE TEXTSEARCH(a.message, 'disk') OR b.id IS NULL",
+    "SELECT id FROM t WHERE id IN (SELECT id + 1 FROM t WHERE TEXTSEARCH(message, 'slow'))",
+    "SELECT id FROM t o WHERE EXISTS (SELECT 1 FROM t i WHERE i.id = o.id + 3 AND TEXTSEARCH(i.message, 'query'))",
+    "WITH hits AS (SELECT id FROM t WHERE TEXTSEARCH(message, 'disk')) SELECT count(*) AS n FROM hits",
+    "SELECT n FROM (SELECT id AS n FROM t WHERE TEXTSEARCH(note, '\"disk x\"')) s WHERE n > 5",
+    "SELECT (SELECT count(*) FROM t) AS n, max(id) AS m FROM t",
+]
+
+
+def test_queries_answer_as_the_embedded_engine_does(session, place):
+    table = indextables.open(place)
+    for text in QUERIES:
+        assert answer(session.sql(text)) == embedded(table, text), text
+
+
+def test_any_mixture_of_conditions_answers_as_the_embedded_engine_does(session, place):
+    table = indextables.open(place)
+    pick = random.Random(7)
+    atoms = [
+        "TEXTSEARCH(message, 'timeout')",
+        "TEXTSEARCH(message, 'disk AND slow')",
+        "TEXTSEARCH(*, 'disk')",
+        "TEXTSEARCH(note, 'fine')",
+        "id < 12",
+        "level = 'ERROR'",
+        "message IS NULL",
+        "note = 'fine'",
+    ]
+
+    def condition(depth):
+        if depth == 0 or pick.random() < 0.3:
+            return pick.choice(["", "", "NOT "]) + pick.choice(atoms)
+        parts = [condition(depth - 1) for _ in range(2)]
+        return f"({pick.choice([' AND ', ' OR ']).join(parts)})"
+
+    for _ in range(6):
+        text = f"SELECT id, note FROM t WHERE {condition(3)}"
+        assert answer(session.sql(text)) == embedded(table, text), text
+
+
+@pytest.mark.connect
+def test_other_spellings_of_a_search(session):
+    expected = answer(session.sql("SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout')"))
+    everywhere = answer(session.sql("SELECT id FROM t WHERE TEXTSEARCH(*, 'disk')"))
+    assert expected
+    assert answer(session.sql("SELECT id FROM t WHERE message INDEXQUERY 'timeout'")) == expected
+    assert answer(session.sql("select T.id from t where t.MESSAGE indexquery 'timeout'")) == expected
+    assert answer(session.sql("SELECT id FROM t WHERE `message` INDEXQUERY :q", args={"q": "timeout"})) == expected
+    assert (
+        answer(session.sql("SELECT id FROM t WHERE TEXTSEARCH(message, ?) AND id >= ?", args=["timeout", 0]))
+        == expected
+    )
+    assert answer(session.sql("SELECT id FROM t WHERE INDEXQUERYALL('disk')")) == everywhere
+    assert answer(session.sql("SELECT id FROM t WHERE _indexall INDEXQUERY 'disk'")) == everywhere
+    rest = answer(session.sql("SELECT id FROM t WHERE message NOT INDEXQUERY 'timeout'"))
+    assert sorted(expected + rest) == [(number,) for number in range(30)]
+
+
+def test_stars_show_the_columns_of_the_table_only(session):
+    names = SCHEMA.names
+    assert session.sql("SELECT * FROM t WHERE TEXTSEARCH(message, 'disk')").columns == names
+    assert session.sql("SELECT t.*, 1 AS one FROM t WHERE TEXTSEARCH(message, 'disk') OR id = 1").columns == [
+        *names,
+        "one",
+    ]
+    assert session.sql("SELECT *, _score FROM t WHERE TEXTSEARCH(message, 'disk')").columns == [*names, "_score"]
+    assert session.sql("SELECT * FROM t WHERE TEXTSEARCH(message, 'disk') ORDER BY _score").columns == names
+    with pytest.raises(NotSupported, match="name the columns"):
+        session.sql("SELECT struct(*) FROM t WHERE TEXTSEARCH(message, 'disk')")
+
+
+@pytest.mark.connect
+def test_scores_are_those_of_the_embedded_engine(session, place):
+    table = indextables.open(place)
+    expected = table.search("message:(timeout disk)", columns=["id"], limit=None)
+    found = session.sql("SELECT id, _score FROM t WHERE TEXTSEARCH(message, 'timeout disk') ORDER BY _score DESC, id")
+    scores = dict(zip(expected["id"].to_pylist(), expected["_score"].to_pylist(), strict=True))
+    assert {row.id: row._score for row in found.collect()} == scores
+    best = session.sql(
+        "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout disk') AND id < 9 ORDER BY _score DESC LIMIT 1"
+    )
+    assert best.collect()[0].id == max((i for i in scores if i < 9), key=lambda i: scores[i])
+    with pytest.raises(NotSupported, match="_score"):
+        session.sql("SELECT _score FROM t WHERE TEXTSEARCH(message, 'a') OR id = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, 'a AND')", QueryInvalid, "AND needs"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(nope, 'a')", QueryInvalid, "is no column"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(message)", QueryInvalid, "takes a column"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, note)", QueryInvalid, "text in quotes"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(lower(message), 'a')", QueryInvalid, "must be a column"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(message, :q)", QueryInvalid, "no value is bound"),
+        ("SELECT a.id FROM t a, t b WHERE TEXTSEARCH(message, 'a')", QueryInvalid, "more than one table"),
+        (
+            "SELECT m FROM (SELECT message AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",
+            QueryInvalid,
+            "needs the table itself",
+        ),
+        ("SELECT id FROM t VERSION AS OF 99", VersionNotFound, "99"),
+        ("SELECT id FROM t VERSION AS OF 'x'", InvalidArgument, "number of a version"),
+        ("SELECT id FROM t TIMESTAMP AS OF 'x'", InvalidArgument, "no time"),
+        ("DELETE FROM t WHERE id = 1", NotSupported, "DELETE"),
+        ("MERGE SPLITS t NOW", CommandSyntaxError, "syntax: MERGE SPLITS"),
+        ("OPTIMIZE t NOW", CommandSyntaxError, "syntax: OPTIMIZE"),
+        ("CHECKPOINT INDEXTABLES nope", TableNotFound, "nope"),
+    ],
+)
+def test_what_is_wrong_with_ours_is_told_by_a_typed_error(session, text, error, message):
+    with pytest.raises(error, match=message):
+        session.sql(text)
+
+
+@pytest.mark.connect
+def test_tables_by_path_and_by_name_and_other_versions(session, place):
+    for table in ("t", "T", "spark_catalog.default.t", f"indextables.`{place}`", f"IndexTables.`file://{place}`"):
+        assert session.sql(f"SELECT max(id) AS m FROM {table}").collect()[0].m == 29, table
+    for travel in ("VERSION AS OF 1", "version as of '1'", "FOR VERSION AS OF 1", "FOR SYSTEM_VERSION AS OF 1"):
+        assert session.sql(f"SELECT max(id) AS m FROM t {travel} AS x WHERE x.id >= 0").collect()[0].m == 9, travel
+    assert session.sql("SELECT max(id) AS m FROM t@v2").collect()[0].m == 19
+    assert (
+        session.sql("SELECT id FROM t VERSION AS OF :v WHERE TEXTSEARCH(message, 'slow')", args={"v": 0}).count() == 0
+    )
+    assert session.sql(f"SELECT count(*) AS n FROM indextables.`{place}`@v1").collect()[0].n == 10
+    history = session.sql("DESCRIBE HISTORY t").collect()
+    stamp = next(row.timestamp for row in history if row.version == 2).astimezone(dt.UTC).isoformat()
+    assert session.sql(f"SELECT max(id) AS m FROM t TIMESTAMP AS OF '{stamp}'").collect()[0].m == 19
+    both = "SELECT count(*) AS n FROM t JOIN t VERSION AS OF 1 AS old ON t.id = old.id"
+    assert session.sql(both).collect()[0].n == 10
+
+
+def test_a_bare_count_opens_no_file(session, copy):
+    for split in copy.rglob("*.split"):
+        split.unlink()
+    for text in ("SELECT count(*) FROM indextables.`{}`", "select COUNT( * ) from indextables.`{}` as x"):
+        frame = session.sql(text.format(copy))
+        assert frame.columns == ["count(1)"]
+        assert frame.collect()[0][0] == 30
+    assert session.sql(f"SELECT count(*) AS n FROM indextables.`{copy}` VERSION AS OF 2").collect()[0].n == 20
+
+
+def test_files_that_cannot_matter_are_left_out(session):
+    def files(text, **more):
+        return session.sql(text, **more).inputFiles()
+
+    everything = files("SELECT id FROM t")
+    assert len(everything) > 3
+    few = files("SELECT id FROM t WHERE level = 'ERROR' AND id < 10")
+    assert len(few) == 1
+    assert files("SELECT id FROM t x WHERE x.level = :l AND (x.id BETWEEN 0 AND 9)", args={"l": "ERROR"}) == few
+    assert files("SELECT id FROM t WHERE level = 'ERROR' OR upper(level) = 'INFO'") == everything
+    assert len(files("SELECT t.id FROM t JOIN t b ON t.id = b.id WHERE t.id < 10")) == len(everything)
+
+
+@pytest.mark.connect
+def test_rows_are_inserted_through_names_and_paths(session, copy):
+    registry.register(session, "mine", copy)
+    session.sql("INSERT INTO mine VALUES (100, 'INFO', 'brand new', null, timestamp'2026-02-01 00:00:00Z')")
+    session.sql(
+        f"INSERT INTO indextables.`{copy}` (message, id) SELECT concat(message, ' twice'), 200 FROM mine WHERE id = 100"
+    )
+    found = session.sql("SELECT id, level, message FROM mine WHERE TEXTSEARCH(message, 'brand') ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(100, "INFO", "brand new"), (200, None, "brand new twice")]
+    with pytest.raises(Exception, match="CANNOT_SAFELY_CAST"):
+        session.sql("INSERT INTO mine VALUES ('x', 'INFO', 'm', null, null)")
+    session.sql("INSERT OVERWRITE mine SELECT * FROM t WHERE id < 2")
+    assert indextables.open(copy).count() == 2
+    assert not [view.name for view in session.catalog.listTables() if view.name.startswith("indextables_")]
+    with pytest.raises(TableNotFound):
+        session.sql(f"INSERT INTO indextables.`{copy}-nope` VALUES (1)")
+
+
+@pytest.mark.connect
+def test_commands_answer_with_dataframes_of_the_documented_columns(session, copy):
+    registry.register(session, "logs", copy)
+    # What cannot be done after a truncation comes first.
+    for text, columns in sorted(COLUMNS.items(), key=lambda item: not item[0].startswith("RESTORE")):
+        frame = session.sql(text.replace("day =", "level ="))
+        assert frame.columns == columns.split(), text
+        frame.collect()
+    made = session.sql(
+        f"CREATE INDEXTABLE fresh (id int, s string) LOCATION '{copy}-fresh' INDEXING (s text)"
+    ).collect()
+    assert made[0].created
+    session.sql("INSERT INTO fresh VALUES (1, 'hello world')")
+    assert session.sql("SELECT id FROM fresh WHERE s INDEXQUERY 'hello'").collect()[0].id == 1
+
+
+def test_bound_values_stay_values(session, copy):
+    hostile = "x' OR 1=1; DROP TABLE t; --"
+    found = session.sql("SELECT count(*) AS n FROM t WHERE note = :v", args={"v": hostile})
+    assert found.collect()[0].n == 0
+    dropped = session.sql(
+        "DROP INDEXTABLES PARTITIONS FROM :path WHERE level = :v DRY RUN", args={"path": str(copy), "v": hostile}
+    )
+    assert dropped.collect() == []
+    assert indextables.sql(session, "DESCRIBE INDEXTABLES STATE ?", args=[str(copy)]).count() == 1
+
+
+FOREIGN = [
+    "SELECT 1 AS one",
+    "SELECT nope",
+    "SELEC 1",
+    "SELECT * FROM nope",
+    "SELECT * FROM range(3) AS indextables",
+    "SELECT indextables.`id` FROM range(3) AS indextables",
+    "SELECT 'MERGE SPLITS t; indextables.`/x` TEXTSEARCH(a, b)' AS text",
+    "SELECT textsearch(id, 'x') FROM range(3)",
+    "WITH t AS (SELECT 5 AS five) SELECT * FROM t",
+    "MERGE INTO nope USING x ON true WHEN MATCHED THEN DELETE",
+    "OPTIMIZE nope",
+    "VACUUM delta.`/nope`",
+    "RESTORE TABLE nope TO VERSION AS OF 1",
+    "DESCRIBE indextables",
+    "DESCRIBE indextables state",
+    "DESCRIBE HISTORY nope",
+    "REPAIR TABLE nope",
+    "SELECT '{a}' AS braces, map('k', 'v') AS m",
+    "SELECT /* MERGE SPLITS */ 1 -- t",
+    "SHOW TABLES LIKE 'indextables*'",
+    "SET spark.indextables.some.key",
+    "EXPLAIN SELECT 1",
+    "DROP TABLE nope",
+    "CREATE TABLE indextable",
+    "SELECT * FROM indextables",
+    "SELECT * FROM nope VERSION AS OF 1",
+    "SELECT * FROM nope@v1",
+    "",
+    "   ",
+    ";",
+    "SELECT 1; SELECT 2",
+    "-- nothing",
+]
+
+
+def outcome(call):
+    """What a statement gives: columns and rows, or the class and text of its error."""
+    try:
+        frame = call()
+        return frame.columns, [tuple(row) for row in frame.collect()]
+    except Exception as error:  # noqa: BLE001 - whatever Spark raises
+        return type(error), re.sub(r"#\d+L?", "#", str(error).split("JVM stacktrace")[0])
+
+
+@pytest.mark.connect
+def test_every_other_statement_is_untouched(spark, place):
+    registry.register(spark, "t", place)
+    plain = [outcome(lambda text=text: spark.sql(text)) for text in FOREIGN]
+    indextables.enable(spark)
+    try:
+        ours = [outcome(lambda text=text: spark.sql(text)) for text in FOREIGN]
+    finally:
+        indextables.disable(spark)
+    for text, before, after in zip(FOREIGN, plain, ours, strict=True):
+        assert before == after, text
+
+
+@pytest.mark.connect
+def test_arguments_are_passed_on(session):
+    numbers = session.range(3)
+    assert session.sql("SELECT :a AS a", args={"a": 1}).collect()[0].a == 1
+    assert session.sql("SELECT ? AS a", args=[2]).collect()[0].a == 2
+    assert session.sql("SELECT ? AS a", [3]).collect()[0].a == 3
+    assert session.sql(sqlQuery="SELECT 4 AS a").collect()[0].a == 4
+    assert session.sql("SELECT count(*) AS n FROM {d} WHERE id > :k", args={"k": 0}, d=numbers).collect()[0].n == 2
+    joined = session.sql("SELECT count(*) AS n FROM {d} AS d JOIN t ON t.id = d.id AND note <> '{{'", d=numbers)
+    assert joined.collect()[0].n >= 0
+    braces = session.sql("SELECT id FROM t WHERE note = 'disk {x} checked' AND TEXTSEARCH(note, 'disk')")
+    assert braces.count() == session.sql("SELECT id FROM t WHERE note = 'disk {x} checked'").count() > 0
+    for text in (None, 5):
+        assert (
+            outcome(lambda text=text: session.sql(text))[0]
+            is outcome(lambda text=text: type(session).sql(session, text))[0]
+        )
+
+
+@pytest.mark.connect
+def test_enable_is_idempotent_and_ends_with_disable(spark, place):
+    original = spark.sql
+    assert indextables.enable(spark) is spark
+    first = spark.sql
+    indextables.enable(spark)
+    assert spark.sql == first
+    assert spark.sql(f"SELECT count(*) AS n FROM indextables.`{place}`").collect()[0].n == 30
+    indextables.disable(spark)
+    assert spark.sql == original
+    indextables.disable(spark)
+    assert indextables.sql(spark, f"SELECT count(*) AS n FROM indextables.`{place}`").collect()[0].n == 30
+    assert indextables.sql(spark, "SELECT 1 AS one").collect()[0].one == 1
+
+
+@pytest.mark.connect
+def test_views_over_our_tables_live_on(session):
+    session.sql("CREATE OR REPLACE TEMP VIEW errors AS SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout')")
+    direct = session.sql("SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout')")
+    assert answer(session.sql("SELECT id FROM errors")) == answer(direct)
+    assert "id" in session.sql("EXPLAIN SELECT id FROM t").collect()[0][0]
+    assert [row.col_name for row in session.sql("DESCRIBE t").collect()] == SCHEMA.names
+    assert session.sql("SELECT id FROM t").filter("id < 3").count() == 3
+    session.sql("DROP VIEW errors")
