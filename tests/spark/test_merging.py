@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 from tests.table.merge_world import damage, ids, splits_in_store, table_of
 
@@ -52,3 +53,14 @@ def test_an_executor_that_dies_in_the_middle_of_a_merge_costs_orphans_only(spark
         assert bool(orphans) == (name == "after")
         assert indextables.open(table.url).verify().ok
         assert len(table.search("request", limit=None)) == 300
+
+
+def test_a_write_through_spark_makes_a_merge_due(spark, tmp_path):
+    path = str(tmp_path / "t")
+    properties = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "2"}
+    table = indextables.create(path, pa.schema([("id", pa.int64())]), properties=properties)
+    for start in (0, 10):
+        spark.range(start, start + 10, 1, 1).write.format("indextables").mode("append").save(path)
+    table.refresh()
+    assert (table.files().num_rows, ids(table.to_arrow())) == (1, list(range(20)))
+    assert table.history(1)["operation"].to_pylist() == ["MERGE SPLITS"]
