@@ -24,7 +24,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def run(scale: str) -> list[Bar]:
     rows = 2_000_000 if scale == "full" else 200_000
-    turns = 3 if scale == "full" else 1
+    turns = 2 if scale == "full" else 1
     folder = Path(tempfile.mkdtemp(prefix="spark-write-bench-"))
     try:
         _make_source(folder / "source", rows)

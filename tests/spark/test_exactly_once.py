@@ -96,13 +96,24 @@ def test_a_killed_driver_that_is_started_again_writes_batches_and_streams_once(t
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("phase", ["stream offset", "stream planned", "stream read", "stream finished"])
-@pytest.mark.parametrize("batch", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("phase", "batch"),
+    [
+        *(
+            (phase, batch)
+            for phase in ("offset", "planned", "unwritten", "read", "written", "committed")
+            for batch in (0, 2)
+        ),
+        # The last batch is not told that it is finished.
+        ("finished", 0),
+        ("finished", 1),
+    ],
+)
 def test_a_stream_that_is_killed_anywhere_is_read_and_written_once(tmp_path, phase, batch):
     source = indextables.create(tmp_path / "source", pa.schema([("id", pa.int64())]))
     for number in range(3):
         source.append(pa.table({"id": [number * 10, number * 10 + 1]}))
-    died = run_driver("tests.spark.killed_jobs", tmp_path, phase, batch)
+    died = run_driver("tests.spark.killed_jobs", tmp_path, f"stream {phase}", batch)
     assert died.code == -signal.SIGKILL, died.output
     done = run_driver("tests.spark.killed_jobs", tmp_path, "nothing")
     assert done.code == 0, done.output
