@@ -99,4 +99,6 @@ def _as_text(condition: Any, found: Found, args: Args | None) -> str:
             return exp.Var(this=literal(value))
         return node
 
-    return str(condition.copy().transform(plain).sql(dialect="spark"))
+    from indextables.query.dialect import DIALECT
+
+    return str(condition.copy().transform(plain).sql(dialect=DIALECT))

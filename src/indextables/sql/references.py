@@ -7,6 +7,7 @@ are covered up for sqlglot by as many characters that it knows, so that every po
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -16,6 +17,9 @@ import msgspec
 from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.cursor import Args
 from indextables.sql.tokens import Token, tokens, unquoted
+
+# What sqlglot cannot read is Spark's business; its warnings about it would go to the user's terminal.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 __all__ = ["AsOf", "Found", "Reference", "find_references", "has_signs", "table_names", "value_of"]
 
@@ -216,12 +220,12 @@ def _is_version(token: Token) -> bool:
 def _parsed(text: str) -> Any:
     """One statement as a tree; None if it is none that sqlglot knows."""
     from sqlglot import exp
-    from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
-    dialect = Spark()
+    from indextables.query.dialect import DIALECT
+
     try:
-        trees = [tree for tree in dialect.parser().parse(dialect.tokenize(text), text) if tree is not None]
+        trees = [tree for tree in DIALECT.parser().parse(DIALECT.tokenize(text), text) if tree is not None]
     except (SqlglotError, RecursionError):
         return None
     return trees[0] if len(trees) == 1 and not isinstance(trees[0], exp.Command) else None

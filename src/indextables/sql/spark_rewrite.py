@@ -112,7 +112,7 @@ class _Rewriter:
         from sqlglot import exp
 
         start = int(node.meta["start"])
-        opening = self._starts[start] + 1
+        opening = self._place(self._starts, start) + 1
         end = self._closing(opening)
         inside = self._found.tokens[opening + 1 : self._ends[end]]
         wants = 1 if node.name.lower() == "indexqueryall" else 2
@@ -136,7 +136,7 @@ class _Rewriter:
         column = node.this
         if not isinstance(column, exp.Column) or "start" not in column.this.meta:
             return None
-        place = self._ends[int(column.this.meta["end"]) + 1] + 1
+        place = self._place(self._ends, int(column.this.meta["end"]) + 1) + 1
         listed = self._found.tokens
         negated = listed[place].upper == "NOT"
         place += negated
@@ -259,7 +259,7 @@ class _Rewriter:
         item = self._found.nodes[reference.number].parent.parent.expressions[0]
         call = item.this if isinstance(item, exp.Alias) else item
         start = int(call.meta["start"])
-        end = self._closing(self._starts[start] + 1)
+        end = self._closing(self._place(self._starts, start) + 1)
         shown = "" if isinstance(item, exp.Alias) else " AS `count(1)`"
         self._edits.append((start, end, f"`{COUNTED}`{shown}"))
 
@@ -317,6 +317,12 @@ class _Rewriter:
             if depth == 0:
                 return token.end
         raise self._fault(opening, "a parenthesis is not closed")
+
+    def _place(self, places: Mapping[int, int], position: int) -> int:
+        """The number of the token at a position, which sqlglot and our own tokens must agree about."""
+        if position not in places:
+            raise self._fault(position, "this part of the statement cannot be followed: write it in a simpler way")
+        return places[position]
 
     def _fault(self, position: int, message: str) -> QueryInvalid:
         return QueryInvalid(message, query=self._found.text, position=position)
