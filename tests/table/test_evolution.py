@@ -216,6 +216,17 @@ def test_a_column_that_comes_back_has_an_id_of_its_own(people):
     assert people.search("name:5", columns=["name"])["name"].to_pylist() == [5]
 
 
+def test_an_id_is_not_used_again_after_a_restore(people):
+    people.append(pa.table({"city": ["bern"]}), merge_schema=True)
+    highest = int(people.metadata.configuration[MAX_ID_KEY])
+    people.restore(version=1)
+    assert people.schema.names == ["id", "name", "score"]
+    people.append(pa.table({"other": [1]}), merge_schema=True)
+    schema = schema_from_json(people.metadata.schemaString)
+    assert field_id(schema.field("other")) == highest + 1
+    assert people.to_arrow()["other"].to_pylist() == [None, None, 1]
+
+
 def test_the_partitioning_may_be_replaced_with_the_schema(tmp_path):
     table = indextables.create(tmp_path / "t", pa.schema([("p", pa.int64()), ("v", pa.int64())]), partition_by=["p"])
     table.append(pa.table({"p": [1, 2], "v": [1, 2]}))

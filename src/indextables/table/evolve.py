@@ -130,6 +130,14 @@ def replaced_schema(
     return Evolution(msgspec.structs.replace(changed, partitionColumns=columns))
 
 
+def keep_highest_id(metadata: Metadata, newer: Metadata) -> Metadata:
+    """`metadata` with what `newer` knows about ids that were ever used, so that none is used again."""
+    told = newer.configuration.get(MAX_ID_KEY)
+    if told is None or told == metadata.configuration.get(MAX_ID_KEY):
+        return metadata
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, MAX_ID_KEY: told})
+
+
 def typed_only(rows: Rows, schema: pa.Schema) -> Rows:
     """The rows without columns that neither have a type nor are the table's: they hold nothing but nulls."""
     known = {name.lower() for name in schema.names}

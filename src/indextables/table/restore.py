@@ -24,6 +24,7 @@ from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
 from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_version, millis
+from indextables.table.evolve import keep_highest_id
 from indextables.table.order import POSITION, positions
 from indextables.table.purge import LEASE
 from indextables.table.reachable import data_keys
@@ -153,7 +154,7 @@ def _identities(files: pa.Table) -> pa.Array:
 
 def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
     """Schema and properties of then, with every index plan that is registered by now; None if nothing changes."""
-    wanted = merge_registry(then.metadata, now.metadata)
+    wanted = keep_highest_id(merge_registry(then.metadata, now.metadata), now.metadata)
     return None if wanted == now.metadata else wanted
 
 
