@@ -75,8 +75,14 @@ def write(
     url = parse_location(path).url
     session = session_options(df.sparkSession)
     known = Settings(given)
+    there = _partition_columns(url, known, session) if existing is not None or known.flag("optimizeWrite") else None
+    if there is not None and existing is not None:
+        if existing == "ignore":
+            return
+        raise InvalidArgument(f"there is a table at {url} already: use mode append or overwrite", url=url)
     if known.flag("optimizeWrite"):
-        df = _rebalanced(df, url, known, session)
+        # The rows of each partition together, in parts of the size that Spark is told to aim at.
+        df = df.hint("rebalance", *(known.names("partitionBy") or there or ()))
     given = {key: value for key, value in given.items() if key.lower() != "optimizewrite"}
     writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
     with raising_ours():
@@ -108,18 +114,20 @@ def _texts(given: Mapping[str, object]) -> dict[str, str]:
     return texts
 
 
-def _rebalanced(df: DataFrame, url: str, settings: Settings, session: Mapping[str, str]) -> DataFrame:
-    """The rows of each partition together, in parts of the size that Spark is told to aim at."""
-    columns = settings.names("partitionBy") or _partition_columns(url, settings, session)
-    return df.hint("rebalance", *columns)
+def _partition_columns(url: str, settings: Settings, session: Mapping[str, str]) -> list[str] | None:
+    """Those of the table that is there; None where there is none, or where this process cannot tell.
 
+    The workers that plan the write look again: what is told here only spares the work before that. A folder that a
+    client of Connect sees need not be the server's.
+    """
+    from pyspark.sql.utils import is_remote
 
-def _partition_columns(url: str, settings: Settings, session: Mapping[str, str]) -> list[str]:
-    """Those of the table that is there; none where this process cannot see it, for it only makes for smaller files."""
     from indextables.log.snapshot import Log
     from indextables.table.environment import open_env
 
+    if url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:
+        return None
     try:
         return list(Log(open_env(url, settings.table_options, session=session)).metadata_at()[2].partitionColumns)
     except IndexTablesError:
-        return []
+        return None

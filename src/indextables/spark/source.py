@@ -162,6 +162,9 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             if carried is not None and url != carried:
                 message = f"the table of the catalog is the one at {carried}, the option path says {url}: load the path"
                 raise InvalidArgument(message, option="path")
+            if url.startswith("memory:"):
+                message = f"{url} is in the memory of one process, and Spark works in several: use a folder or a store"
+                raise InvalidArgument(message, option="path")
             return url
         if not writes and self.options.get("location"):
             return parse_location(self.options["location"]).url

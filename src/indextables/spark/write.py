@@ -7,6 +7,7 @@ schema the rows are written for, whether they fit it. Tasks and commit get that 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,10 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
         session = task_session()
         plan = self._plan()
-        first = None if plan.is_idle else next(iterator, None)
+        if plan.is_idle:
+            # A worker that leaves rows in the pipe is of no use to the next task.
+            deque(iterator, maxlen=0)
+        first = next(iterator, None)
         if first is None:
             return self._answer([], session)
 
