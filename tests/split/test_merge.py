@@ -58,7 +58,8 @@ def test_a_merge_is_the_live_rows_of_its_sources_in_their_order(sources):
         (split,) = write_splits(store, [table], table.schema, options())
         gone = {row for row in deleted if row < count}
         refs.append(with_vector(split, gone) if gone else split.ref)
-        expected.append(table.take([row for row in range(count) if row not in gone]))
+        left = [row for row in range(count) if row not in gone]
+        expected.append(table.take(pa.array(left, pa.int64())))
         start += count
     whole = pa.concat_tables(expected)
     merged = merge_splits(store, refs, options())
@@ -250,3 +251,33 @@ def test_a_split_too_large_for_one_segment_is_not_reindexed_silently_as_two(stor
     with pytest.raises(SplitError, match="merge it instead"):
         reindex(store, split.ref, options())
     assert [meta.key for meta in store.list_from("")] == [split.key]
+
+
+class Backwards:
+    """Every second row, the last one first."""
+
+    def wanted(self, batch):
+        return pa.array([row % 2 == 0 for row in range(batch.num_rows)])
+
+    def order(self, rows):
+        return pa.array(range(rows.num_rows - 1, -1, -1), pa.int64())
+
+
+def test_rows_of_every_type_can_be_arranged(store):
+    table = every_type()
+    opts = Options(OPTIONS, environ={})
+    (split,) = write_splits(store, [table], table.schema, opts)
+    merged = merge_splits(store, [split.ref, with_vector(split, [1])], opts, arrange=Backwards())
+    kept = pa.concat_tables([table.take([0, 2, 4]), table.take([0, 3, 5])])
+    expected = kept.take(list(range(5, -1, -1))).combine_chunks()
+    assert digest(scan(SplitReader(store, merged.written[0].ref))) == digest(expected.to_batches())
+    assert (merged.live, merged.deleted, merged.rows) == ([6, 5], 1, 6)
+
+
+def test_a_merge_that_stops_at_a_broken_source_writes_nothing(store):
+    splits = [write_splits(store, [lines(100, i * 100)], lines(1).schema, options())[0] for i in range(3)]
+    damage(store, splits[1].key, 100)
+    before = {meta.key for meta in store.list_from("")}
+    merged = merge_splits(store, [split.ref for split in splits], options(), stop_at_broken=True)
+    assert ([gone.key for gone in merged.broken], merged.written, merged.merged) == ([splits[1].key], [], [])
+    assert {meta.key for meta in store.list_from("")} == before

@@ -193,8 +193,17 @@ class _Merge(msgspec.Struct):
                 kept.append(chosen)
         rows = pa.Table.from_batches(kept, schema)
         order = self.arrange.order(rows)
+        # One chunk per column, or every piece would join all chunks again; wide offsets, or it could not be one.
+        rows = rows.cast(_wide(schema)).combine_chunks()
         for start in range(0, len(order), _SORTED_PIECE):
-            yield from rows.take(order[start : start + _SORTED_PIECE]).combine_chunks().to_batches()
+            piece = rows.take(order[start : start + _SORTED_PIECE])
+            yield from piece.cast(schema).combine_chunks().to_batches()
+
+
+def _wide(schema: pa.Schema) -> pa.Schema:
+    """The schema with 64-bit offsets for texts and binaries."""
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return pa.schema([field.with_type(wide.get(field.type, field.type)) for field in schema])
 
 
 def _opened(reader: SplitReader) -> pa.Schema:
