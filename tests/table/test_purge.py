@@ -561,3 +561,22 @@ def test_reading_the_log_sees_what_was_committed_between_the_listing_and_it():
     assert done
     assert path in keys(table)
     assert path not in report.files["path"].to_pylist()
+
+
+def test_an_opened_table_that_asks_for_it_keeps_its_version():
+    table, clock = new_table()
+    grown(table, clock, 40, days=1, every=5)
+    reader = indextables.open(table.url, options={"reader.leaseHours": 2}, ambient=clock).at(3)
+    table.purge()
+    assert contents(table, [3])[3] == reader.files()["path"].to_pylist()
+    clock.advance(hours=3)
+    assert table.purge().count("split") > 0
+
+
+def test_a_handle_that_moves_on_lets_its_old_version_go():
+    table, _ = new_table(options={"reader.leaseHours": 2})
+    table.append(rows(1))
+    table.append(rows(2))
+    held = [key for key in keys(table) if "/_intents/" in key]
+    assert len(held) == 1
+    assert b'"version":2' in table._log.env.store.get(held[0])

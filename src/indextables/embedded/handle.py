@@ -12,6 +12,7 @@ from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.environment import table_env
+from indextables.table.reading_lease import lease_if_asked
 from indextables.table.search import Searchers
 
 __all__ = ["Handle"]
@@ -28,6 +29,7 @@ class Handle:
         self._written = snapshot.version
         self._lock = threading.Lock()
         self._searchers = Searchers(log.env)
+        self._reading = lease_if_asked(log, snapshot)
 
     @property
     def url(self) -> str:
@@ -69,7 +71,12 @@ class Handle:
     def _move(self, snapshot: Snapshot) -> Snapshot:
         """Read this version from now on, unless another thread was faster with a newer one of the same table."""
         with self._lock:
-            if snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id:
+            moved = snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id
+            if moved:
                 self._pinned = snapshot
                 self._written = snapshot.version
-            return self._pinned
+            pinned = self._pinned
+        if moved and self._reading is not None:
+            before, self._reading = self._reading, lease_if_asked(self._log, pinned)
+            before.release()
+        return pinned

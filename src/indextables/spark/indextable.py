@@ -22,6 +22,7 @@ from indextables.spark.handle import SparkHandle
 from indextables.spark.merging import Merging
 from indextables.spark.operate import Operate
 from indextables.spark.replay import forget_in_workers
+from indextables.spark.running import Place
 from indextables.spark.scan_native import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.source import spark_schema
@@ -30,6 +31,7 @@ from indextables.table.environment import table_env
 from indextables.table.inspect import detail_of, live_rows
 from indextables.table.plan import column_names
 from indextables.table.prewarm import CacheReport
+from indextables.table.reading_lease import lease_if_asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,8 +119,10 @@ class IndexTable(Merging, Operate, SparkHandle):
         Raises QueryInvalid, InvalidArgument, VersionNotFound, VersionExpired, NotSupported for tables of another
         system.
         """
-        log = self.log()
+        place = self.place()
+        log = self.log(place)
         snapshot = _snapshot(log, versionAsOf, timestampAsOf)
+        lease_if_asked(log, snapshot)
         env = table_env(log.env, snapshot.metadata)
         return native_scan(
             self.spark,
@@ -127,7 +131,7 @@ class IndexTable(Merging, Operate, SparkHandle):
             columns=columns,
             where=_predicate(where, snapshot, env.options),
             text=where,
-            fallback=self.reader_options(),
+            fallback=self.reader_options(place),
         )
 
     def search(
@@ -158,14 +162,16 @@ class IndexTable(Merging, Operate, SparkHandle):
             NotSupported: The table is another system's.
         """
         check_count("limit", limit)
-        snapshot, env, question = self._asked(check_text("a query", query), where, columns, highlight, limit)
-        return search_rows(self.spark, env, snapshot, question, self.runner(), self.place())
+        place = self.place()
+        snapshot, env, question = self._asked(place, check_text("a query", query), where, columns, highlight, limit)
+        return search_rows(self.spark, env, snapshot, question, self.runner(place=place), place)
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
         """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
         if query is not None:
-            snapshot, env, question = self._asked(check_text("a query", query), where)
-            return count_matches(env, snapshot, question, self.runner())
+            place = self.place()
+            snapshot, env, question = self._asked(place, check_text("a query", query), where)
+            return count_matches(env, snapshot, question, self.runner(place=place))
         known = live_rows(self.log().snapshot().files) if where is None else None
         return int(self.toDF(where).count()) if known is None else known
 
@@ -176,13 +182,14 @@ class IndexTable(Merging, Operate, SparkHandle):
 
     def _asked(
         self,
+        place: Place,
         query: str,
         where: str | None,
         columns: Sequence[str] | None = None,
         highlight: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> tuple[Snapshot, LogEnv, Question]:
-        log = self.log()
+        log = self.log(place)
         snapshot = log.snapshot()
         env = table_env(log.env, snapshot.metadata)
         _predicate(where, snapshot, env.options)
