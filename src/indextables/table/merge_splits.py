@@ -132,12 +132,7 @@ def merge_splits(
     told = _plan_table(plan)
     if dry_run or not plan.groups:
         return MergeReport(told, dry_run=dry_run, groups=len(plan.groups), cooling=plan.cooling)
-    given = {
-        "targetSize": str(bounds.target_bytes),
-        **({} if where is None else {"predicate": where}),
-        **({"clusterBy": ",".join(columns), "curve": shape} if columns else {}),
-        **(parameters or {}),
-    }
+    given = {**_parameters(bounds, where, columns, shape), **(parameters or {})}
     merging = Merging(snapshot.metadata, columns, shape, bounds)
     with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=snapshot.table_id) as protection:
         run = _Run(log, env, merging, given, runner, progress, protection)
@@ -238,6 +233,16 @@ def _limits(env: LogEnv, target_size: int | None, max_dest: int | None, max_sour
         memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
         max_groups=max_dest,
     )
+
+
+def _parameters(limits: Limits, where: str | None, columns: list[str], curve: Curve) -> dict[str, str | None]:
+    """What `commitInfo` tells about what was asked for."""
+    told: dict[str, str | None] = {"targetSize": str(limits.target_bytes)}
+    if where is not None:
+        told["predicate"] = where
+    if columns:
+        told |= {"clusterBy": ",".join(columns), "curve": curve}
+    return told
 
 
 def _planned(
