@@ -36,6 +36,21 @@ def test_a_search_of_a_local_table_loads_arrow_alone(tmp_path, commits):
     assert loaded_after(code) == "['pyarrow']"
 
 
+def test_a_first_search_does_without_the_compute_functions_of_arrow(tmp_path):
+    table = indextables.create(
+        tmp_path / "t", pa.schema([("id", pa.int64()), ("message", pa.string())]), indexing={"message": "text"}
+    )
+    for turn in range(3):
+        table.append([{"id": i, "message": f"timeout number {i} of {turn}"} for i in range(20)])
+    options = {"cache.directory": str(tmp_path / "cache")}
+    code = (
+        f"import sys, indextables\ntable = indextables.open({str(tmp_path / 't')!r}, options={options!r})\n"
+        "assert table.search('message:timeout').num_rows == 10\nprint('pyarrow.compute' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+
+
 def test_help_loads_no_library():
     code = "from indextables.cli import main\nmain(['search', '--help'])"
     assert loaded_after(code) == "['typer']"

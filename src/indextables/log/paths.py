@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, NotSupported, PathEscape
+from indextables.lazy import pc
 from indextables.log.arrays import combined, int64_array, text_array
 from indextables.storage.url import Location, parse_location
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import LogGap, MetadataMissing
+from indextables.lazy import pc
 from indextables.log.actions import DomainMetadata, MergeSkip, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
 from indextables.log.codec import VersionContent
@@ -26,6 +26,7 @@ __all__ = ["fold_skips", "replay", "replay_plainly", "vector_ids"]
 
 # (version, line) as one number: the version's place in the tail above, the line below.
 _LINE_BITS = 40
+_FEW = 256
 _NO_VECTOR = -1
 
 
@@ -99,7 +100,8 @@ def _live_files(base: TableState | None, versions: Sequence[VersionContent]) -> 
     added = pa.concat_tables(adds) if adds else pa.Table.from_batches([], schema=FILES_SCHEMA)
     removed = pa.concat_tables([content.removes for content in removes]) if removes else None
     base_touched = _touched(base_files, added, removed)
-    candidates = pa.concat_tables([base_files.filter(bool_array(base_touched)), added])
+    from_base = base_files.filter(bool_array(base_touched)) if base_files.num_rows else base_files
+    candidates = pa.concat_tables([from_base, added])
     live = _newest_alive(candidates, _added_at(versions, candidates.num_rows), removed, _removed_at(removes, versions))
     touched = candidates.num_rows - added.num_rows
     kept = _filtered(base_files, _spread(base_touched, live[:touched]))
@@ -136,6 +138,11 @@ def _newest_alive(candidates: pa.Table, added_at: Ints, removed: pa.Table | None
 
 
 def _codes(chunks: list[pa.Array]) -> tuple[Ints, int]:
+    if sum(map(len, chunks)) <= _FEW:
+        # Arrow's compute functions take longer to load than a small table takes to open.
+        known: dict[str, int] = {}
+        found = [known.setdefault(path, len(known)) for chunk in chunks for path in chunk.to_pylist()]
+        return np.array(found, dtype=np.int64), len(known)
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     encoded = combined(encoded)
     codes = np.frombuffer(encoded.indices.buffers()[1], dtype=np.int32)[: len(encoded)]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from indextables.errors import QueryInvalid
+from indextables.lazy import pc
 from indextables.query.coerce import INSTANT, common_type
 from indextables.query.convert import cast_or_null
 from indextables.query.evaluate import like_to_regex

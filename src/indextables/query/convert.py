@@ -9,9 +9,9 @@ import decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
+from indextables.lazy import pc
 
 __all__ = ["as_array", "cast_or_null", "check_zone", "instants_from_text", "is_timestamp"]
 

@@ -8,14 +8,13 @@ AND or OR already knows its answer for that row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, QueryInvalid
+from indextables.lazy import pc
 from indextables.query.convert import as_array, cast_or_null
 from indextables.query.expr import (
     And,
@@ -37,13 +36,14 @@ from indextables.query.functions import ValueFault, apply
 __all__ = ["compare", "evaluate", "evaluate_value", "like_to_regex"]
 
 Data: TypeAlias = "pa.Table | pa.RecordBatch"
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
+# By name, because Arrow's functions are loaded when they are first called.
+_COMPARE = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
 }
 
 
@@ -76,7 +76,7 @@ def compare(op: str, left: Any, right: Any) -> Any:
         return pa.nulls(len(left), pa.bool_()) if isinstance(left, pa.Array) else pa.scalar(None, pa.bool_())
     if pa.types.is_floating(left.type):
         return _compare_floats(op, left, right)
-    return _COMPARE[op](left, right)
+    return getattr(pc, _COMPARE[op])(left, right)
 
 
 def like_to_regex(pattern: str, escape: str) -> str:
@@ -101,12 +101,12 @@ def like_to_regex(pattern: str, escape: str) -> str:
 
 def _compare_floats(op: str, left: Any, right: Any) -> Any:
     left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
-    plain = _COMPARE[op](left, right)
+    plain = getattr(pc, _COMPARE[op])(left, right)
     if not (_any(left_nan) or _any(right_nan)):
         return plain
     order = pc.subtract(pc.cast(left_nan, pa.int8()), pc.cast(right_nan, pa.int8()))
     either = pc.or_(left_nan, right_nan)
-    return pc.if_else(either, _COMPARE[op](order, pa.scalar(0, pa.int8())), plain)
+    return pc.if_else(either, getattr(pc, _COMPARE[op])(order, pa.scalar(0, pa.int8())), plain)
 
 
 def _any(flags: Any) -> bool:

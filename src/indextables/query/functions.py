@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.query.convert import is_timestamp
 
 __all__ = ["FUNCTIONS", "Function", "ValueFault", "apply", "is_decimal", "is_number", "is_text"]
@@ -213,6 +213,15 @@ def _date_add(args: Sequence[Values], _: str) -> Values:
     return pc.cast(days, pa.date32())
 
 
+def _arrow(name: str) -> Callable[[Values], Values]:
+    """Arrow's function of this name, loaded when it is called."""
+
+    def call(values: Values) -> Values:
+        return getattr(pc, name)(values)
+
+    return call
+
+
 FUNCTIONS: dict[str, Function] = {
     "+": Function(_sum_type, lambda a, _: pc.add_checked(*_roomy(a, _sum_type))),
     "-": Function(_sum_type, lambda a, _: pc.subtract_checked(*_roomy(a, _sum_type))),
@@ -222,8 +231,8 @@ FUNCTIONS: dict[str, Function] = {
     "div": Function(_integers, _quotient),
     "negative": Function(_one_number, lambda a, _: pc.negate_checked(a[0])),
     "abs": Function(_one_number, lambda a, _: pc.abs_checked(a[0])),
-    "floor": _floor_or_ceil(pc.floor),
-    "ceil": _floor_or_ceil(pc.ceil),
+    "floor": _floor_or_ceil(_arrow("floor")),
+    "ceil": _floor_or_ceil(_arrow("ceil")),
     "lower": Function(_text_to(None), lambda a, _: pc.utf8_lower(a[0])),
     "upper": Function(_text_to(None), lambda a, _: pc.utf8_upper(a[0])),
     "trim": Function(_text_to(None), lambda a, _: pc.utf8_trim(a[0], characters=" ")),
@@ -242,13 +251,13 @@ FUNCTIONS: dict[str, Function] = {
         lambda t: pa.bool_() if len(t) == 1 and pa.types.is_floating(t[0]) else None,
         lambda a, _: pc.fill_null(pc.is_nan(a[0]), False),  # noqa: FBT003 - Arrow's order
     ),
-    "year": _part(pc.year, monotone=True),
-    "month": _part(pc.month),
-    "day": _part(pc.day),
-    "quarter": _part(pc.quarter),
-    "hour": _part(pc.hour, of_day=True),
-    "minute": _part(pc.minute, of_day=True),
-    "second": _part(pc.second, of_day=True),
+    "year": _part(_arrow("year"), monotone=True),
+    "month": _part(_arrow("month")),
+    "day": _part(_arrow("day")),
+    "quarter": _part(_arrow("quarter")),
+    "hour": _part(_arrow("hour"), of_day=True),
+    "minute": _part(_arrow("minute"), of_day=True),
+    "second": _part(_arrow("second"), of_day=True),
     "date_add": Function(
         lambda t: pa.date32() if len(t) == 2 and pa.types.is_date(t[0]) and pa.types.is_integer(t[1]) else None,
         _date_add,

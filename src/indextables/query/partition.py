@@ -10,8 +10,8 @@ import re
 import urllib.parse
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.query.convert import cast_or_null, is_timestamp
 
 __all__ = ["HIVE_NULL", "can_partition", "partition_from_text", "partition_to_text"]

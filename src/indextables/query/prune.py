@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import QueryInvalid
+from indextables.lazy import pc
 from indextables.query.convert import cast_or_null, is_timestamp
 from indextables.query.evaluate import compare, evaluate
 from indextables.query.expr import (

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.query.convert import cast_or_null, instants_from_text
 from indextables.query.functions import is_text
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import tantivy
 
 from indextables.errors import InvalidArgument
+from indextables.lazy import pc
 
 DEFAULT_MAX_TOKEN_BYTES = 255
 """Longer tokens are not in the index; a split that has any is flagged and scanned for queries that could match one."""

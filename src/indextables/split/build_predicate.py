@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.query import expr
 from indextables.split.build_nodes import (
     Bool,

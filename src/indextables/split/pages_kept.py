@@ -35,6 +35,7 @@ _Ranges = list[tuple[int, int]]
 
 MOST_ROWS = 256
 """A fetch of more rows is a scan: it would push out what searches come back for."""
+_FEW_ROWS = 64
 
 
 class KeptPages:
@@ -168,9 +169,10 @@ class _Wanted:
 
     def arrays(self, order: _Ints) -> dict[int, pa.Array]:
         """The wanted rows of each column, in the order asked for."""
-        if len(self.numbers) == len(self.local):
-            # A row in each unit, as with the few hits of a search: slices in order, without any copying twice.
-            picks = list(zip(order.tolist(), self.local[order].tolist(), strict=True))
+        if len(self.numbers) == len(self.local) or len(order) <= _FEW_ROWS:
+            # The few hits of a search, mostly in a unit each: slices in order, copied once. Taking rows would also
+            # load Arrow's compute functions, which costs a first search more than the search itself.
+            picks = list(zip(self.place_of[order].tolist(), self.local[order].tolist(), strict=True))
             return {
                 column: pa.concat_arrays([array.slice(start + at, 1) for (array, start), at in _of(places, picks)])
                 for column, places in self.places.items()

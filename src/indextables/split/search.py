@@ -28,12 +28,12 @@ from indextables.split.build_predicate import plan_predicate
 from indextables.split.cache import IndexCache
 from indextables.split.carrier import TermStats
 from indextables.split.fields import IndexPlan
-from indextables.split.pages_fetch import distinct
+from indextables.split.pages_fetch import distinct, index_array
 from indextables.split.querylang_ast import Operator
 from indextables.split.reader import without_columns
 from indextables.split.ref import SplitRef
 from indextables.split.search_answer import Shard
-from indextables.split.search_model import Hits, SearchMetrics, SearchResult, join_hits, no_hits
+from indextables.split.search_model import Hits, Ints, SearchMetrics, SearchResult, join_hits, no_hits
 from indextables.split.search_order import OrderBy, ordered_hits
 from indextables.split.search_shards import ShardMaker
 from indextables.split.search_state import SplitState, States
@@ -45,6 +45,7 @@ __all__ = ["OrderBy", "SplitSearcher", "open_cache"]
 T = TypeVar("T")
 
 SCORE = "_score"
+_FEW_ROWS = 64
 _MOST_KEPT = 4096
 """Characters of a query whose plan is kept."""
 
@@ -202,7 +203,7 @@ class SplitSearcher:
             grouped = np.argsort(hits.splits, kind="stable")
             back = np.empty(len(grouped), dtype=np.int64)
             back[grouped] = np.arange(len(grouped))
-            table = table.take(pa.Array.from_buffers(pa.int64(), len(back), [None, pa.py_buffer(back)]))
+            table = _reordered(table, back)
         if score:
             scores = pa.py_buffer(hits.scores.astype(np.float64))
             values = pa.Array.from_buffers(pa.float64(), len(hits), [None, scores])
@@ -279,6 +280,13 @@ class SplitSearcher:
         self, call: Callable[[tuple[int, SplitRef]], SplitState], items: Sequence[tuple[int, SplitRef]]
     ) -> list[SplitState]:
         return list(self._ambient.map("splits", call, items))
+
+
+def _reordered(table: pa.Table, order: Ints) -> pa.Table:
+    """The rows in another order. A few come piece by piece: taking them would load Arrow's compute functions."""
+    if len(order) <= _FEW_ROWS:
+        return pa.concat_tables([table.slice(row, 1) for row in order.tolist()]).combine_chunks()
+    return table.take(index_array(order))
 
 
 def _longest_plan(states: Sequence[SplitState]) -> IndexPlan:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import columns_of
 from indextables.split import querylang_values as values_of

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tantivy
 
 from indextables.errors import InvalidArgument
+from indextables.lazy import pc
 from indextables.split.build_nodes import Bool, HasValue, Plan, Target, Unscored
 from indextables.split.build_target import resolve_target
 from indextables.split.search_answer import IndexShard

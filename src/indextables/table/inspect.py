@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.log.snapshot import Snapshot
 
 __all__ = ["actions_of", "detail_of", "html_of", "live_rows"]

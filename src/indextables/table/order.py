@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
+from indextables.log.arrays import int64_values
 from indextables.query.stats import map_values
 
 __all__ = ["POSITION", "in_order", "position_tag", "positions"]
@@ -27,6 +28,9 @@ _Numbers = npt.NDArray[np.int64]
 def in_order(files: pa.Table) -> pa.Table:
     """The files in the order of their rows."""
     if _is_plain(files):
+        known = not files["addedAtVersion"].null_count and not files["addedAtLine"].null_count
+        if known and _ascends(int64_values(files["addedAtVersion"]), int64_values(files["addedAtLine"])):
+            return files
         return files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending")])
     version, line = positions(files)
     order = np.lexsort((_numbers(files, "addedAtLine"), _numbers(files, "addedAtVersion"), line, version))
@@ -54,6 +58,11 @@ def position_tag(version: int, line: int) -> dict[str, str | None]:
 def _is_plain(files: pa.Table) -> bool:
     tags = files["tags"]
     return bool(tags.null_count == len(tags))
+
+
+def _ascends(version: _Numbers, line: _Numbers) -> bool:
+    later = version[1:] > version[:-1]
+    return bool((later | ((version[1:] == version[:-1]) & (line[1:] >= line[:-1]))).all())
 
 
 def _numbers(files: pa.Table, name: str) -> _Numbers:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, PathEscape
+from indextables.lazy import pc
 from indextables.log.paths import encode_path, key_of
 from indextables.query.partition import HIVE_NULL, can_partition, partition_to_text
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.lazy import pc
 from indextables.table.dicts import batch_of_dicts
 
 __all__ = ["Rows", "fit", "fits", "read_rows", "schema_of"]

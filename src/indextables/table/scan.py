@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import ObjectNotFound, SplitCorrupt, VersionExpired
+from indextables.lazy import pc
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.evaluate import evaluate

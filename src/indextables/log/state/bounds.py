@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import SchemaInvalid
+from indextables.lazy import pc
 from indextables.log.actions import Metadata
 from indextables.log.schema import schema_from_json
 from indextables.query.partition import partition_from_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import CheckpointCorrupt, CheckpointInvalid
+from indextables.lazy import pc
 from indextables.log.files import FILES_SCHEMA, STRING_MAP
 from indextables.log.sethash import set_hash
 from indextables.log.state.base import Totals

@@ -8,9 +8,9 @@ from __future__ import annotations
 import google_crc32c
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import CheckpointCorrupt, CheckpointInvalid, CheckpointWriteFailed
+from indextables.lazy import pc
 from indextables.log.arrays import constant
 from indextables.log.avro_frame import read_container, write_container
 from indextables.log.files import FILES_SCHEMA

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables import options as opt
 from indextables.errors import CheckpointCorrupt, LimitExceeded
+from indextables.lazy import pc
 from indextables.log.actions import DomainMetadata, Metadata, Protocol, Txn
 from indextables.log.env import LogEnv
 from indextables.log.files import FILES_SCHEMA, STRING_MAP

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import CheckpointCorrupt, LimitExceeded
+from indextables.lazy import pc
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 from indextables.log.arrays import combined
 from indextables.log.avro_frame import read_container, write_record
