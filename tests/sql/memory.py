@@ -18,7 +18,7 @@ class MemorySource:
     def schema(self):
         return self.table.schema
 
-    def batches(self, columns, where, required, marked, limit):
+    def batches(self, columns, where, required, marked, limit, *, scored):
         self.asked.append((columns, where, tuple(s.query for s in required), tuple(s.query for s in marked)))
         self.limits.append(limit)
         for start in range(0, self.table.num_rows, self.chunk):

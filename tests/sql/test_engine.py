@@ -168,7 +168,7 @@ def test_a_limit_stops_reading_early():
     taken = []
 
     class Counted(MemorySource):
-        def batches(self, columns, *_):
+        def batches(self, columns, *_, **__):
             for batch in table.select(columns).to_batches(max_chunksize=1000):
                 taken.append(batch.num_rows)
                 yield batch
@@ -211,7 +211,7 @@ def test_nothing_is_read_any_more_when_the_answer_is_there(text):
     inside = threading.Semaphore(0)
 
     class Slow(MemorySource):
-        def batches(self, columns, *_):
+        def batches(self, columns, *_, **__):
             for number in range(9):
                 inside.release()
                 sum(range(number * 5_000_000))
@@ -381,7 +381,7 @@ from indextables.sql.engine import run
 class Slow:
     schema = pa.schema([("id", pa.int64())])
 
-    def batches(self, *_):
+    def batches(self, *_, **__):
         for number in range(9):
             sum(range(number * 5_000_000))
             yield pa.record_batch([pa.array(range(100_000))], schema=self.schema)
@@ -394,7 +394,7 @@ print(run("SELECT id FROM t WHERE id >= 0 LIMIT 1", {"t": Slow()}, memory_limit=
 
 def test_a_broken_file_is_reported_as_what_it_is():
     class Broken(MemorySource):
-        def batches(self, *_):
+        def batches(self, *_, **__):
             raise SplitCorrupt("the footer of a.split is broken", path="a.split")
             yield
 

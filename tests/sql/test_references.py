@@ -154,6 +154,12 @@ def test_rows_are_not_changed_in_place(text):
         find_references(text, known)
 
 
+def test_a_time_that_has_to_be_computed_is_refused_for_our_tables_only():
+    with pytest.raises(NotSupported, match="a literal or a parameter"):
+        find_references("SELECT * FROM logs TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", known)
+    assert find_references("SELECT * FROM other TIMESTAMP AS OF current_timestamp()", known) is None
+
+
 def test_a_search_without_a_table_of_ours_beside_it_is_refused():
     for text in (
         "SELECT 1 FROM logs, (SELECT message AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",

@@ -194,3 +194,42 @@ def conditions(draw):
 def test_any_condition_gives_the_rows_it_holds_for(table, made):
     text, holds = made
     assert ids(table, f"SELECT id FROM t WHERE {text} ORDER BY id") == [r["id"] for r in ROWS if holds(r)]
+
+
+def test_scores_are_those_of_a_search(table):
+    best = table.search("message:disk", columns=["id"], where="level = 'INFO'", limit=5)
+    text = (
+        "SELECT id, _score FROM t WHERE TEXTSEARCH(message, 'disk') AND level = 'INFO' ORDER BY _score DESC, id LIMIT 5"
+    )
+    found = table.sql(text)
+    assert found["_score"].to_pylist() == best["_score"].to_pylist()
+    assert set(found["_score"].to_pylist()) - {0.0}
+    every = table.sql("SELECT max(_score) AS most FROM t x WHERE TEXTSEARCH(x.message, 'disk OR slow')")
+    assert every["most"].to_pylist() == table.search("message:(disk OR slow)", limit=1)["_score"].to_pylist()
+
+
+def test_a_star_does_not_show_the_score(table):
+    found = table.sql("SELECT * FROM t WHERE TEXTSEARCH(message, 'disk') AND _score > 0")
+    assert found.column_names == SCHEMA.names
+    assert found.num_rows == table.count("message:disk")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT _score FROM t WHERE TEXTSEARCH(message, 'disk') OR id = 1",
+        "SELECT _score, TEXTSEARCH(message, 'disk') FROM t",
+        "SELECT _score FROM t WHERE TEXTSEARCH(message, 'disk') AND TEXTSEARCH(note, 'fine')",
+    ],
+)
+def test_a_score_that_no_row_has_is_refused(table, text):
+    with pytest.raises(NotSupported, match="_score needs exactly one TEXTSEARCH"):
+        table.sql(text)
+
+
+def test_a_column_of_that_name_is_itself(tmp_path):
+    made = indextables.create(
+        tmp_path / "t", pa.schema([("_score", pa.int64()), ("m", pa.string())]), indexing={"m": "text"}
+    )
+    made.append([{"_score": 7, "m": "a"}])
+    assert ids(made, "SELECT _score FROM t WHERE TEXTSEARCH(m, 'a')") == [7]

@@ -68,7 +68,7 @@ def _execute(
     providers = []
     for name, target in rewritten.targets.items():
         # A table that the plan does not read (its condition is never true) still has to exist.
-        provider = Provider(sources[target.table], target.searches, needs.get(name, Need(frozenset())))
+        provider = Provider(sources[target.table], target, needs.get(name, Need(frozenset())))
         register(context, name, provider)
         providers.append(provider)
     plan = _plan(context, rewritten.text, values)
@@ -88,7 +88,7 @@ def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) 
     context = _context(None)
     own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
     for name, target in rewritten.targets.items():
-        schema = registered_schema(own[name], target.searches)
+        schema = registered_schema(own[name], target)
         empty = [pa.array([], field.type) for field in schema]
         context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
     hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import SQLOptions, col
 
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, NotSupported
 from indextables.query.expr import Node
 from indextables.sql.pushdown import Need
-from indextables.sql.rewrite import Search
+from indextables.sql.rewrite import NEEDS_ONE, SCORE, Search, Target
 
 __all__ = ["Provider", "Source", "register", "registered_schema"]
 
@@ -44,8 +44,12 @@ class Source(Protocol):
         required: tuple[Search, ...],
         marked: tuple[Search, ...],
         limit: int | None,
+        *,
+        scored: bool,
     ) -> Iterator[pa.RecordBatch]:
         """The rows, with `columns` first and then one boolean column for each search of `marked`.
+
+        If `scored`, the score of the only search of `required` comes last.
 
         Rows in which a search of `required` does not match may not come; rows in which `where` does not hold may come
         or not. With a `limit` no more than so many are wanted, any of them. No columns at all means batches that only
@@ -54,10 +58,11 @@ class Source(Protocol):
         ...
 
 
-def registered_schema(schema: pa.Schema, searches: tuple[Search, ...]) -> pa.Schema:
+def registered_schema(schema: pa.Schema, target: Target) -> pa.Schema:
     """What DataFusion gets to see: names in lower case, as it folds them in a statement, and the hidden columns."""
     fields = [pa.field(field.name.lower(), field.type, field.nullable) for field in schema]
-    return pa.schema([*fields, *(pa.field(search.name, pa.bool_(), nullable=False) for search in searches)])
+    fields += [pa.field(search.name, pa.bool_(), nullable=False) for search in target.searches]
+    return pa.schema([*fields, *([pa.field(SCORE, pa.float64(), nullable=False)] if target.score else [])])
 
 
 def register(context: Any, name: str, provider: Provider) -> None:
@@ -71,11 +76,11 @@ def register(context: Any, name: str, provider: Provider) -> None:
 class Provider(pads.Dataset):  # type: ignore[misc]
     """One table reference of one statement; `failure` keeps the typed error that DataFusion turns into text."""
 
-    def __init__(self, source: Source, searches: tuple[Search, ...], need: Need) -> None:
+    def __init__(self, source: Source, target: Target, need: Need) -> None:
         self._source = source
-        self._searches = searches
+        self._target = target
         self._need = need
-        self._registered = registered_schema(source.schema, searches)
+        self._registered = registered_schema(source.schema, target)
         self.failure: IndexTablesError | None = None
         self.closed = False
         self._idle = threading.Condition()
@@ -133,14 +138,19 @@ class Provider(pads.Dataset):  # type: ignore[misc]
     def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Batches with exactly these columns, in this order; ends early once closed."""
         wanted = pa.schema([self._registered.field(name) for name in columns])
-        hidden = [search for search in self._searches if search.name in columns]
-        required = tuple(search for search in self._searches if search.name in self._need.required)
+        searches = self._target.searches
+        hidden = [search for search in searches if search.name in columns]
+        required = tuple(search for search in searches if search.name in self._need.required)
+        scored = self._target.score and SCORE in columns
         marked = tuple(search for search in hidden if search not in required)
         spelled = {field.name.lower(): field.name for field in self._source.schema}
         own = tuple(spelled[name] for name in columns if name in spelled)
-        order = [*(name.lower() for name in own), *(search.name for search in marked)]
+        order = [*(name.lower() for name in own), *(search.name for search in marked), *([SCORE] if scored else [])]
+        limit = self._need.limit
         try:
-            for batch in self._source.batches(own, self._need.where, required, marked, self._need.limit):
+            if scored and not required:
+                raise NotSupported(NEEDS_ONE)
+            for batch in self._source.batches(own, self._need.where, required, marked, limit, scored=scored):
                 if self.closed:
                     return
                 if not columns:

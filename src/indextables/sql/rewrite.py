@@ -17,10 +17,22 @@ import pyarrow as pa
 
 from indextables.errors import LimitExceeded, NotSupported, QueryInvalid
 
-__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "Rewritten", "Search", "Target", "mentions_search", "rewrite"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_TEXT_CHARS",
+    "NEEDS_ONE",
+    "SCORE",
+    "Rewritten",
+    "Search",
+    "Target",
+    "mentions_search",
+    "rewrite",
+]
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_DEPTH = 64
+SCORE = "_score"
+NEEDS_ONE = f"{SCORE} needs exactly one TEXTSEARCH beside AND in the WHERE of its table"
 _FUNCTION = "textsearch"
 
 
@@ -33,10 +45,14 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One table reference of the statement: the table it reads and the hidden columns it has on top."""
+    """One table reference of the statement: the table it reads and the hidden columns it has on top.
+
+    With `score` there is one more, `_score`: that of its only search, in rows that match it.
+    """
 
     table: str
     searches: tuple[Search, ...] = ()
+    score: bool = False
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -94,7 +110,10 @@ class _Rewriter:
         for number, (key, searches) in enumerate(self._searches.items()):
             reference = self._references[key]
             name = f"{self._prefix}t{number}"
-            targets[name] = Target(reference.name.lower(), tuple(searches))
+            scored = self._is_scored(reference)
+            if scored and len(searches) > 1:
+                raise NotSupported(NEEDS_ONE, query=self._text)
+            targets[name] = Target(reference.name.lower(), tuple(searches), scored)
             self._rename_table(reference, name)
         self._hide_from_stars()
         text = self._text
@@ -200,12 +219,19 @@ class _Rewriter:
                 qualifier = item.table.lower() if isinstance(item, exp.Column) else ""
                 covered = [s for s in own if not qualifier or s.alias_or_name.lower() == qualifier]
                 hidden = [f'"{search.name}"' for source in covered for search in self._searches[id(source)]]
+                hidden += [f'"{SCORE}"' for source in covered if self._is_scored(source)]
                 if hidden and any(star.args.get(key) for key in ("except_", "except", "replace", "rename")):
                     message = f"* EXCEPT beside {_FUNCTION.upper()} is not offered"
                     raise NotSupported(f"{message}; name the columns", query=self._text)
                 if hidden:
                     after = star.meta["end"] + 1
                     self._edits.append((after, after, f" EXCEPT ({', '.join(hidden)})"))
+
+    def _is_scored(self, reference: Any) -> bool:
+        """True if the statement asks for `_score` and the table has no such column of its own."""
+        if _spelled(self._tables[reference.name.lower()], SCORE) is not None:
+            return False
+        return any(token.text.lower() == SCORE for token in self._tokens)
 
     def _alias(self, reference: Any) -> str:
         alias = reference.args.get("alias")

@@ -12,6 +12,7 @@ from indextables.errors import InvalidArgument
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
+from indextables.split.build_nodes import Plan
 from indextables.split.search import SplitSearcher
 from indextables.split.search_model import Ints
 from indextables.sql.engine import run
@@ -69,8 +70,12 @@ class SnapshotSource:
         required: tuple[Search, ...],
         marked: tuple[Search, ...],
         limit: int | None,
+        *,
+        scored: bool,
     ) -> Iterator[pa.RecordBatch]:
         check_rows_readable(self._snapshot, self._env.store.url)
+        if scored:
+            return self._scored(columns, where, required[0])
         if required:
             return self._matching(columns, where, required, marked)
         if marked:
@@ -100,6 +105,21 @@ class SnapshotSource:
                 step = min(step * 4, _BATCH_ROWS)
                 flags = [_flags(np.isin(part, mark.get(place, part[:0]), assume_unique=True)) for mark in marks]
                 yield _batch(self._fetch(searcher, place, part, columns), flags, len(part))
+
+    def _scored(self, columns: tuple[str, ...], where: Node | None, search: Search) -> Iterator[pa.RecordBatch]:
+        """The rows that match, with their scores."""
+        searcher = self._searchers.of(self._snapshot)
+        hits = searcher.search(_plan(searcher, search), where=where, limit=None).hits
+        hits = hits.take(np.lexsort((hits.rows, hits.splits)))
+        step = _FIRST_ROWS
+        for place in np.unique(hits.splits).tolist():
+            start, end = np.searchsorted(hits.splits, [place, place + 1]).tolist()
+            while start < end:
+                stop = min(start + step, end)
+                scores = pa.py_buffer(hits.scores[start:stop].astype(np.float64))
+                values = pa.Array.from_buffers(pa.float64(), stop - start, [None, scores])
+                yield _batch(self._fetch(searcher, place, hits.rows[start:stop], columns), [values], stop - start)
+                start, step = stop, min(step * 4, _BATCH_ROWS)
 
     def _fetch(self, searcher: SplitSearcher, place: int, rows: Ints, columns: tuple[str, ...]) -> list[pa.Array]:
         table = searcher.states[place].fetch(rows, list(columns)) if columns else None
@@ -134,11 +154,14 @@ class SnapshotSource:
 
 def _row_sets(searcher: SplitSearcher, search: Search, where: Node | None) -> dict[int, Ints]:
     """The matching rows of each split, ascending."""
-    fields = None if search.column is None else [search.column]
-    hits = searcher.matches(searcher.plan(search.query, default_fields=fields), where=where).hits
+    hits = searcher.matches(_plan(searcher, search), where=where).hits
     bounds = np.flatnonzero(np.diff(hits.splits)) + 1
     places = hits.splits[np.concatenate([[0], bounds])] if len(hits) else hits.splits
     return {int(place): rows for place, rows in zip(places, np.split(hits.rows, bounds), strict=False)}
+
+
+def _plan(searcher: SplitSearcher, search: Search) -> Plan:
+    return searcher.plan(search.query, default_fields=None if search.column is None else [search.column])
 
 
 def _flags(values: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> pa.Array:
