@@ -15,7 +15,7 @@ import numpy as np
 
 from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
 from indextables.log.actions import Metadata
-from indextables.spark.running import Place, session_options
+from indextables.spark.running import Place
 from indextables.split.carrier import TermStats
 from indextables.split.ref import SplitRef
 
@@ -92,9 +92,8 @@ def marked_rows(
     _check(env, snapshot, [*required, *marked])
     refs = refs_of(env, prune_files(snapshot, where))
     stats = _statistics(handle, env, snapshot, required[0]) if score else None
-    options = {key: str(value) for key, value in handle.options.items() if value is not None}
     job = _Job(
-        Place(handle.url, options, session_options(handle.spark)),
+        handle.place(),
         snapshot.metadata,
         snapshot.version,
         list(columns),

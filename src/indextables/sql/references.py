@@ -267,12 +267,22 @@ def _collect(
             shown=text[parts[-1].meta["start"] : end] if takes_alias and not is_path else "",
             as_of=travels.get(end),
         )
+        _check_travel(text, reference, listed)
         references.append(reference)
         nodes.append(node)
     if not references:
         return None
     keeps = isinstance(tree, exp.Cache) or (isinstance(tree, exp.Create) and tree.kind == "VIEW")
     return Found(text, references, nodes, tree, listed, operators, keeps)
+
+
+def _check_travel(text: str, reference: Reference, listed: Sequence[Token]) -> None:
+    """Raises NotSupported for a version or a time that has to be computed."""
+    words = [token.upper for token in listed if token.start >= reference.end][:4]
+    words = words[1:] if words[:1] == ["FOR"] else words[:3]
+    if reference.as_of is None and words[:1] and words[0] in _TRAVEL and words[1:3] == ["AS", "OF"]:
+        message = f"{words[0]} AS OF takes a literal or a parameter for tables of IndexTables: compute it before"
+        raise NotSupported(message, query=text, position=reference.end)
 
 
 def _role(text: str, node: Any) -> Literal["read", "insert"] | None:

@@ -9,12 +9,20 @@ whatever Spark says about it. Works in classic sessions and over Connect.
 from __future__ import annotations
 
 import functools
+import logging
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, LimitExceeded, QueryInvalid, TableNotFound
+from indextables.errors import (
+    InvalidArgument,
+    LimitExceeded,
+    NotSupported,
+    QueryInvalid,
+    StoreError,
+    TableNotFound,
+)
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
     from indextables.spark.indextable import IndexTable
 
 __all__ = ["SessionContext", "disable", "enable", "run_sql"]
+
+_LOGGER = logging.getLogger("indextables")
 
 _BEFORE = "_indextables_sql_before"
 _PLACE = "__indextables_{}"
@@ -101,7 +111,14 @@ class SessionContext:
         return str(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
 
     def knows(self, target: Target) -> bool:
-        return is_table(self.log(target)) if target.is_path else self.is_table_name(target.text)
+        if not target.is_path:
+            return self.is_table_name(target.text)
+        try:
+            return is_table(self.log(target))
+        except (StoreError, NotSupported, InvalidArgument) as error:
+            # Another system may reach what we cannot: its statement stays its own.
+            _LOGGER.warning("%s is taken for no table of ours: %s", target.text, error)
+            return False
 
     def is_table_name(self, name: str) -> bool:
         """True if a name means a table of ours, in this session or in Spark's catalog."""
@@ -263,7 +280,13 @@ class _Opened:
         where = _understood(need.filters, snapshot, env.options[opt.TIME_ZONE])
         if not need.required and not need.marked:
             return native_scan(
-                table.spark, env, snapshot, columns=None, where=where, text=None, fallback=table.reader_options()
+                table.spark,
+                env,
+                snapshot,
+                columns=None,
+                where=where,
+                text=None,
+                fallback=table.reader_options(table.place()),
             )
         marks = [[Mark(s.name, s.column, s.query) for s in group] for group in (need.required, need.marked)]
         names = snapshot.schema.names if need.columns is None else need.columns
@@ -280,7 +303,7 @@ class _Opened:
             raise TableNotFound(
                 f"there is no table at {table.url}: make it with CREATE INDEXTABLE first", url=table.url
             )
-        reader = table.spark.read.format("indextables").options(**table.reader_options())
+        reader = table.spark.read.format("indextables").options(**table.reader_options(table.place()))
         return _kept(reader.load(table.url))
 
 
