@@ -159,6 +159,20 @@ def test_who_wakes_up_with_a_number_that_was_tidied_up_holds_nothing(env):
     assert acquire(env, "purge") is None
 
 
+def test_who_falls_asleep_before_it_takes_a_number_gets_no_lease_when_others_have_come_and_gone(env):
+    holders = []
+
+    class Sleepy(Spy):
+        def put_if_absent(self, key, data, **more):
+            with acquire(env, "purge"):
+                pass
+            holders.append(acquire(env, "purge"))
+            return super().put_if_absent(key, data, **more)
+
+    assert acquire(Sleepy(env).env, "purge") is None
+    assert holders[0].is_held()
+
+
 def test_a_lease_has_a_plain_name(env):
     with pytest.raises(InvalidArgument, match="small letters"):
         acquire(env, "../x")

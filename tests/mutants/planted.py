@@ -19,6 +19,10 @@ SIMULATION = ("tests/mutants/some_schedules.py",)
 
 
 TABLE = "indextables/table/"
+PURGE_TESTS = ("tests/table/test_purge.py",)
+INCIDENT_TESTS = ("tests/table/test_purge_incidents.py",)
+OPERATE_TESTS = ("tests/table/test_operate.py",)
+INTENT_TESTS = ("tests/log/test_intents.py",)
 PLAN_TESTS = ("tests/table/test_merge_plan.py",)
 MEANWHILE_TESTS = ("tests/table/test_merge_meanwhile.py",)
 MERGE_TESTS = ("tests/table/test_merge_splits.py",)
@@ -409,5 +413,159 @@ BUGS = [
         '    except IndexTablesError as error:\n        _LOGGER.warning("small splits',
         '    except KeyError as error:\n        _LOGGER.warning("small splits',
         ON_WRITE_TESTS,
+    ),
+    Bug(
+        "purge takes files that older versions need",
+        TABLE + "purge.py",
+        "        data = _decided(found, _claims_of(told, held), asked)\n",
+        "",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge takes young files",
+        TABLE + "purge_plan.py",
+        '    keep("young", pc.greater_equal(_times(left), oldest))\n',
+        "",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge takes files of a table inside the table",
+        TABLE + "purge_plan.py",
+        "    for root in nested:\n",
+        "    for root in ():\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge takes whatever ends like a split",
+        TABLE + "purge_plan.py",
+        'rf"^{folder_pattern(partition_columns)}splits/split-[0-9a-f]{{32}}\\.split$"',
+        'r"^.*\\.split$"',
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge takes what was removed a moment ago",
+        TABLE + "purge_plan.py",
+        '    keep("removed lately", pc.is_in(left["path"], value_set=lately))\n',
+        "",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge forgets that the history was truncated",
+        TABLE + "purge_plan.py",
+        "    if claims.truncated_ms is not None and",
+        "    if False and",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge ignores the intents of writers",
+        TABLE + "purge_plan.py",
+        "    if claims.since_ms is not None:\n",
+        "    if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge does not look at the log again before it deletes",
+        TABLE + "purge.py",
+        "        head, more = named_since(log, head)\n",
+        "        more = text_array([])\n",
+        INCIDENT_TESTS,
+    ),
+    Bug(
+        "purge deletes data although the log could not be cut",
+        TABLE + "purge.py",
+        "    if cleaned.failed:\n",
+        "    if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge counts failed deletes as done",
+        TABLE + "purge.py",
+        "done.append(_without(batch, text_array(list(lost))) if lost else batch)",
+        "done.append(batch)",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge trusts this machine's clock",
+        TABLE + "purge.py",
+        "    if abs(told - now_ms) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:\n",
+        "    if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge compares keys with escaped paths",
+        TABLE + "purge_plan.py",
+        '    escaped = pc.match_substring(column, "%")\n',
+        '    escaped = pc.match_substring(column, "\\x00")\n',
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge does not see deletion vectors",
+        TABLE + "reachable.py",
+        "    if vectors.null_count == len(vectors):\n        return keys\n    held",
+        "    return keys\n    held",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "cleanup ignores readers",
+        LOG + "state/retention.py",
+        "        if rules.keep_from is not None and ref.version > rules.keep_from:\n",
+        "        if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "an intent ends by this machine's clock",
+        LOG + "intents.py",
+        "if now_ms - meta.modified_ms > ttl_ms + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
+        "if now_ms > ttl_ms + _GRAIN_MS:",
+        INTENT_TESTS,
+    ),
+    Bug(
+        "a lease is taken from a live holder",
+        LOG + "intents.py",
+        "    if newest and not _is_over(env, numbers[newest]):\n        return None\n",
+        "",
+        INTENT_TESTS,
+    ),
+    Bug(
+        "a stalled process gets a lease under a number that was tidied up",
+        LOG + "intents.py",
+        "        return None\n    _forget(env, [numbers[number].key for number in numbers])\n",
+        "        pass\n    _forget(env, [numbers[number].key for number in numbers])\n",
+        INTENT_TESTS,
+    ),
+    Bug(
+        "a restore brings back files that are gone",
+        TABLE + "restore.py",
+        "    _check_there(log, then.version, comes, runner)\n",
+        "",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a restored file loses its place among the rows",
+        TABLE + "restore.py",
+        '"tags", _placed(combined(files["tags"]), places))',
+        '"tags", combined(files["tags"]))',
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a restore runs beside a purge",
+        TABLE + "restore.py",
+        "    if lease is None:\n",
+        "    if False:\n",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a drop takes only what was there when it began",
+        TABLE + "drop_partitions.py",
+        "        taken[:] = [_inside(head, predicate)]\n",
+        "        taken[:] = [chosen]\n",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a writer that slept commits files that are gone",
+        TABLE + "append.py",
+        "    check_still_there(log.env, metadata, adds)\n",
+        "",
+        INCIDENT_TESTS,
     ),
 ]

@@ -357,15 +357,23 @@ def _why_not(log: Log, env: LogEnv, lease: Lease, asked: _Asked, plan: _Plan) ->
     lease.renew()
     if log.metadata_at()[2].id != plan.snapshot.table_id:
         return "another table lives here now"
-    held, before, cut = protections(env, asked.now_ms, table_id=plan.snapshot.table_id), plan.protections, plan.log.cut
+    held, cut = protections(env, asked.now_ms, table_id=plan.snapshot.table_id), plan.log.cut
     if held.everything is not None:
         return held.everything
-    new_time = held.since_ms is not None and (before.since_ms is None or held.since_ms < before.since_ms)
-    if new_time or held.keys - before.keys:
+    if _is_claimed(plan.data.goes, held):
         return "a writer has announced itself meanwhile: run it again"
     if held.oldest_version is not None and cut.at is not None and held.oldest_version < cut.at.version:
         return "a reader has announced itself meanwhile: run it again"
     return ""
+
+
+def _is_claimed(goes: pa.Table, held: Protections) -> bool:
+    """True if an intent protects something that is to go: it was not there when that was decided."""
+    if held.since_ms is not None and goes.num_rows:
+        newest = pc.max(goes["modified"].cast(pa.int64())).as_py()
+        if newest >= held.since_ms:
+            return True
+    return bool(held.keys) and pc.any(pc.is_in(goes["path"], value_set=text_array(sorted(held.keys)))).as_py() is True
 
 
 def _delete(runner: Runner, batch: pa.Table) -> dict[str, str]:
