@@ -66,7 +66,7 @@ def number(frame):
 
 
 def test_a_plain_read_of_a_thousand_rows_returns_all_of_them(spark, thousand):
-    assert indextables.open(thousand).to_arrow()["id"].to_pylist() == list(range(COUNT))
+    assert sorted(indextables.open(thousand).to_arrow()["id"].to_pylist()) == list(range(COUNT))
     for frame in doors(spark, thousand):
         assert sorted(row.id for row in frame.select("id").collect()) == list(range(COUNT))
 
@@ -130,13 +130,20 @@ def test_equality_on_every_kind_of_partition_value_finds_its_rows(spark, thousan
 def test_a_version_that_is_asked_for_is_the_one_that_is_read(spark, thousand):
     for version in (0, 1, 2, 4):
         expected = list(range(250 * version))
-        assert indextables.open(thousand).at(version=version).to_arrow()["id"].to_pylist() == expected
+        assert sorted(indextables.open(thousand).at(version=version).to_arrow()["id"].to_pylist()) == expected
         assert sorted(r.id for r in read(spark, thousand, versionAsOf=str(version)).collect()) == expected
 
 
 def test_the_least_and_greatest_of_text_date_and_time(spark, thousand):
     last = dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=COUNT - 1)
-    expected = ("Line 0 of the log", "Line 99 of the log", dt.date(2024, 1, 1), dt.date(2024, 10, 26), "w0000", "w0999")
+    expected = (
+        "Line 0 of the log",
+        "Line 999 of the log",
+        dt.date(2024, 1, 1),
+        dt.date(2024, 10, 26),
+        "w0000",
+        "w0999",
+    )
     ask = "min(message), max(message), min(day), max(day), min(word), max(word)"
     for frame in doors(spark, thousand):
         assert tuple(frame.selectExpr(*ask.split(", ")).collect()[0]) == expected
