@@ -379,6 +379,16 @@ def run(seed: int, *, keep_lines: bool = False) -> Report:
     return Report(seed, world.trace.hexdigest(), outcomes)
 
 
+def small_world(seed: int, options: dict[str, object], *, local: bool) -> World:
+    """A table of four files in a quiet world, before anything else happens."""
+    world = World(seed, Chances(), local=local, options=options)
+    world.truth = RowTruth(world)
+    maker = world.spawn("maker", _make)
+    world.run()
+    world.actors.remove(maker)
+    return world
+
+
 def build(seed: int) -> tuple[World, Counter[str]]:
     dice = random.Random(f"merging {seed}")
     options: dict[str, object] = {
@@ -393,12 +403,8 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         "skippedFiles.cooldownDuration": dice.choice(("0", "24")),
         "transaction.retry.maxAttempts": dice.choice(("10", "3")),
     }
-    world = World(seed, Chances(), local=dice.random() < 0.5, options=options)
-    world.truth = RowTruth(world)
+    world = small_world(seed, options, local=dice.random() < 0.5)
     outcomes: Counter[str] = Counter()
-    maker = world.spawn("maker", _make)
-    world.run()
-    world.actors.remove(maker)
     if dice.random() < 0.85:
         world.chances = Chances(
             put=dice.choice((0.0, 0.1, 0.3)),

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.sim import merging
+from tests.sim.world import PUT_FAULTS, Actor
 
 SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MERGES", "120"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_MERGE_SOAK", "20000"))
@@ -40,6 +41,52 @@ def test_no_schedule_loses_doubles_or_moves_a_row():
 @pytest.mark.parametrize("seed", [3, 11])
 def test_a_seed_replays_bit_by_bit(seed):
     assert merging.run(seed) == merging.run(seed)
+
+
+OPTIONS = {
+    "state.format": "json",
+    "checkpoint.interval": "1000000",
+    "logRetention.duration": "100000",
+    "checkpointRetention.duration": "0",
+    "state.retention.versions": "1",
+    "state.retention.hours": "0",
+}
+
+
+def meet(fault: str, step: int, *, forever: bool, local: bool) -> list[str]:
+    """The calls of a merge beside an append and a delete, with the fault at one of them (from 1) or from there on."""
+    world = merging.small_world(5, OPTIONS, local=local)
+    outcomes: Counter[str] = Counter()
+    victim = world.spawn("victim", merging.merger(1, outcomes))
+    world.spawn("appender", merging.appender(1, outcomes))
+    world.spawn("deleter", merging.deleter(1, outcomes))
+    calls: list[str] = []
+
+    def plan(actor: Actor) -> str | None:
+        if actor is not victim:
+            return None
+        calls.append(actor.about_to.split()[0])
+        hit = len(calls) >= step if forever else len(calls) == step
+        return fault if hit else None
+
+    world.plan = plan
+    world.run(60_000)
+    world.plan = lambda _actor: None
+    merging.settle(world, outcomes)
+    return calls
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("local", [True, False], ids=["local", "remote"])
+def test_a_fault_at_any_call_of_a_merge_breaks_nothing(local):
+    undisturbed = meet("none", 10**9, forever=False, local=local)
+    assert len(undisturbed) >= 20
+    for step, call in enumerate(undisturbed, start=1):
+        # To a read all faults are alike; a put can also land without an answer, be refused for nothing, or arrive late.
+        faults = ("die", "die-after", *PUT_FAULTS) if call.startswith(("put", "delete")) else ("die", "5xx")
+        for fault in faults:
+            meet(fault, step, forever=False, local=local)
+        meet("5xx", step, forever=True, local=local)
 
 
 @pytest.mark.soak
