@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -71,18 +71,10 @@ Exit codes:
 {_CODES}
 """  # noqa: S608 - an example, not a statement
 
-app = typer.Typer(
-    help=_HELP,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 _EVERYDAY = (create, ingest, search, sql, count, schema, history, describe, log)
 _CARE = (verify, checkpoint, compact, clean_up, repair, rebuild, doctor)
 _OPERATE = (merge_splits, skips, purge, drop_partitions, truncate, restore, reindex, prewarm, flush_caches)
-for command in (*_EVERYDAY, *_OPERATE, *_CARE):
-    app.command()(bounded(command))
+_COMMANDS = {command.__name__.replace("_", "-"): command for command in (*_EVERYDAY, *_OPERATE, *_CARE)}
 
 
 def _version(asked: bool) -> None:
@@ -93,7 +85,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -102,12 +93,33 @@ def _root(
     """Options of the command itself."""
 
 
+def _app_of(commands: Iterable[Callable[..., None]]) -> typer.Typer:
+    made = typer.Typer(
+        help=_HELP,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command in commands:
+        made.command()(bounded(command))
+    made.callback()(_root)
+    return made
+
+
+app = _app_of(_COMMANDS.values())
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Every error of ours, and of the system, is one line on stderr."""
     if arguments is None:
         WATCH.start()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # Typer reads the signatures of all commands it knows, which takes longer than many a command: tell it of one.
+    named = _COMMANDS.get(given[0]) if given else None
+    asked = app if named is None else _app_of([named])
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="indextables")
+        asked(args=None if arguments is None else given, prog_name="indextables")
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except OSError as error:
