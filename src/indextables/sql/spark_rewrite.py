@@ -15,12 +15,11 @@ from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.cursor import Args
 from indextables.sql.filters import filters_of
 from indextables.sql.references import Found, Reference, value_of
-from indextables.sql.rewrite import Search
+from indextables.sql.rewrite import NEEDS_ONE, SCORE, Search
 from indextables.sql.tokens import Token
 
 __all__ = ["Need", "Rewritten", "rewrite_for_spark"]
 
-SCORE = "_score"
 _EVERYWHERE = "_indexall"
 
 
@@ -197,9 +196,8 @@ class _Rewriter:
         required = tuple(self._required.get(reference.number, ()))
         marked = tuple(self._marked.get(reference.number, ()))
         score = self._wants_score(reference) and bool(required or marked)
-        if score and (len(required) != 1):
-            message = f"{SCORE} needs exactly one search beside AND in the WHERE of its table"
-            raise NotSupported(message, query=self._found.text)
+        if score and len(required) != 1:
+            raise NotSupported(NEEDS_ONE, query=self._found.text)
         return Need(
             required=required,
             marked=marked,
