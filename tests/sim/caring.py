@@ -106,14 +106,14 @@ class CareTruth(RowTruth):
             self._expect(self.live[-1] == before, f"P9: {version.operation} changes version {version.number}")
 
 
-def purger(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
+def purger(count: int, outcomes: Counter[str], *, dry_share: float = 0.2) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         actor.doing = "purge"
         log = open_log(actor.env())
         for _ in range(count):
             actor.ambient.sleep(RETENTION_S * (0.5 + actor.ambient.random()))
             hours = RETENTION_S / 3600
-            dry = actor.ambient.random() < 0.2
+            dry = actor.ambient.random() < dry_share
             try:
                 report = purge(
                     log,
