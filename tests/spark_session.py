@@ -7,6 +7,7 @@ second process for it), so it uses the fixture `spark` and neither `sparkContext
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from pathlib import Path
@@ -33,7 +34,7 @@ def spark(tmp_path_factory):
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.remote("local[2]") if is_connect() else SparkSession.builder.master("local[2]")
+        builder = _connect_builder() if is_connect() else SparkSession.builder.master("local[2]")
         session = (
             builder.appName("indextables-tests")
             .config("spark.ui.enabled", "false")
@@ -48,3 +49,16 @@ def spark(tmp_path_factory):
             session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+def _connect_builder():
+    """A server of this process on a port of its own, so that several processes can have one each."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # The client of a local server takes 15002, whatever port the server was told.
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
+    return SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
