@@ -19,6 +19,7 @@ SIMULATION = ("tests/mutants/some_schedules.py",)
 
 
 TABLE = "indextables/table/"
+EVOLUTION_TESTS = ("tests/table/test_evolution.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
 INCIDENT_TESTS = ("tests/table/test_purge_incidents.py",)
 OPERATE_TESTS = ("tests/table/test_operate.py",)
@@ -567,5 +568,54 @@ BUGS = [
         "    check_still_there(log.env, metadata, adds)\n",
         "",
         INCIDENT_TESTS,
+    ),
+    Bug(
+        "files of an older schema are committed under a newer one",
+        TRANSACTION,
+        '            return Conflicted("metadata", reason, base.version, self.token)\n',
+        "            return None\n",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "a new index plan takes back properties that changed meanwhile",
+        TRANSACTION,
+        "            self._stage(metadata=conflict.merge_registry(now, self._staged.metadata))\n",
+        "            pass\n",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "a new column must not be null although old rows lack it",
+        TABLE + "evolve.py",
+        "*(field.with_nullable(True) for field in plain)",
+        "*plain",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "the id of a dropped column is given to another",
+        TABLE + "evolve.py",
+        "    start = _highest_ever(metadata) + 1\n",
+        "    start = highest_id(schema_from_json(metadata.schemaString)) + 1\n",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "a partition column widens although its texts mean other numbers",
+        TABLE + "evolve.py",
+        " and field.name in metadata.partitionColumns and pa.types.is_floating(kind):",
+        " and field.name in metadata.partitionColumns and False:",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "a dynamic overwrite replaces partitions that the rows are not in",
+        TABLE + "replaced.py",
+        "        return np.isin(rows, given) & found & ~unknown, unknown\n",
+        "        return np.isin(rows, given) & ~unknown, unknown\n",
+        EVOLUTION_TESTS,
+    ),
+    Bug(
+        "an overwrite repeats a batch that the table holds",
+        TABLE + "append.py",
+        "    if txn is not None:\n        transaction.set_txn(*txn)\n",
+        "",
+        EVOLUTION_TESTS,
     ),
 ]

@@ -259,6 +259,18 @@ def test_overwrite_may_merge_the_schema_of_one_partition(tmp_path):
     ]
 
 
+def test_a_batch_is_taken_once_by_append_and_overwrite(people):
+    row = pa.table({"name": ["cy"]})
+    for _ in range(2):
+        people.append(row, txn=("job", 1))
+        people.overwrite(row, txn=("job", 1))
+    assert people.count() == 3
+    people.overwrite(row, txn=("job", 2), user_metadata="the second")
+    people.append(row, txn=("job", 2))
+    assert people.count() == 1
+    assert people.history(1).to_pylist()[0]["userMetadata"] == "the second"
+
+
 # Dynamic overwrite
 
 
