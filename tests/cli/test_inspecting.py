@@ -19,6 +19,8 @@ def test_describe_tells_sizes_and_state(command, logs):
     assert "no checkpoint yet" in command("describe", logs).out
     assert command("checkpoint", logs).code == 0
     assert "checkpoint of version 1" in command("describe", logs).out
+    columns = command("describe", logs, "--columns", "--json").lines
+    assert sum(row["bytes"] for row in columns) == command("describe", logs, "--json").lines[0]["sizeInBytes"]
     (file,) = command("describe", logs, "--files", "--json").lines
     assert file["numRecords"] == 50
 

@@ -72,6 +72,9 @@ def history(
 def describe(
     table: TablePath,
     files: Annotated[bool, typer.Option("--files", help="List the data files too.")] = False,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="List what each column costs, in its rows and its index.")
+    ] = False,
     version: AtVersion = None,
     timestamp: AtTime = None,
     option: Settings = None,
@@ -82,6 +85,7 @@ def describe(
     \b
     Examples:
       indextables describe logs
+      indextables describe logs --columns
       indextables describe s3://bucket/logs --files --json
     """
     from indextables.cli import render
@@ -89,6 +93,9 @@ def describe(
     opened = at_version(open_table(table, option), version, timestamp)
     if files:
         render.rows(opened.files().select(["path", "partitionValues", "size", "numRecords"]), as_json=as_json)
+        return
+    if columns:
+        render.rows(opened.sizes(), as_json=as_json)
         return
     import msgspec
 
