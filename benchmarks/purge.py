@@ -92,7 +92,7 @@ def _counted(server: S3Server, root: str) -> Counter[str]:
         if request.method == "GET" and "list-type" in query:
             of_log = query.get("prefix", [""])[0].startswith(f"{root}/_transaction_log")
             found["log pages" if of_log else "data pages"] += 1
-        elif request.method == "POST" and "delete" in query:
+        elif request.method == "POST" and "delete" in query and b"/splits/split-" in request.body:
             found["bulk deletes"] += 1
         else:
             found["other"] += 1

@@ -84,7 +84,7 @@ def die_at(folder: Path, verb: str, step: int, *, system_calls: bool) -> int | N
     child = SERVER.Process(target=live, args=(folder, verb, step, system_calls, sender))
     child.start()
     sender.close()
-    child.join(60)
+    child.join(300)
     assert child.exitcode in {0, -signal.SIGKILL}
     with receiver:
         return receiver.recv() if child.exitcode == 0 else None
