@@ -13,7 +13,7 @@ from tests.spark.speculative_job import CONF
 
 import indextables
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

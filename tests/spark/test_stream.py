@@ -33,7 +33,8 @@ def stream(spark, path, **options):
 
 
 def copy(frame, folder, *, to="sink", trigger=None):
-    """Run the query until everything that is there now has been copied; what it read, batch by batch."""
+    """Run the query until everything that is there now has been copied; the rows of each batch that it wrote."""
+    written = len(batches(folder / to))
     writing = (
         frame.writeStream.format("indextables")
         .option("checkpointLocation", str(folder / f"{to}-checkpoint"))
@@ -42,10 +43,18 @@ def copy(frame, folder, *, to="sink", trigger=None):
     )
     query = writing.start(str(folder / to))
     try:
-        assert query.awaitTermination(120)
-        return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+        assert query.awaitTermination(240)
     finally:
         query.stop()
+    return batches(folder / to)[written:]
+
+
+def batches(path):
+    """The rows that each write brought, oldest first."""
+    if not path.exists():
+        return []
+    history = indextables.open(path).history().sort_by("version").to_pylist()
+    return [int(dict(row["operationMetrics"])["numOutputRows"]) for row in history if row["operation"] == "WRITE"]
 
 
 def ids(path):
@@ -115,7 +124,7 @@ def test_a_stream_appends_and_numbers_its_batches_itself(spark, source, tmp_path
 
     def run(writing, name):
         place = writing.format("indextables").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
-        place.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(120)
+        place.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(240)
 
     with pytest.raises(Exception, match="txnAppId"):
         run(frame.writeStream.option("txnAppId", "mine").option("txnVersion", "1"), "numbered")
