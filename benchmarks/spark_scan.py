@@ -7,6 +7,8 @@ nothing: the log is read anew.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +78,10 @@ def scan_bars(spark: SparkSession, folder: Path, rows: int, repeats: int) -> lis
     what = f"{rows / 1e6:g} M lines"
     told = {"whole": ("", 1.1), "tenth": (", 5 % deleted in a tenth of the files", 1.2), "all": (", in all files", 1.5)}
     return [
-        Bar(f"{what}, {kind}{words}", found[table], found["plain"], "s", bar, peer_name="Spark, Parquet")
+        Bar(
+            f"{what}, {kind}{words}{by}", cost(found[table]), cost(found["plain"]), "s", bar, peer_name="Spark, Parquet"
+        )
+        for by, cost in (("", lambda c: c.wall), (", by CPU", lambda c: c.cpu))
         for kind, found in (("all columns", scans), ("one column summed", sums))
         for table, (words, bar) in told.items()
     ]
@@ -89,7 +94,11 @@ def count_bar(spark: SparkSession, folder: Path, rows: int) -> Bar:
         3, {"ours": table.count, "plain": lambda: spark.read.schema(schema).parquet(str(folder / "plain")).count()}
     )
     return Bar(
-        f"{rows / 1e6:g} M lines, count of all rows", found["ours"], found["plain"], "s", peer_name="Spark, Parquet"
+        f"{rows / 1e6:g} M lines, count of all rows",
+        found["ours"].wall,
+        found["plain"].wall,
+        "s",
+        peer_name="Spark, Parquet",
     )
 
 
@@ -105,20 +114,14 @@ def planning_bars(spark: SparkSession, folder: Path, sizes: tuple[int, int], rep
 
         return call
 
-    import contextlib
-    import io
-
     with contextlib.redirect_stdout(io.StringIO()):
         found = turns(repeats, {str(size): plan(size) for size in sizes})
     small, large = sizes
     return [
-        Bar(
-            f"planning for one partition of {large:,} splits",
-            found[str(large)],
-            found[str(small)],
-            "s",
-            1.5,
-            peer_name=f"of {small:,}",
+        Bar(f"planning for one partition of {large:,} splits{by}", ours, theirs, "s", 1.5, peer_name=f"of {small:,}")
+        for by, ours, theirs in (
+            ("", found[str(large)].wall, found[str(small)].wall),
+            (", by CPU", found[str(large)].cpu, found[str(small)].cpu),
         )
     ]
 

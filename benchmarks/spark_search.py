@@ -70,8 +70,11 @@ def bars(spark: SparkSession, folder: Path, rows: int, needle: str, repeats: int
     what = f"one line of {rows / 1e6:g} M in {SPLITS} splits"
     told = "times as fast as Spark's LIKE"
     return [
-        Bar(f"{what}, warm: {told}", found["like"] / found["driver"], None, "x", 20, "at least", absolute=True),
-        Bar(f"{what}, warm", found["driver"], found["like"], "s", peer_name="Spark LIKE"),
-        Bar(f"{what}, cold", cold, found["like"], "s", peer_name="Spark LIKE, warm"),
-        Bar(f"{what}, warm, by tasks", found["tasks"], found["like"], "s", peer_name="Spark LIKE"),
+        Bar(
+            f"{what}, warm: {told}", found["like"].wall / found["driver"].wall, None, "x", 20, "at least", absolute=True
+        ),
+        Bar(f"{what}, warm", found["driver"].wall, found["like"].wall, "s", peer_name="Spark LIKE"),
+        Bar(f"{what}, warm, by CPU", found["driver"].cpu, found["like"].cpu, "s", peer_name="Spark LIKE"),
+        Bar(f"{what}, cold", cold, found["like"].wall, "s", peer_name="Spark LIKE, warm"),
+        Bar(f"{what}, warm, by tasks", found["tasks"].wall, found["like"].wall, "s", peer_name="Spark LIKE"),
     ]

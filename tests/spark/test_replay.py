@@ -15,6 +15,7 @@ from indextables.errors import LogCorrupt, LogGap
 from indextables.log.names import version_key
 from indextables.log.snapshot import Log
 from indextables.spark.replay import DistributedTail, forget_in_workers, tasks_for
+from indextables.spark.running import Place
 from indextables.table.environment import open_env
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
@@ -47,10 +48,10 @@ def grown(url, settings, versions, seed=0):
     return table
 
 
-def cold(spark, url, settings, **more):
+def cold(spark, url):
     """A log that remembers nothing, with its tail."""
-    env = open_env(url, {**settings, **NO_STATES, **COLD})
-    tail = DistributedTail(spark, env, {**settings, **more}, remote_only=False)
+    env = open_env(url, {**NO_STATES, **COLD})
+    tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
     return Log(env, tail=tail), tail, Log(env)
 
 
@@ -64,7 +65,7 @@ def test_tasks_and_the_driver_see_the_same_table(spark, tmp_path):
     grown(tmp_path / "t", {}, 24)
     delete_rows(tmp_path / "t", lambda number, rows: [0] if number % 3 == 0 and rows > 1 else [])
     for version in (12, 25):
-        log, tail, local = cold(spark, str(tmp_path / "t"), {})
+        log, tail, local = cold(spark, str(tmp_path / "t"))
         assert_same(log.snapshot(version).state, local.snapshot(version).state)
         assert (tail.metrics.files, tail.metrics.tasks) == (version + 1, 2)
         assert tail.metrics.actions_kept <= tail.metrics.actions_read
@@ -77,13 +78,13 @@ def test_a_log_in_an_object_store_is_read_by_tasks_and_its_workers_remember(spar
     here = Log(env).snapshot().state
     hits = []
     for _ in range(4):
-        tail = DistributedTail(spark, env, {**settings, **NO_STATES})
+        tail = DistributedTail(spark, env, Place(url, settings))
         assert_same(Log(env, tail=tail).snapshot().state, here)
         hits.append(tail.metrics.hits)
     assert hits[0] == 0
     assert max(hits) > 0
     forget_in_workers(env.store.url)
-    again = DistributedTail(spark, env, {**settings, **NO_STATES})
+    again = DistributedTail(spark, env, Place(url, settings))
     Log(env, tail=again).snapshot()
     assert again.metrics.hits == 0
     handle = IndexTable.forPath(spark, url, {**settings, **NO_STATES})
@@ -103,7 +104,7 @@ def test_a_log_in_an_object_store_is_read_by_tasks_and_its_workers_remember(spar
 def test_the_driver_reads_itself_where_it_should(spark, tmp_path, options):
     grown(tmp_path / "t", {}, 12)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **options})
-    tail = DistributedTail(spark, env, {}, remote_only=False)
+    tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
     assert Log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
 
@@ -111,7 +112,7 @@ def test_the_driver_reads_itself_where_it_should(spark, tmp_path, options):
 def test_a_local_log_is_read_by_the_driver(spark, tmp_path):
     grown(tmp_path / "t", {}, 12)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
-    tail = DistributedTail(spark, env, {})
+    tail = DistributedTail(spark, env, Place(env.store.url))
     assert Log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
 
@@ -120,7 +121,7 @@ def test_a_fixed_number_of_tasks(spark, tmp_path):
     grown(tmp_path / "t", {}, 12)
     asked = {"transaction.distributed.adaptiveParallelism": "false", "transaction.distributed.parallelism": "3"}
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **asked})
-    tail = DistributedTail(spark, env, {}, remote_only=False)
+    tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
     Log(env, tail=tail).snapshot()
     assert tail.metrics.tasks == 3
 
@@ -130,7 +131,7 @@ def test_damage_and_gaps_are_told_as_the_driver_tells_them(spark, tmp_path):
     file = tmp_path / "t" / version_key(7)
     kept = file.read_bytes()
     file.write_bytes(kept[: len(kept) // 2])
-    log, tail, local = cold(spark, str(tmp_path / "t"), {})
+    log, tail, local = cold(spark, str(tmp_path / "t"))
     with pytest.raises(LogCorrupt, match="version 7"):
         local.snapshot().state  # noqa: B018 - loads
     with pytest.raises(LogCorrupt, match="version 7"):
@@ -138,9 +139,9 @@ def test_damage_and_gaps_are_told_as_the_driver_tells_them(spark, tmp_path):
     assert tail.metrics is None
     file.unlink()
     with pytest.raises(LogGap):
-        cold(spark, str(tmp_path / "t"), {})[0].snapshot()
+        cold(spark, str(tmp_path / "t"))[0].snapshot()
     file.write_bytes(kept)
-    assert cold(spark, str(tmp_path / "t"), {})[0].snapshot().version == 12
+    assert cold(spark, str(tmp_path / "t"))[0].snapshot().version == 12
 
 
 def test_tasks_that_cannot_reach_the_store_leave_it_to_the_driver(spark, s3, table_name):
@@ -153,7 +154,7 @@ def test_tasks_that_cannot_reach_the_store_leave_it_to_the_driver(spark, s3, tab
         "storage.retries": "0",
         "storage.timeoutSeconds": "2",
     }
-    tail = DistributedTail(spark, env, wrong)
+    tail = DistributedTail(spark, env, Place(url, wrong))
     assert Log(env, tail=tail).snapshot().state.files.num_rows > 0
     assert tail.metrics is None
 
@@ -165,4 +166,4 @@ def test_a_fault_of_the_store_in_a_task_changes_nothing(spark, s3, table_name):
     here = Log(env).snapshot().state
     forget_in_workers(env.store.url)
     s3.inject(Fault(method="GET", key=r"0005\.json", before=503, times=2))
-    assert_same(Log(env, tail=DistributedTail(spark, env, settings)).snapshot().state, here)
+    assert_same(Log(env, tail=DistributedTail(spark, env, Place(url, settings))).snapshot().state, here)

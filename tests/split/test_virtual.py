@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -151,3 +152,13 @@ def _index_shard(world: World, query: str) -> IndexShard:
     (shard,) = world.searcher.shards(plan, SearchMetrics(), scored=True)
     assert isinstance(shard, IndexShard)
     return shard
+
+
+def test_a_table_of_many_splits_keeps_the_index_of_each_open():
+    opened = OpenIndexes()
+    for _ in range(2):
+        for number in range(300):
+            opened.get((str(number),), lambda _: True, lambda: SimpleNamespace(num_segments=1))
+    assert (opened.hits, opened.misses, len(opened)) == (300, 300, 300)
+    opened.get(("large",), lambda _: True, lambda: SimpleNamespace(num_segments=8_000))
+    assert len(opened) == 1

@@ -10,7 +10,7 @@ from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
 from indextables.options import Options
 from indextables.spark.replay import DistributedTail
-from indextables.spark.running import Place, SparkRunner, place_of, session_options
+from indextables.spark.running import Place, SparkRunner, place_of
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_spelling
 from indextables.table.environment import open_env
@@ -36,23 +36,29 @@ class SparkHandle:
         self.options = dict(check_spelling("options", options))
         """As given by the caller; the session's are added at each use."""
 
-    def env(self) -> LogEnv:
-        """The environment with the session's configuration as it is now. Raises InvalidArgument."""
-        return open_env(self.url, self.options, session=session_options(self.spark))
-
-    def log(self) -> Log:
-        """The log, looked at anew; a long tail in an object store is read by tasks."""
-        env = self.env()
-        return Log(env, tail=DistributedTail(self.spark, env, self.options))
-
-    def reader_options(self) -> dict[str, str]:
-        """What the data source must be told, since its workers do not see the session: keys without prefix."""
-        resolved = Options(self.options, session=session_options(self.spark), environ={})
-        return {key: resolved[key] for key in resolved}
-
     def place(self) -> Place:
-        """What a task must be told to open the table."""
+        """What a task must be told to open the table: the session's configuration as it is now."""
         return place_of(self.spark, self.url, self.options)
+
+    def env(self, place: Place | None = None) -> LogEnv:
+        """The environment of a place, by default with the session's configuration as it is now.
+
+        Raises InvalidArgument.
+        """
+        place = self.place() if place is None else place
+        return open_env(place.url, place.options, session=place.session)
+
+    def log(self, place: Place | None = None) -> Log:
+        """The log, looked at anew; a long tail in an object store is read by tasks."""
+        place = self.place() if place is None else place
+        env = self.env(place)
+        return Log(env, tail=DistributedTail(self.spark, env, place))
+
+    def reader_options(self, place: Place | None = None) -> dict[str, str]:
+        """What the data source must be told, since its workers do not see the session: keys without prefix."""
+        place = self.place() if place is None else place
+        resolved = Options(place.options, session=place.session, environ={})
+        return {key: resolved[key] for key in resolved}
 
     def progress(self, given: Progress | None = None) -> Progress | None:
         """Whom to tell how far a verb is: whoever the caller names, else a bar where somebody looks."""
@@ -61,8 +67,8 @@ class SparkHandle:
         env = self.env()
         return progress_of(env.options, env.ambient)
 
-    def runner(self, width: int | None = None) -> Runner:
+    def runner(self, width: int | None = None, place: Place | None = None) -> Runner:
         """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""
         if self.url.startswith("memory:"):
-            return Threads(self.env(), width=width or 4)
-        return SparkRunner(self.spark, self.url, self.options)
+            return Threads(self.env(place), width=width or 4)
+        return SparkRunner(self.spark, self.url, self.options, place=place)

@@ -23,11 +23,9 @@ from indextables.log.names import version_key
 from indextables.log.reduce import ReducedContent, dump_run, load_run, reduce_versions
 from indextables.options import Options
 from indextables.spark.jvm import jvm_errors
-from indextables.spark.running import SparkRunner, default_parallelism
+from indextables.spark.running import Place, SparkRunner, default_parallelism
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 __all__ = ["DistributedTail", "ReplayMetrics", "VersionFile", "forget_in_workers", "read_run", "tasks_for"]
@@ -79,12 +77,11 @@ class ReplayMetrics(msgspec.Struct, frozen=True):
 class DistributedTail:
     """Reads version files through tasks of Spark; `None` where the driver had better read them itself."""
 
-    def __init__(
-        self, spark: SparkSession, env: LogEnv, options: Mapping[str, object], *, remote_only: bool = True
-    ) -> None:
+    def __init__(self, spark: SparkSession, env: LogEnv, place: Place, *, remote_only: bool = True) -> None:
+        """`place` is what tasks are told; `env` is the driver's."""
         self._spark = spark
         self._env = env
-        self._options = options
+        self._place = place
         self._remote_only = remote_only
         self.metrics: ReplayMetrics | None = None
 
@@ -99,7 +96,7 @@ class DistributedTail:
             if files is None:
                 return None
             listed = env.ambient.monotonic()
-            runner = SparkRunner(self._spark, env.store.url, self._options)
+            runner = SparkRunner(self._spark, env.store.url, place=self._place)
             tasks = _task_count(env.options, len(files), self._spark)
             units = [msgspec.msgpack.encode(Run(part, _EPOCHS.get(env.store.url, 0))) for part in _runs(files, tasks)]
             answers = [_answer(given) for given in runner.run(read_run, units)]

@@ -53,9 +53,17 @@ class Place(msgspec.Struct, frozen=True):
 class SparkRunner:
     """Runs each unit as a task of its own; Spark repeats tasks that die."""
 
-    def __init__(self, spark: SparkSession, url: str, options: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str,
+        options: Mapping[str, object] | None = None,
+        *,
+        place: Place | None = None,
+    ) -> None:
+        """`place` is what tasks are told where the caller knows it already, because asking the session takes time."""
         self._spark = spark
-        self._place = place_of(spark, url, options)
+        self._place = place_of(spark, url, options) if place is None else place
         self._width: int | None = None
 
     @property

@@ -114,7 +114,8 @@ def count_matches(env: LogEnv, snapshot: Snapshot, question: Question, runner: R
     where = _predicate(env, snapshot.schema, question.where)
     if fits_driver(env, snapshot, refs):
         try:
-            return _searchers(env).of(snapshot).count(question.query, where=where)
+            searchers, snapshot = _searchers(env, snapshot)
+            return searchers.of(snapshot).count(question.query, where=where)
         except ObjectNotFound as cause:
             raise gone(env, snapshot, cause) from cause
     _searcher(env, snapshot.metadata, []).plan(question.query, where)
@@ -163,7 +164,7 @@ def fits_driver(env: LogEnv, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bo
 
 def _by_driver(env: LogEnv, snapshot: Snapshot, question: Question, where: Node | None) -> pa.Table | None:
     """The answer, or None if it is too large to be kept here."""
-    searchers = _searchers(env)
+    searchers, snapshot = _searchers(env, snapshot)
     limit = question.limit
     if limit is None or limit > _DRIVER_ROWS:
         try:
@@ -300,11 +301,16 @@ def _opened(env: LogEnv, unit: Unit) -> tuple[SplitSearcher, Unit, Node | None]:
 
 
 def _searcher(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
-    """A searcher over some splits; what it opened before in this process is still open."""
+    """A searcher over some splits; the one that answered for the same splits before, if it is still there."""
     options = env.options.over(metadata.configuration)
+    key = msgspec.msgpack.encode((env.store.url, metadata, refs, sorted((name, options[name]) for name in options)))
+    with _LOCK:
+        known = _PARTS.get(key)
+    if known is not None:
+        return known
     target = target_of(metadata, options)
     opened, states = _kept(env.store.url)
-    return SplitSearcher(
+    made = SplitSearcher(
         env.store,
         refs,
         schema=plain_schema(target.schema, target.schema.names),
@@ -315,11 +321,15 @@ def _searcher(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> Spli
         opened=opened,
         states=states,
     )
+    with _LOCK:
+        _PARTS[key] = made
+    return made
 
 
 _LOCK = threading.Lock()
 _KEPT: cachetools.LRUCache[str, tuple[OpenIndexes, States]] = cachetools.LRUCache(16)
-_SEARCHERS: cachetools.LRUCache[Any, Searchers] = cachetools.LRUCache(16)
+_PARTS: cachetools.LRUCache[bytes, SplitSearcher] = cachetools.LRUCache(32)
+_SEARCHERS: cachetools.LRUCache[Any, tuple[Searchers, Snapshot]] = cachetools.LRUCache(16)
 
 
 def _kept(url: str) -> tuple[OpenIndexes, States]:
@@ -329,13 +339,20 @@ def _kept(url: str) -> tuple[OpenIndexes, States]:
         return _KEPT[url]
 
 
-def _searchers(env: LogEnv) -> Searchers:
-    """Those of the driver, kept by table and options: a handle lives shorter than what it opened."""
+def _searchers(env: LogEnv, snapshot: Snapshot) -> tuple[Searchers, Snapshot]:
+    """Those of the driver, and the snapshot of this version that they know: a handle lives shorter than what it opens.
+
+    A table in memory may be another one of the same name, so that nothing is kept for it.
+    """
     key = (env.store.url, tuple(sorted((name, env.options[name]) for name in env.options)))
     with _LOCK:
-        if key not in _SEARCHERS or env.store.url.startswith("memory:"):
-            _SEARCHERS[key] = Searchers(env)
-        return _SEARCHERS[key]
+        known = _SEARCHERS.get(key)
+        if known is None or env.store.url.startswith("memory:"):
+            known = (Searchers(env), snapshot)
+        if (known[1].table_id, known[1].version) != (snapshot.table_id, snapshot.version):
+            known = (known[0], snapshot)
+        _SEARCHERS[key] = known
+        return known
 
 
 def _pack(unit: Unit) -> bytes:

@@ -28,7 +28,7 @@ from indextables.split.carrier import CarrierSegment, TermStats, scored_terms, t
 from indextables.split.fields import IndexPlan
 from indextables.split.layout import SEGMENT_PARTS
 
-MAX_OPEN_INDEXES = 32
+MAX_OPEN_INDEXES = 1_024
 MAX_OPEN_SEGMENTS = 8_000
 """A segment holds six memory maps; a process may have 65,530 by default."""
 
