@@ -80,6 +80,27 @@ _TYPES = {
     "TIMESTAMPLTZ": INSTANT,
     "TIMESTAMPNTZ": pa.timestamp("us"),
 }
+_PARTS = frozenset({"this", "expression", "expressions"})
+# What else of a node is looked at. The parser knows more forms than are offered here: what is not looked at would be
+# left out in silence, and the predicate would mean something else.
+_MORE_PARTS: dict[type, frozenset[str]] = {
+    exp.Between: frozenset({"low", "high"}),
+    exp.Case: frozenset({"ifs", "default"}),
+    exp.Cast: frozenset({"to", "safe"}),
+    exp.Column: frozenset({"table", "db", "catalog"}),
+    exp.Concat: frozenset({"safe"}),
+    exp.DPipe: frozenset({"safe"}),
+    exp.Div: frozenset({"safe"}),
+    exp.If: frozenset({"true", "false"}),
+    exp.ILike: frozenset({"negate"}),
+    exp.In: frozenset({"query", "unnest", "field"}),
+    exp.Like: frozenset({"negate"}),
+    exp.Literal: frozenset({"is_string"}),
+    exp.Substring: frozenset({"start", "length"}),
+    exp.Trim: frozenset({"position"}),
+    exp.TryCast: frozenset({"to", "safe"}),
+    exp.TsOrDsToDate: frozenset({"format", "safe"}),
+}
 _UNITS = {"DAY": "days", "HOUR": "hours", "MINUTE": "minutes", "SECOND": "seconds", "WEEK": "weeks"}
 
 
@@ -106,6 +127,10 @@ class Binder:
     def bind(self, tree: Any) -> Node:
         """Any expression."""
         kind = type(tree)
+        known = _PARTS | _MORE_PARTS.get(kind, frozenset())
+        odd = [name for name, part in getattr(tree, "args", {}).items() if name not in known and part]
+        if odd:
+            raise self._fault(tree, f"is not offered in this form ({', '.join(odd)})")
         if kind in _COMPARE:
             return self._comparison(tree, _COMPARE[kind], tree.this, tree.expression)
         if kind in _ARITHMETIC:
@@ -181,7 +206,8 @@ class Binder:
             pc.match_substring_regex(pa.array([""]), regex)
         except (ValueError, pa.ArrowInvalid) as cause:
             raise self._fault(tree, f"has a pattern that cannot be used: {cause}") from cause
-        return Like(child, pattern, kind, escape)  # type: ignore[arg-type]
+        found = Like(child, pattern, kind, escape)  # type: ignore[arg-type]
+        return Not(found) if tree.args.get("negate") else found
 
     def _escape(self, tree: Any) -> Node:
         escape = self._constant_text(tree.expression)
