@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from indextables.log.snapshot import Snapshot
     from indextables.query.expr import Node
     from indextables.spark.handle import SparkHandle
+    from indextables.split.build_nodes import Plan
     from indextables.split.search import SplitSearcher
     from indextables.split.search_model import Floats, Ints
 
@@ -151,7 +152,9 @@ def _in_memory(env: LogEnv, job: _Job, refs: list[SplitRef], schema: StructType)
 
 
 def _rows(env: LogEnv, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
-    searcher = _searcher(env, job.metadata, refs)
+    from indextables.spark.found import searcher_of
+
+    searcher = searcher_of(env, job.metadata, refs)
     try:
         scores: dict[int, Floats] = {}
         marks = [*job.required, *job.marked]
@@ -244,8 +247,7 @@ def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark
     from indextables.split.carrier import merge_stats, scored_terms
     from indextables.table.plan import prune_files, refs_of
 
-    fields = None if mark.column is None else [mark.column]
-    if not scored_terms(_searcher(env, snapshot.metadata, []).plan(mark.query, default_fields=fields)):
+    if not scored_terms(_planned(env, snapshot, mark)):
         return None
     groups = _grouped(refs_of(env, prune_files(snapshot, None)))
     units = [msgspec.msgpack.encode(_StatsUnit(snapshot.metadata, mark, group)) for group in groups]
@@ -259,37 +261,32 @@ def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark
 
 def stats_unit(env: LogEnv, unit: bytes) -> bytes:
     """Job: what the scores of a search depend on, for some splits. Raises SplitError, StoreError."""
+    from indextables.spark.found import searcher_of
+
     asked = msgspec.msgpack.decode(unit, type=_StatsUnit)
-    searcher = _searcher(env, asked.metadata, asked.refs)
+    searcher = searcher_of(env, asked.metadata, asked.refs)
     fields = None if asked.mark.column is None else [asked.mark.column]
     plan = searcher.plan(asked.mark.query, default_fields=fields)
     return msgspec.msgpack.encode(searcher.collect_stats(plan))
 
 
-def _searcher(env: LogEnv, metadata: Metadata, refs: list[SplitRef]) -> SplitSearcher:
-    from indextables.log.schema import schema_from_json
-    from indextables.split.search import SplitSearcher
-    from indextables.table.scan import plain_schema
-    from indextables.table.search import shared_index_cache
-    from indextables.table.write import target_of
-
-    schema = schema_from_json(metadata.schemaString)
-    return SplitSearcher(
-        env.store,
-        refs,
-        schema=plain_schema(schema, schema.names),
-        index=target_of(metadata, env.options.over(metadata.configuration)).plan,
-        options=env.options.over(metadata.configuration),
-        cache=shared_index_cache(env.options, env.ambient),
-        ambient=env.ambient,
-    )
-
-
 def _check(env: LogEnv, snapshot: Snapshot, marks: Sequence[Mark]) -> None:
     """Raises QueryInvalid here rather than in a task."""
-    searcher = _searcher(env, snapshot.metadata, [])
     for mark in marks:
-        searcher.plan(mark.query, default_fields=None if mark.column is None else [mark.column])
+        _planned(env, snapshot, mark)
+
+
+def _planned(env: LogEnv, snapshot: Snapshot, mark: Mark) -> Plan:
+    """What a search asks for, without a look at any split."""
+    from indextables.split.search import SplitSearcher
+    from indextables.table.scan import plain_schema
+    from indextables.table.write import target_of
+
+    options = env.options.over(snapshot.metadata.configuration)
+    target = target_of(snapshot.metadata, options)
+    schema = plain_schema(target.schema, target.schema.names)
+    searcher = SplitSearcher(env.store, [], schema=schema, index=target.plan, options=options, ambient=env.ambient)
+    return searcher.plan(mark.query, default_fields=None if mark.column is None else [mark.column])
 
 
 def _schema(metadata: Metadata, columns: Sequence[str], flags: Sequence[str], *, score: bool) -> StructType:

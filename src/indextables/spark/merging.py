@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from indextables.spark.frames import frame_of
 from indextables.spark.handle import SparkHandle
 from indextables.table import merge_splits as merge_verb
 from indextables.table import skips as skips_verb
@@ -55,7 +56,7 @@ class Merging(SparkHandle):
 
     def skips(self) -> DataFrame:
         """The live splits that a merge could not read: path, reason, count, and until when they are left alone."""
-        return self.spark.createDataFrame(skips_verb.skips(self.log()))
+        return frame_of(self.spark, skips_verb.skips(self.log()))
 
     def clearSkips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
