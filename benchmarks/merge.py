@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,7 +30,6 @@ from indextables.table.write import target_of
 
 _ROWS = 50_000
 _OPTIONS = {"split.memoryBudget": str(2 << 30), "storage.fsync": "true"}
-_APPENDS = 30
 
 
 def run(scale: str) -> list[Bar]:
@@ -73,24 +73,29 @@ def _merge(folder: Path, sources: int) -> list[Bar]:
 
 
 def _appends(folder: Path, sources: int) -> list[Bar]:
-    """Appends of 100 lines in this process, alone and while another process merges."""
+    """Appends of 100 lines in this process beside one that merges, which is stopped for every second append.
+
+    So both medians are of the same minutes of a machine that others use, too.
+    """
     busy = folder / "busy"
     _fill(busy, sources, _ROWS)
-    alone = _append_times(busy)
-    child = _start("merge", busy, 1 << 40)
-    beside = _append_times(busy, until=child)
-    child.communicate()
-    counts = f"{len(beside)} of them while it ran"
-    return [
-        Bar(
-            f"append while splits are merged, median ({counts})",
-            statistics.median(beside) * 1000,
-            statistics.median(alone) * 1000,
-            "ms",
-            1.3,
-            peer_name="alone",
-        )
-    ]
+    table = indextables.open(busy, options=_OPTIONS)
+    rows = corpus.logs(100)
+    table.append(rows)
+    child = _start("maintain", busy, 1 << 40)
+    assert child.stdout is not None
+    child.stdout.readline()
+    taken: dict[bool, list[float]] = {True: [], False: []}
+    stopped = False
+    while child.poll() is None:
+        os.kill(child.pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+        began = time.perf_counter()
+        table.append(rows)
+        taken[stopped].append(time.perf_counter() - began)
+        stopped = not stopped
+    beside, alone = (statistics.median(taken[key]) * 1000 for key in (False, True))
+    claim = f"append while splits are merged, median of {len(taken[False])}"
+    return [Bar(claim, beside, alone, "ms", 1.3, peer_name="alone")]
 
 
 class _OneByOne:
@@ -103,20 +108,6 @@ class _OneByOne:
 
     def run(self, job: Job, units: Sequence[bytes]) -> list[Answer]:
         return [job(self._env, unit) for unit in units]
-
-
-def _append_times(path: Path, until: subprocess.Popen[bytes] | None = None) -> list[float]:
-    table = indextables.open(path, options=_OPTIONS)
-    rows = corpus.logs(100)
-    table.append(rows)
-    taken = []
-    while len(taken) < _APPENDS or until is not None:
-        if until is not None and until.poll() is not None:
-            break
-        began = time.perf_counter()
-        table.append(rows)
-        taken.append(time.perf_counter() - began)
-    return taken
 
 
 def _fill(path: Path, splits: int, rows: int) -> None:
@@ -136,7 +127,7 @@ def _start(what: str, path: Path, target: int) -> subprocess.Popen[bytes]:
 
 def _child(what: str, path: Path, target: int) -> dict[str, float]:
     output, _ = _start(what, path, target).communicate()
-    found: dict[str, float] = json.loads(output)
+    found: dict[str, float] = json.loads(output.splitlines()[-1])
     return found
 
 
@@ -150,6 +141,10 @@ def _in_child(what: str, path: Path, target: int) -> None:
     # What a process imports once is no matter of the rows.
     merge_splits(log, target_size=target, dry_run=True, runner=_OneByOne(env))
     pa.array([1]).to_numpy()
+    print("ready", flush=True)
+    if what == "maintain":
+        indextables.open(path, options=_OPTIONS).merge_splits(target_size=target)
+        return
     if what == "write":
         rows = indextables.open(path).to_arrow()
     before = resource.getrusage(resource.RUSAGE_SELF)

@@ -6,8 +6,10 @@ simulation in `tests/sim` supplies one whose clock, randomness and scheduling re
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +18,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, Protocol, TypeVar
 
 from indextables.errors import StoreUnavailable
+
+_NICE = 10
+"""How far maintenance stands back behind writes, scans and searches of the same machine."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -97,8 +102,10 @@ class SystemAmbient:
 
     def map(self, pool: Pool, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         work = list(items)
-        if len(work) <= 1 or threading.current_thread().name.startswith("indextables-"):
-            # One item gains nothing from a thread, and a pool thread that waits for its own pool can deadlock.
+        alone = len(work) <= 1 and pool != "maintenance"
+        if alone or threading.current_thread().name.startswith("indextables-"):
+            # One item gains nothing from a thread that does not stand back, and a pool thread that waits for its own
+            # pool can deadlock.
             return map(call, work)
         patience = self._patience.get(pool)
         if patience is None:
@@ -125,9 +132,23 @@ class SystemAmbient:
                 self._pools, self._pid = {}, os.getpid()
             executor = self._pools.get(pool)
             if executor is None:
-                executor = ThreadPoolExecutor(self._sizes[pool], thread_name_prefix=f"indextables-{pool}")
+                executor = ThreadPoolExecutor(
+                    self._sizes[pool],
+                    thread_name_prefix=f"indextables-{pool}",
+                    initializer=_yield_to_others if pool == "maintenance" else None,
+                )
                 self._pools[pool] = executor
             return executor
+
+
+def _yield_to_others() -> None:
+    """Give this thread, and those that libraries start from it, the processor when nobody else wants it.
+
+    Linux has a priority per thread; elsewhere it is the process's, which is left alone.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def _patiently(futures: list[Future[R]], seconds: float, pool: Pool) -> Iterator[R]:
