@@ -35,8 +35,8 @@ class Part:
 # Longest first, so that the two lanes end together.
 PARTS = (
     Part("sim", ("tests/sim",), 840),
-    Part("spark", ("tests",), 240, "spark and not soak"),
-    Part("connect", ("tests",), 240, "connect and not soak", "connect"),
+    Part("spark", ("tests",), 600, "spark and not soak"),
+    Part("connect", ("tests",), 480, "connect and not soak", "connect"),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),

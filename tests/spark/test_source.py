@@ -113,16 +113,6 @@ def test_appends_add_up_and_the_index_is_there(numbers, spark):
     assert table.search("message:13", columns=["id"])["id"].to_pylist() == [13]
 
 
-def test_two_filters_on_one_dataframe_give_their_own_rows(numbers, spark):
-    frame = read(spark, numbers)
-    one, seven = frame.filter("id = 1"), frame.filter("id > 17")
-    assert [row.id for row in one.collect()] == [1]
-    assert sorted(row.id for row in seven.collect()) == [18, 19]
-    assert frame.count() == 20
-    assert sorted(row.id for row in one.union(seven).collect()) == [1, 18, 19]
-    assert one.crossJoin(seven.withColumnRenamed("id", "other").select("other")).count() == 2
-
-
 def test_where_prunes_and_filters_exactly(numbers, spark):
     assert sorted(row.id for row in read(spark, numbers, where="part = 1 and id > 12").collect()) == [13, 16, 19]
 
@@ -185,27 +175,6 @@ def test_a_failed_task_commits_nothing(spark, tmp_path):
         write(broken, path)
     table = indextables.open(path)
     assert (table.version, table.to_arrow()["id"].to_pylist()) == (1, [0])
-
-
-def test_a_batch_that_the_table_holds_is_not_written_again(spark, tmp_path):
-    path = tmp_path / "t"
-    write(spark.range(1), path)
-    for _ in range(2):
-        write(spark.range(5), path, txnAppId="job", txnVersion="7")
-    assert indextables.open(path).count() == 6
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"versionAsOf": "x"}, "is no version"),
-        ({"versionAsOf": "99"}, "does not exist"),
-        ({"where": "nope = 1"}, "no column"),
-    ],
-)
-def test_wrong_options_are_refused(numbers, spark, options, reason):
-    with pytest.raises(Exception, match=reason):
-        read(spark, numbers, **options).collect()
 
 
 def test_a_place_without_a_table_is_named(spark, tmp_path):

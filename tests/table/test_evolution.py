@@ -6,6 +6,7 @@ import math
 import struct
 import tempfile
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -182,11 +183,13 @@ def test_a_handle_that_knows_older_properties_does_not_take_them_back(people):
     from indextables.log.write import change_metadata
 
     stale = indextables.open(people.url, options={"indexing.typemap.name": "string"})
-    metadata = people.metadata
-    metadata.configuration["note"] = "kept"
-    change_metadata(stale._log, metadata)
+    before = people.metadata
+    changed = msgspec.structs.replace(before, configuration={**before.configuration, "note": "kept"})
+    change_metadata(people._log, changed)
     stale.append(pa.table({"name": ["dee"]}))
-    assert indextables.open(people.url).metadata.configuration["note"] == "kept"
+    after = indextables.open(people.url).metadata.configuration
+    assert after["note"] == "kept"
+    assert len(after) > len(changed.configuration)  # the plan of the new split is registered beside it
 
 
 # Replace
