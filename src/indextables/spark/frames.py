@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames."""
+"""Arrow tables as DataFrames, and Spark's types for layers that must not import it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame as DataFrame  # noqa: PLC0414 - given on to the SQL layer
+    from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414
 
 __all__ = ["frame_of"]
 

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from indextables.spark.frames import DataFrame, SparkSession
 
 
 class _Callable(types.ModuleType):

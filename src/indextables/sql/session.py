@@ -35,8 +35,7 @@ from indextables.sql.statements import Target
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+    from indextables.spark.frames import DataFrame, SparkSession
     from indextables.spark.indextable import IndexTable
 
 __all__ = ["SessionContext", "disable", "enable", "run_sql"]
