@@ -23,7 +23,8 @@ def blocks(path: Path, *, marked: str) -> list[tuple[int, str]]:
 
 def pages(*, marked: str) -> list[Path]:
     folders = [ROOT / "docs" / name for name in ("guides", "sql")]
-    candidates = [ROOT / "README.md", *(path for folder in folders for path in sorted(folder.glob("*.md")))]
+    first = [ROOT / "README.md", ROOT / "docs" / "index.md"]
+    candidates = [*first, *(path for folder in folders for path in sorted(folder.glob("*.md")))]
     return [path for path in candidates if path.exists() and blocks(path, marked=marked)]
 
 

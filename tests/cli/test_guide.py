@@ -16,7 +16,9 @@ ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_examples_of_the_guide_run_one_after_the_other(tmp_path):
+@pytest.fixture
+def shell(tmp_path):
+    """Runs the shell blocks of a page, one after the other, in an empty folder."""
     command = tmp_path / "bin" / "indextables"
     command.parent.mkdir()
     command.write_text(f"#!{sys.executable}\nimport sys\nfrom indextables.cli import main\nsys.exit(main())\n")
@@ -28,18 +30,49 @@ def test_the_examples_of_the_guide_run_one_after_the_other(tmp_path):
         "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    script = "\n".join(BLOCK.findall((ROOT / "docs" / "guides" / "cli.md").read_text()))
-    ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    def run(page):
+        script = "\n".join(BLOCK.findall((ROOT / page).read_text()))
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_examples_of_the_guide_run_one_after_the_other(shell):
+    ran = shell("docs/guides/cli.md")
     assert ran.returncode == 0, ran.stderr
     assert "query timeout after 30 s" in ran.stdout
     assert "taken before, nothing added" in ran.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_shell_examples_of_the_first_pages_run(shell, page):
+    ran = shell(page)
+    assert ran.returncode == 0, ran.stderr
+    assert "query timeout" in ran.stdout
+
+
+def test_every_public_name_is_in_the_reference():
+    import indextables
+
+    pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    homes = {"open": "open_table", "sql": "run_sql", "IndexTablesError": "indextables.errors"}
+    care = {"cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "verify"}
+    missing = [name for name in indextables.__all__ if name not in care and homes.get(name, name) not in pages]
+    assert missing == []
+    assert "::: indextables.table.maintain" in pages
+    from indextables.table import maintain
+
+    assert care <= set(maintain.__all__)
 
 
 @pytest.fixture(scope="module")

@@ -80,25 +80,19 @@ _TYPES = {
     "TIMESTAMPLTZ": INSTANT,
     "TIMESTAMPNTZ": pa.timestamp("us"),
 }
-_PARTS = frozenset({"this", "expression", "expressions"})
-# What else of a node is looked at. The parser knows more forms than are offered here: what is not looked at would be
-# left out in silence, and the predicate would mean something else.
+# What else of a node is looked at; the parser knows more forms, and what is not looked at would be left out in silence.
 _MORE_PARTS: dict[type, frozenset[str]] = {
+    **dict.fromkeys((exp.Cast, exp.TryCast), frozenset({"to", "safe"})),
+    **dict.fromkeys((exp.Concat, exp.DPipe, exp.Div), frozenset({"safe"})),
+    **dict.fromkeys((exp.Like, exp.ILike), frozenset({"negate"})),
     exp.Between: frozenset({"low", "high"}),
     exp.Case: frozenset({"ifs", "default"}),
-    exp.Cast: frozenset({"to", "safe"}),
     exp.Column: frozenset({"table", "db", "catalog"}),
-    exp.Concat: frozenset({"safe"}),
-    exp.DPipe: frozenset({"safe"}),
-    exp.Div: frozenset({"safe"}),
     exp.If: frozenset({"true", "false"}),
-    exp.ILike: frozenset({"negate"}),
     exp.In: frozenset({"query", "unnest", "field"}),
-    exp.Like: frozenset({"negate"}),
     exp.Literal: frozenset({"is_string"}),
     exp.Substring: frozenset({"start", "length"}),
     exp.Trim: frozenset({"position"}),
-    exp.TryCast: frozenset({"to", "safe"}),
     exp.TsOrDsToDate: frozenset({"format", "safe"}),
 }
 _UNITS = {"DAY": "days", "HOUR": "hours", "MINUTE": "minutes", "SECOND": "seconds", "WEEK": "weeks"}
@@ -127,9 +121,8 @@ class Binder:
     def bind(self, tree: Any) -> Node:
         """Any expression."""
         kind = type(tree)
-        known = _PARTS | _MORE_PARTS.get(kind, frozenset())
-        odd = [name for name, part in getattr(tree, "args", {}).items() if name not in known and part]
-        if odd:
+        known = {"this", "expression", "expressions"} | _MORE_PARTS.get(kind, frozenset())
+        if odd := [name for name, part in getattr(tree, "args", {}).items() if name not in known and part]:
             raise self._fault(tree, f"is not offered in this form ({', '.join(odd)})")
         if kind in _COMPARE:
             return self._comparison(tree, _COMPARE[kind], tree.this, tree.expression)
