@@ -148,7 +148,8 @@ def _yield_to_others() -> None:
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _patiently(futures: list[Future[R]], seconds: float, pool: Pool) -> Iterator[R]:

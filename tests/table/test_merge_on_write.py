@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import threading
 
 import pytest
 from tests.table.merge_world import SCHEMA, damage, ids, log_of, row
@@ -100,3 +103,17 @@ def test_broken_splits_are_skipped_by_the_background_too(make):
     table.append([row(3)])
     assert table.skips()["path"].to_pylist() == [bad]
     assert table.refresh().files().num_rows == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a priority per thread is Linux's")
+def test_maintenance_stands_back_behind_everything_else():
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    ambient = SystemAmbient()
+    before = priority()
+    found = list(ambient.map("maintenance", lambda _: priority(), [0]))
+    assert found == [min(19, max(before, 10))]
+    assert list(ambient.map("splits", lambda _: priority(), [0, 1])) == [before, before]
+    assert priority() == before
+    ambient.shutdown()
