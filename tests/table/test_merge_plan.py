@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.log.files import FILES_SCHEMA
@@ -96,6 +96,7 @@ def test_a_partition_that_is_sorted_already_is_left_alone():
     assert plan.cooling == 1
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_groups_are_neighbours_of_one_partition_within_the_limits(data):
     count = data.draw(st.integers(0, 40))
