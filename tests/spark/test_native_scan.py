@@ -178,6 +178,17 @@ def test_deleted_rows_are_gone_and_the_rest_is_whole(spark, tmp_path, capfd):
     assert frame.where("id between 60 and 70").count() == table.count(where="id between 60 and 70")
 
 
+def test_more_vectors_than_fit_into_a_predicate(spark, tmp_path, capfd):
+    table = made(tmp_path / "t", numbers(240), 24)
+    gone = delete_rows(tmp_path / "t", lambda number, rows: [number % rows] if number < 20 else [])
+    table.refresh()
+    frame = IndexTable.forPath(spark, tmp_path / "t").toDF()
+    assert is_native(frame, capfd)
+    assert frame.columns == ["id", "s", "part"]
+    assert same(frame, table)
+    assert frame.count() == 240 - gone == 220
+
+
 def test_vectors_hold_when_a_file_is_read_by_several_tasks(spark, tmp_path):
     table = made(tmp_path / "t", numbers(200_000))
     gone = delete_rows(tmp_path / "t", lambda _, rows: range(0, rows, 7))

@@ -31,7 +31,9 @@ def table(tmp_path_factory):
     """Seven splits, two of them with deleted rows."""
     path = tmp_path_factory.mktemp("search") / "t"
     rows = lines(700)
-    table = indextables.create(path, rows.schema, indexing={"message": "text"})
+    # A cache of its own: other runs on this machine empty the common one.
+    options = {"cache.directory": str(path.parent / "cache")}
+    table = indextables.create(path, rows.schema, indexing={"message": "text"}, options=options)
     for start in range(0, 700, 100):
         table.append(rows.slice(start, 100))
     delete_rows(path, lambda number, _: {2: range(0, 50, 3), 5: [1, 2]}.get(number, ()))

@@ -2,8 +2,9 @@
 
 Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
 column pruning, pushed filters and code generation are Spark's. Rows that a deletion vector hides are dropped by row
-number: the words of the bitmaps are broadcast and joined by file, in a branch of their own, so that files without a
-vector cost nothing extra. Where Spark cannot reach the files, the Python reader gives the same rows.
+number: the words of the bitmaps are constants of a predicate, or broadcast and joined by file where they are many, in
+a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
+Python reader gives the same rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,14 @@ _MOST_LISTED_HERE = 20_000
 
 _MOST_VECTOR_BYTES = 512 << 20
 """Bitmaps that are broadcast; tables with more deletions are read by the Python reader."""
+
+_MOST_CONSTANTS, _MOST_CONSTANT_BYTES = 16, 512 << 10
+"""Files and bytes of bitmaps that stand in a predicate: each row is compared with the names of the files in turn."""
+
+_MOST_ROWS_TOGETHER = 8_000_000
+"""Rows of a table that is one scan although only some of its files have a vector."""
+
+_FILE, _ROW, _WORDS = "_it_file", "_it_row", "_it_words"
 
 _READING = {
     # Rows are never lost silently, whatever the session says.
@@ -113,8 +122,7 @@ def _read_files(
         return None
     try:
         with _listing_here(spark, len(plain) + len(deleted)):
-            frames = [_read(spark, place, plain, schema)] if plain else []
-            frames += [_read_alive(spark, place, group, schema) for group in _unique_names(deleted)]
+            frames = _frames(spark, place, plain, deleted, schema, rows=pc.sum(files["numRecords"]).as_py() or 0)
             if _is_remote(spark):
                 # Connect analyses late: now, while the setting holds.
                 for frame in frames:
@@ -126,6 +134,23 @@ def _read_files(
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
     return whole
+
+
+def _frames(
+    spark: SparkSession, place: HadoopPlace, plain: list[str], deleted: list[SplitRef], schema: StructType, rows: int
+) -> list[DataFrame]:
+    """Files without a vector, and those with one in branches of their own.
+
+    A small table with few vectors is one scan of everything: planning a second one takes longer than asking each row
+    whether its file has a vector.
+    """
+    groups = list(_unique_names(deleted))
+    if len(groups) == 1 and rows <= _MOST_ROWS_TOGETHER and _are_few(deleted):
+        names = {_name(ref.key) for ref in deleted}
+        if not any(_name(key) in names for key in plain):
+            return [_read_alive(spark, place, deleted, schema, plain)]
+    frames = [_read(spark, place, plain, schema)] if plain else []
+    return [*frames, *(_read_alive(spark, place, group, schema) for group in groups)]
 
 
 def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
@@ -147,30 +172,54 @@ def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: 
     return reader.parquet(*place.paths(keys))
 
 
-def _read_alive(spark: SparkSession, place: HadoopPlace, refs: Sequence[SplitRef], schema: StructType) -> DataFrame:
-    """Files with vectors. Every file finds its words: one that does not would end the query, not lose a vector."""
+def _read_alive(
+    spark: SparkSession, place: HadoopPlace, refs: Sequence[SplitRef], schema: StructType, plain: Sequence[str] = ()
+) -> DataFrame:
+    """Files with vectors, and `plain` ones without, which go with few vectors only.
+
+    A few small vectors stand in the predicate itself, as constants that Spark folds once; more are broadcast, which
+    takes a job of its own. Among files with vectors, one that does not find its words ends the query.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-    vectors = spark.createDataFrame(_words(refs))
-    rows = _read(spark, place, [ref.key for ref in refs], schema).select(
-        *(_quoted(name) for name in schema.names),
-        F.col("_metadata.file_name").alias("_it_file"),
-        F.col("_metadata.row_index").alias("_it_row"),
+    names = [_quoted(name) for name in schema.names]
+    rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema).select(
+        *names, F.col("_metadata.file_name").alias(_FILE), F.col("_metadata.row_index").alias(_ROW)
     )
-    joined = rows.join(F.broadcast(vectors), "_it_file", "left")
-    alive = (
-        "getbit(coalesce(_it_words, raise_error(concat('no deletion vector was planned for ', _it_file)))"
-        "[cast(_it_row div 64 as int)], cast(_it_row % 64 as int)) = 1"
-    )
-    return joined.where(alive).select(*(_quoted(name) for name in schema.names))
+    missing = f"raise_error(concat('no deletion vector was planned for ', {_FILE}))"
+    if _are_few(refs):
+        cases = " ".join(f"WHEN '{_name(ref.key)}' THEN {_is_set(_constant(ref))}" for ref in refs)
+        alive = f"CASE {_FILE} {cases} ELSE {'true' if plain else missing} END"
+    else:
+        rows = rows.join(F.broadcast(spark.createDataFrame(_words(refs))), _FILE, "left")
+        alive = _is_set(f"coalesce({_WORDS}, {missing})")
+    return rows.where(alive).select(*names)
+
+
+def _is_set(words: str) -> str:
+    """True for a row whose bit is set: it is alive."""
+    return f"getbit({words}[cast({_ROW} div 64 as int)], cast({_ROW} % 64 as int)) = 1"
+
+
+def _are_few(refs: Sequence[SplitRef]) -> bool:
+    return len(refs) <= _MOST_CONSTANTS and _vector_bytes(refs) <= _MOST_CONSTANT_BYTES
+
+
+def _constant(ref: SplitRef) -> str:
+    """The words of a vector as an expression of Spark's."""
+    return f"from_json('{_alive(ref).tolist()}', 'array<bigint>')"
+
+
+def _alive(ref: SplitRef) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.frombuffer(dv.alive_words(ref.vector, ref.num_rows or 0, ref.key), dtype=np.int64)
 
 
 def _words(refs: Sequence[SplitRef]) -> pa.Table:
     """File name and live rows as 64-bit words, one row per file."""
-    words = [np.frombuffer(dv.alive_words(ref.vector, ref.num_rows or 0, ref.key), dtype=np.int64) for ref in refs]
+    words = [_alive(ref) for ref in refs]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
-    return pa.table({"_it_file": pa.array([_name(ref.key) for ref in refs]), "_it_words": lists})
+    return pa.table({_FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
 
 
 def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
@@ -233,7 +282,7 @@ def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) ->
 
 
 def _hides_metadata(schema: StructType) -> bool:
-    taken = {"_metadata", "_it_file", "_it_row", "_it_words"}
+    taken = {"_metadata", _FILE, _ROW, _WORDS}
     return any(name.lower() in taken for name in schema.names)
 
 
