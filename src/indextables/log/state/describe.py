@@ -9,12 +9,12 @@ from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectN
 from indextables.log.actions import MergeSkip
 from indextables.log.codec import decode_version
 from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR, version_key
+from indextables.log.names import version_key
 from indextables.log.replay import fold_skips
 from indextables.log.state.avroform import complete_list, read_list
 from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.state.compaction import needs_compaction
-from indextables.log.state.find import find_states
+from indextables.log.state.find import find_states, list_checkpoints
 from indextables.log.state.pointer import read_pointer
 from indextables.log.state.reading import read_state
 
@@ -52,7 +52,7 @@ def describe_state(env: LogEnv) -> StateDescription:
 
     Raises StoreError.
     """
-    states = find_states(env.store.list_from(LOG_DIR))
+    states = find_states(list_checkpoints(env))
     pointer = read_pointer(env)
     unusable: dict[str, str] = {}
     about = StateDescription(
@@ -103,7 +103,7 @@ def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
             protocol_version=state.protocol.minReaderVersion,
             tokens_from=_first(state.tokens),
         )
-    found = complete_list(env, read_list(env, ref))
+    found = complete_list(env, read_list(env, ref, with_bounds=False))
     return StateDescription(
         format=ref.format,
         version=ref.version,

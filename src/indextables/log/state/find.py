@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from indextables.log.names import LogFile, parse_key
+from indextables.log.env import LogEnv
+from indextables.log.names import LOG_DIR, LogFile, parse_key
 from indextables.log.state.base import StateFormat, StateRef
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["find_states", "newest_at"]
+__all__ = ["find_states", "list_checkpoints", "newest_at"]
 
 # The order of preference where one version has several: the cheapest to read first.
 _RANK: dict[StateFormat, int] = {"avro-state": 2, "parquet": 1, "json": 0}
@@ -47,6 +48,15 @@ def find_states(listing: Iterable[ObjectMeta]) -> list[StateRef]:
         ordered = sorted(json_parts[version], key=lambda part: part[:2])
         refs.append(_ref(version, "json", [head, *(meta for _, _, meta in ordered)]))
     return sorted(refs, key=lambda ref: (ref.version, _RANK[ref.format], ref.keys), reverse=True)
+
+
+def list_checkpoints(env: LogEnv) -> Iterator[ObjectMeta]:
+    """Version files and checkpoints, without the manifests that lie between them in the order of keys."""
+    for meta in env.store.list_from(LOG_DIR):
+        if meta.key[len(LOG_DIR) : len(LOG_DIR) + 1].isalpha():
+            break
+        yield meta
+    yield from env.store.list_from(LOG_DIR, LOG_DIR + "state-v")
 
 
 def newest_at(states: Iterable[StateRef], version: int) -> StateRef | None:

@@ -30,7 +30,7 @@ from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.cleanup import clean_up
 from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode
-from indextables.log.state.find import find_states, newest_at
+from indextables.log.state.find import find_states, list_checkpoints, newest_at
 from indextables.log.state.pointer import read_pointer
 from indextables.log.state.reading import read_state
 from indextables.log.state.retention import Rules
@@ -198,7 +198,7 @@ def _previous(env: LogEnv, version: int) -> StateRef | None:
         key = state_dir(pointer.version) + "_manifest.avro"
         if env.store.exists(key):
             return StateRef(version=pointer.version, format="avro-state", keys=(key,))
-    found = newest_at(find_states(_checkpoints(env)), version)
+    found = newest_at(find_states(list_checkpoints(env)), version)
     return found if found is not None and found.format == "avro-state" else None
 
 
@@ -209,11 +209,6 @@ def _newest_above(env: LogEnv, version: int) -> int | None:
     found = find_states(_until_manifests(numbered))
     found += find_states(env.store.list_from(LOG_DIR, state_dir(floor) + "~"))
     return max((ref.version for ref in found if ref.version > version), default=None)
-
-
-def _checkpoints(env: LogEnv) -> Iterator[ObjectMeta]:
-    yield from _until_manifests(env.store.list_from(LOG_DIR))
-    yield from env.store.list_from(LOG_DIR, LOG_DIR + "state-v")
 
 
 def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:

@@ -103,8 +103,11 @@ def encode_list(state: StateList, *, level: int, sync: bytes) -> bytes:
     return write_record(row, LIST, codec="zstandard", level=level, sync=sync)
 
 
-def decode_list(data: bytes, key: str, version: int) -> StateList:
-    """The list in `data`. Raises CheckpointCorrupt unless it is the state of `version`, and LimitExceeded."""
+def decode_list(data: bytes, key: str, version: int, *, with_bounds: bool = True) -> StateList:
+    """The list in `data`; without bounds, which take longest to decode, for who only counts.
+
+    Raises CheckpointCorrupt unless it is the state of `version`, and LimitExceeded.
+    """
     table = read_container(data, LIST, name=key, limit=MAX_LIST)
     if table.num_rows != 1:
         raise _corrupt(key, f"it holds {table.num_rows} records instead of one")
@@ -112,9 +115,9 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
     if count > MAX_MANIFESTS:
         raise LimitExceeded(f"{key} names {count} manifests", path=key, limit=MAX_MANIFESTS, actual=count)
     tombstones = _tombstones(table)
-    row: dict[str, Any] = table.drop_columns(
-        [n for n in ("tombstonesAt", "tombstones") if n in table.column_names]
-    ).to_pylist()[0]
+    apart = {"tombstonesAt", "tombstones", *(() if with_bounds else ("manifests",))}
+    row: dict[str, Any] = table.drop_columns([n for n in table.column_names if n in apart]).to_pylist()[0]
+    infos = tuple(_info(item) for item in row["manifests"]) if with_bounds else _infos_without_bounds(table)
     if row["stateVersion"] != version:
         raise _corrupt(key, f"it is the state of version {row['stateVersion']}")
     if row["formatVersion"] > FORMAT_VERSION:
@@ -132,7 +135,7 @@ def decode_list(data: bytes, key: str, version: int) -> StateList:
         version=version,
         created_at=row["createdAt"],
         totals=Totals(num_files=row["numFiles"], total_bytes=row["totalBytes"], set_hash=row.get("setHash")),
-        manifests=tuple(_info(item) for item in row["manifests"]),
+        manifests=infos,
         tombstones=tombstones,
         protocol=protocol,
         metadata=metadata,
@@ -204,6 +207,20 @@ def _info(item: dict[str, Any]) -> ManifestInfo:
         crc32c=item.get("crc32c"),
         set_hash=item.get("setHash"),
         compacted=bool(item.get("compacted")),
+    )
+
+
+def _infos_without_bounds(table: pa.Table) -> tuple[ManifestInfo, ...]:
+    items = combined(table.column("manifests")).flatten()
+    told = {field.name for field in items.type}
+    names = ("path", "numEntries", "minAddedAtVersion", "maxAddedAtVersion", "sizeInBytes", "crc32c", "setHash")
+    columns = [
+        pc.struct_field(items, name).to_pylist() if name in told else [None] * len(items)
+        for name in (*names, "compacted")
+    ]
+    return tuple(
+        ManifestInfo(path, entries, first, last, None, size, crc, digest, bool(compacted))
+        for path, entries, first, last, size, crc, digest, compacted in zip(*columns, strict=True)
     )
 
 
