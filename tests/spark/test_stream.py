@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import indextables
 
@@ -41,12 +42,24 @@ def copy(frame, folder, *, to="sink", trigger=None):
         .option("indexing.typemap.message", "text")
         .trigger(**(trigger or {"availableNow": True}))
     )
-    query = writing.start(str(folder / to))
+    while not ended(writing, folder / to):
+        pass
+    return batches(folder / to)[written:]
+
+
+def ended(writing, path):
+    """Run the query. False if Spark gave up on its Python process, for which it waits ten seconds: a busy machine may
+    need longer, and a query that is started again goes on where it was."""
+    query = writing.start(str(path))
     try:
         assert query.awaitTermination(240)
+    except PySparkException as error:
+        if "failed to connect back" not in str(error):
+            raise
+        return False
     finally:
         query.stop()
-    return batches(folder / to)[written:]
+    return True
 
 
 def batches(path):
