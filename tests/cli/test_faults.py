@@ -43,7 +43,6 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["sql", "{logs}", "DROP TABLE t"], 2, "SELECT"),
         (["sql", "{logs}", ""], 2, "empty"),
         (["sql", "{logs}", ";"], 2, "empty"),
-        (["sql", "{logs}", "SELECT 1; SELECT 2"], 2, "one statement"),
         (["sql", "{logs}", "SELECT 'open"], 2, "a quote is not closed (line 1, column 8)"),
         (["sql", "{logs}", "SELECT * FROM t WHERE TEXTSEARCH(message, '\"open')"], 2, "quote"),
         (["sql", "{logs}", "SELECT $x"], 2, "$x"),

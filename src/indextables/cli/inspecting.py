@@ -164,7 +164,7 @@ def checkpoint(table: TablePath, option: Settings = None) -> None:
 def log(
     table: TablePath,
     number: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Default: the newest.", show_default=False)
+        int | None, typer.Argument(metavar="VERSION", help="Default: the newest.", show_default=False)
     ] = None,
     option: Settings = None,
 ) -> None:

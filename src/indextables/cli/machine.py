@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 
 def doctor(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="Also try to reach this place.", show_default=False)
+        str | None, typer.Argument(metavar="TABLE", help="Also try to reach this place.", show_default=False)
     ] = None,
     option: Settings = None,
     as_json: AsJson = False,

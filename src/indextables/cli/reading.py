@@ -80,7 +80,7 @@ def search(
 def sql(
     table: TablePath,
     statement: Annotated[
-        str | None, typer.Argument(metavar="[STATEMENT]", help="The table is t in it.", show_default=False)
+        str | None, typer.Argument(metavar="STATEMENT", help="The table is t in it.", show_default=False)
     ] = None,
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="FILE", help="Statements that end with ; (- for a pipe).")
@@ -130,7 +130,7 @@ def sql(
 def count(
     table: TablePath,
     query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="Count what matches.", show_default=False)
+        str | None, typer.Argument(metavar="QUERY", help="Count what matches.", show_default=False)
     ] = None,
     where: Where = None,
     version: AtVersion = None,

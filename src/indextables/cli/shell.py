@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from indextables.cli import outcome, render
 from indextables.cli.interrupt import WATCH
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ def run_script(session: LocalSession, text: str, params: dict[str, str], *, as_j
     The last one may lack its semicolon. `name` is the file that they are from: the fault is shown with its line.
     """
     statements, rest = split_statements(text + "\n;")
-    for place, statement in [*statements, *([(0, rest)] if rest.strip() else [])]:
+    # What is left has a quote or a comment that is never closed, which whoever runs it explains.
+    found = [*statements, *([(len(text) + 2 - len(rest), rest.removesuffix("\n;"))] if rest.strip() else [])]
+    if not found:
+        raise QueryInvalid("the statement is empty", query=text, position=0)
+    for place, statement in found:
         try:
             render.answer(session.run(statement, params or None), as_json=as_json)
         except IndexTablesError as error:
