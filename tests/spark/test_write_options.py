@@ -197,7 +197,7 @@ def test_optimize_write_brings_the_rows_of_a_partition_together(spark, tmp_path)
 
 def test_options_with_dots_and_the_zone_of_the_session(spark, tmp_path):
     path = tmp_path / "t"
-    frame = spark.sql("select 1 as id, timestamp '2024-01-01 00:00:00' as ts, 'a word' as body")
+    frame = spark.sql("select 1 as id, timestamp '2024-01-01 00:00:00Z' as ts, 'a word' as body")
     indextables.write(frame, path, partitionBy="ts", options={"indexing.typemap.body": "text"})
     assert indextables.open(path).search("word").num_rows == 1
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
