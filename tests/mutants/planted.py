@@ -511,7 +511,7 @@ BUGS = [
         LOG + "state/retention.py",
         "        if rules.keep_from is not None and ref.version > rules.keep_from:\n",
         "        if False:\n",
-        PURGE_TESTS,
+        ("tests/state/test_cleanup.py",),
     ),
     Bug(
         "an intent ends by this machine's clock",
@@ -553,13 +553,6 @@ BUGS = [
         TABLE + "restore.py",
         "    if lease is None:\n",
         "    if False:\n",
-        OPERATE_TESTS,
-    ),
-    Bug(
-        "a drop takes only what was there when it began",
-        TABLE + "drop_partitions.py",
-        "        taken[:] = [_inside(head, predicate)]\n",
-        "        taken[:] = [chosen]\n",
         OPERATE_TESTS,
     ),
     Bug(
