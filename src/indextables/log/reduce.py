@@ -95,7 +95,7 @@ def dump_run(run: Sequence[ReducedContent]) -> bytes:
 def load_run(data: bytes) -> list[ReducedContent]:
     """The run of `dump_run`. Raises LogCorrupt for bytes that are none."""
     try:
-        small, adds_data, removes_data = msgspec.msgpack.decode(data, type=tuple[list[_Small], bytes, bytes])
+        small, adds_data, removes_data = _READ_RUN.decode(data)
         adds, removes = _from_ipc(adds_data, FILES_SCHEMA), _from_ipc(removes_data, REMOVES_SCHEMA)
     except (msgspec.DecodeError, pa.ArrowInvalid, OSError) as cause:
         message = f"a task sent back what is no run of versions: {cause}; read the log without tasks"
@@ -193,3 +193,7 @@ def _from_ipc(data: bytes, schema: pa.Schema) -> pa.Table:
     if table.schema != schema:
         raise pa.ArrowInvalid("the columns are not those of a log")
     return table
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_RUN = msgspec.msgpack.Decoder(tuple[list[_Small], bytes, bytes])

@@ -126,12 +126,12 @@ def rows_of_units(
 
     from indextables.table.environment import open_env, table_env
 
-    job = msgspec.msgpack.decode(packed, type=_Job)
+    job = _READ_JOB.decode(packed)
     wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
     env = table_env(open_env(job.place.url, job.place.options, session=job.place.session), job.metadata)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            refs = msgspec.msgpack.decode(units[number], type=list[SplitRef])
+            refs = _READ_LIST_SPLITREF.decode(units[number])
             for columns, flags in _rows(env, job, refs):
                 arrays = [column.cast(field.type) for column, field in zip([*columns, *flags], wanted, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
@@ -255,7 +255,7 @@ def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark
     for answer in handle.runner().run(stats_unit, units):
         if isinstance(answer, IndexTablesError):
             raise answer
-        parts.append(msgspec.msgpack.decode(answer, type=TermStats))
+        parts.append(_READ_TERMSTATS.decode(answer))
     return merge_stats(parts)
 
 
@@ -263,7 +263,7 @@ def stats_unit(env: LogEnv, unit: bytes) -> bytes:
     """Job: what the scores of a search depend on, for some splits. Raises SplitError, StoreError."""
     from indextables.spark.found import searcher_of
 
-    asked = msgspec.msgpack.decode(unit, type=_StatsUnit)
+    asked = _READ_STATSUNIT.decode(unit)
     searcher = searcher_of(env, asked.metadata, asked.refs)
     fields = None if asked.mark.column is None else [asked.mark.column]
     plan = searcher.plan(asked.mark.query, default_fields=fields)
@@ -322,3 +322,10 @@ def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
         size += ref.size or 0
     if group:
         yield group
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_JOB = msgspec.msgpack.Decoder(_Job)
+_READ_LIST_SPLITREF = msgspec.msgpack.Decoder(list[SplitRef])
+_READ_TERMSTATS = msgspec.msgpack.Decoder(TermStats)
+_READ_STATSUNIT = msgspec.msgpack.Decoder(_StatsUnit)

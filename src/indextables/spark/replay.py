@@ -141,7 +141,7 @@ def forget_in_workers(url: str) -> None:
 
 def read_run(env: LogEnv, unit: bytes) -> bytes:
     """In a task: read a run of version files, from memory where they are known, and reduce it. Raises LogError."""
-    run = msgspec.msgpack.decode(unit, type=Run)
+    run = _READ_RUN.decode(unit)
     if _EPOCHS.get(env.store.url, 0) != run.epoch:
         shared_cache().invalidate(env.store.url, ("version",))
         _EPOCHS[env.store.url] = run.epoch
@@ -213,4 +213,9 @@ def _runs(files: list[VersionFile], tasks: int) -> list[list[VersionFile]]:
 def _answer(given: bytes | IndexTablesError) -> RunAnswer:
     if isinstance(given, IndexTablesError):
         raise given
-    return msgspec.msgpack.decode(given, type=RunAnswer)
+    return _READ_RUNANSWER.decode(given)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_RUN = msgspec.msgpack.Decoder(Run)
+_READ_RUNANSWER = msgspec.msgpack.Decoder(RunAnswer)

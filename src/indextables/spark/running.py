@@ -177,7 +177,7 @@ def answers_of(
 
     from indextables.table.environment import open_env
 
-    place = msgspec.msgpack.decode(packed, type=Place)
+    place = _READ_PLACE.decode(packed)
     run = job_named(job)
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -207,3 +207,7 @@ def _parts(units: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 def _settings(spark: SparkSession) -> dict[str, str]:
     return dict(spark.conf.getAll)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_PLACE = msgspec.msgpack.Decoder(Place)

@@ -190,7 +190,7 @@ def _by_driver(env: LogEnv, snapshot: Snapshot, question: Question, where: Node 
 def _statistics(runner: Runner, shared: Shared, refs: Sequence[SplitRef]) -> TermStats:
     units = _units(shared, list(enumerate(refs)), runner.width)
     answers = _answers(runner.run(stats_job, [_pack(unit) for unit in units]))
-    return merge_stats(msgspec.msgpack.decode(answer, type=TermStats) for answer in answers)
+    return merge_stats(_READ_TERMSTATS.decode(answer) for answer in answers)
 
 
 def _lazily(spark: SparkSession, place: Place, units: list[bytes], schema: StructType, limit: int | None) -> DataFrame:
@@ -220,7 +220,7 @@ def task_rows(
 
     from indextables.table.environment import open_env
 
-    place = msgspec.msgpack.decode(packed, type=Place)
+    place = _READ_PLACE.decode(packed)
     wanted = to_arrow_schema(StructType.fromJson(msgspec.json.decode(schema)), timezone="UTC")
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -360,4 +360,10 @@ def _pack(unit: Unit) -> bytes:
 
 
 def _unpack(unit: bytes) -> Unit:
-    return msgspec.msgpack.decode(unit, type=Unit)
+    return _READ_UNIT.decode(unit)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_TERMSTATS = msgspec.msgpack.Decoder(TermStats)
+_READ_PLACE = msgspec.msgpack.Decoder(Place)
+_READ_UNIT = msgspec.msgpack.Decoder(Unit)

@@ -182,7 +182,7 @@ def _all_caches(context: Context, what: bytes) -> pa.Table:
     for answer in answers:
         if isinstance(answer, IndexTablesError):
             raise answer
-        process, size = msgspec.msgpack.decode(answer, type=tuple[str, int])
+        process, size = _READ_FLUSHED.decode(answer)
         processes[process] = max(size, processes.get(process, 0))
     row = {"path": None, "processes": list(processes), "bytes": sum(processes.values())}
     return table_of([row], _CACHES)
@@ -241,3 +241,7 @@ OPERATIONS: dict[type, Any] = {
     st.ClearSkips: _clear_skips,
     st.DescribeHealth: _health,
 }
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_FLUSHED = msgspec.msgpack.Decoder(tuple[str, int])

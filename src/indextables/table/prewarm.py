@@ -99,7 +99,7 @@ def prewarm(
         for answer in runner.run(warm_unit, part):
             if isinstance(answer, IndexTablesError):
                 raise answer
-            done = msgspec.msgpack.decode(answer, type=_Warmed)
+            done = _READ_WARMED.decode(answer)
             splits, read, failed = splits + done.splits, read + done.bytes, failed | done.failed
         if progress is not None:
             progress(Step("prewarm", min(start + step, len(units)), len(units), bytes=read, files=splits))
@@ -183,7 +183,7 @@ def _everywhere(log: Log, runner: Runner, job: Job) -> CacheReport:
     for answer in answers:
         if isinstance(answer, IndexTablesError):
             raise answer
-        done = msgspec.msgpack.decode(answer, type=_Flushed)
+        done = _READ_FLUSHED.decode(answer)
         size += done.bytes
         if done.process not in processes:
             processes.append(done.process)
@@ -196,3 +196,5 @@ def _process() -> str:
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _UNIT = msgspec.msgpack.Decoder(_Unit)
+_READ_WARMED = msgspec.msgpack.Decoder(_Warmed)
+_READ_FLUSHED = msgspec.msgpack.Decoder(_Flushed)

@@ -281,7 +281,7 @@ def _list(known: Snapshot, runner: Runner, progress: Progress | None) -> _Listed
     for number, answer in enumerate(answers, 1):
         if isinstance(answer, IndexTablesError):
             raise answer
-        ipc, roots, others = msgspec.msgpack.decode(answer, type=tuple[bytes, list[str], int])
+        ipc, roots, others = _READ_LISTED.decode(answer)
         tables.append(from_ipc(ipc))
         nested += [root for root in roots if root not in nested]
         foreign += others
@@ -385,7 +385,7 @@ def _delete(runner: Runner, batch: pa.Table) -> dict[str, str]:
         if isinstance(answer, IndexTablesError):
             failed |= dict.fromkeys(unit, str(answer))
         else:
-            failed |= msgspec.msgpack.decode(answer, type=dict[str, str])
+            failed |= _READ_FAILED.decode(answer)
     return failed
 
 
@@ -461,3 +461,5 @@ def _no_times() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _RANGE = msgspec.msgpack.Decoder(tuple[KeyRange, Names])
 _KEYS = msgspec.msgpack.Decoder(list[str])
+_READ_LISTED = msgspec.msgpack.Decoder(tuple[bytes, list[str], int])
+_READ_FAILED = msgspec.msgpack.Decoder(dict[str, str])

@@ -181,7 +181,7 @@ def _run(
         if isinstance(answer, IndexTablesError):
             tally.failed[source.path] = str(answer)
             continue
-        done = msgspec.msgpack.decode(answer, type=_Done)
+        done = _READ_DONE.decode(answer)
         if not done.reason:
             tally.fresh += 1
             continue
@@ -231,3 +231,4 @@ def _why(env: LogEnv, ref: SplitRef, plan: IndexPlan) -> str:
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _UNIT = msgspec.msgpack.Decoder(_Unit)
+_READ_DONE = msgspec.msgpack.Decoder(_Done)

@@ -188,7 +188,7 @@ def _check_there(log: Log, version: int, files: pa.Table, runner: Runner) -> Non
     for answer in runner.run(missing_keys, [msgspec.msgpack.encode(unit) for unit in units]):
         if isinstance(answer, IndexTablesError):
             raise answer
-        missing += msgspec.msgpack.decode(answer, type=list[str])
+        missing += _READ_LIST_STR.decode(answer)
     if missing:
         some = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         message = (
@@ -204,3 +204,4 @@ def _bytes(files: pa.Table) -> int:
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _KEYS = msgspec.msgpack.Decoder(list[str])
+_READ_LIST_STR = msgspec.msgpack.Decoder(list[str])

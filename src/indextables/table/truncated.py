@@ -34,7 +34,7 @@ def truncation_of(snapshot: Snapshot) -> Truncation | None:
     if domain is None:
         return None
     try:
-        return msgspec.json.decode(domain.configuration, type=Truncation)
+        return _READ_TRUNCATION.decode(domain.configuration)
     except msgspec.MsgspecError:
         return None
 
@@ -43,3 +43,7 @@ def truncated_at(snapshot: Snapshot) -> int | None:
     """The store's time, in milliseconds, of the newest cut."""
     cut = truncation_of(snapshot)
     return None if cut is None else cut.atMs
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_TRUNCATION = msgspec.json.Decoder(Truncation)
