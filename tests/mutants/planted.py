@@ -458,6 +458,27 @@ BUGS = [
         PURGE_TESTS,
     ),
     Bug(
+        "a drop of partitions takes what it saw first, not what is there",
+        TABLE + "drop_partitions.py",
+        "taken[:] = [_inside(head, predicate)]",
+        "taken[:] = [chosen]",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a drop of partitions does not notice another partitioning",
+        TABLE + "drop_partitions.py",
+        "        written_for=snapshot.metadata,\n",
+        "",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "truncate takes what its plan did not name",
+        TABLE + "truncate.py",
+        "_restricted(plan_cleanup(env, _rules(env)), foreseen)",
+        "plan_cleanup(env, _rules(env))",
+        OPERATE_TESTS,
+    ),
+    Bug(
         "purge ignores the intents of writers",
         TABLE + "purge_plan.py",
         "    if claims.since_ms is not None:\n",

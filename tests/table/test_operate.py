@@ -8,12 +8,13 @@ import logging
 import msgspec
 import pyarrow as pa
 import pytest
-from tests.table.operate_world import contents, grown, keys, new_table, orphan, rows, splits
+from tests.table.operate_world import SCHEMA, Faulty, contents, grown, keys, new_table, orphan, rows, splits
 
 import indextables
 from indextables import options as opt
 from indextables.errors import (
     CommitConflict,
+    CommitError,
     InvalidArgument,
     NotSupported,
     QueryInvalid,
@@ -21,12 +22,15 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.log.actions import Add, MergeSkip
+from indextables.log.cache import LogCache
+from indextables.log.env import LogEnv
 from indextables.log.intents import acquire, protect_version
-from indextables.log.names import LOG_DIR
+from indextables.log.names import LOG_DIR, version_key
 from indextables.log.snapshot import Log
 from indextables.log.write import append as log_append
 from indextables.log.write import change_metadata, record_skip
 from indextables.options import Options
+from indextables.table.drop_partitions import drop_partitions
 from indextables.table.health import Health, advise
 from indextables.table.purge import LEASE
 from indextables.table.restore import restore
@@ -213,6 +217,27 @@ def test_commits_go_on_after_a_truncation():
     assert ids(table.refresh()) == [1, 2]
 
 
+def test_what_came_after_the_plan_of_a_truncation_stays():
+    """What goes is what a dry run tells at that moment, although a later plan would take more."""
+    table, clock = new_table()
+    grown(table, clock, 12, every=4)
+    env = table._log.env
+    dry = table.truncate_time_travel(dry_run=True)
+    before = keys(table)
+
+    def append_at_the_commit(method: str, key: str) -> bool:
+        if method == "put_if_absent" and key == version_key(13) and version_key(13) not in keys(table):
+            log_append(Log(env), [_add(env)])
+        return False
+
+    report = truncate_time_travel(Log(Faulty(env, append_at_the_commit).env))
+    assert (report.states, report.versions, report.manifests) == (dry.states, dry.versions, dry.manifests)
+    assert before - keys(table) == {*dry.states, *dry.versions, *dry.manifests}
+    assert version_key(13) in keys(table)
+    assert (report.version, report.oldest) == (14, 14)
+    assert len(contents(table, [14])[14]) == 2
+
+
 # Drop partitions
 
 
@@ -250,7 +275,7 @@ def test_only_whole_partitions_are_dropped():
         plain.drop_partitions("d = 'a'")
 
 
-def test_what_is_appended_to_a_dropped_partition_meanwhile_is_dropped_too():
+def test_a_table_that_was_opened_before_an_append_drops_what_that_brought():
     table, _ = new_table(partitioned=True)
     table.append(rows(1, d="a"))
     stale = indextables.open(table.url, ambient=table._log.env.ambient)
@@ -258,6 +283,80 @@ def test_what_is_appended_to_a_dropped_partition_meanwhile_is_dropped_too():
     table.append(rows(3, d="b"))
     assert stale.drop_partitions("d = 'a'").dropped == 2
     assert ids(stale.refresh()) == [3]
+
+
+def _meanwhile(env, call: int | None, act) -> tuple[LogEnv, list[str]]:
+    """An environment in which `act` happens right before the store is called for that time, and what was called."""
+    called: list[str] = []
+
+    def when(method: str, key: str) -> bool:
+        if method != "page":
+            called.append(f"{method} {key}")
+            if len(called) == call:
+                act()
+        return False
+
+    return Faulty(env, when).env, called
+
+
+def _two_partitions(**properties: str):
+    table, _ = new_table(partitioned=True, **properties)
+    table.append(rows(1, d="a"))
+    table.append(rows(2, d="b"))
+    more = pa.concat_tables([rows(3, 4, d="a"), rows(5, d="b")])
+    return table, more
+
+
+def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays_whole():
+    """An append right before each step of the drop: both happened, one after the other, whichever was first."""
+    table, _ = _two_partitions()
+    quiet, calls = _meanwhile(table._log.env, None, lambda: None)
+    drop_partitions(Log(quiet, cache=LogCache()), where="d = 'a'")
+    seen = set()
+    for call in range(1, len(calls) + 1):
+        table, more = _two_partitions()
+        env, _ = _meanwhile(table._log.env, call, lambda table=table, more=more: table.append(more))
+        report = drop_partitions(Log(env, cache=LogCache()), where="d = 'a'")
+        operations = table.history()["operation"].to_pylist()
+        appended_first = operations[:2] == ["DROP PARTITIONS", "WRITE"]
+        assert ids(table.refresh()) == ([2, 5] if appended_first else [2, 3, 4, 5])
+        assert report.dropped == (2 if appended_first else 1)
+        seen.add((appended_first, version_key(3) in calls[call - 1]))
+    assert (True, True) in seen, "no append came between the last read and the commit"
+
+
+def test_a_serializable_drop_does_not_take_rows_that_it_did_not_see():
+    table, more = _two_partitions(**{"isolationLevel": "serializable"})
+
+    def append_at_the_commit(method: str, key: str) -> bool:
+        if method == "put_if_absent" and key == version_key(3) and table.version == 2:
+            table.append(more)
+        return False
+
+    with pytest.raises(CommitConflict):
+        drop_partitions(Log(Faulty(table._log.env, append_at_the_commit).env), where="d = 'a'")
+    assert ids(table.refresh()) == [1, 2, 3, 4, 5]
+
+
+def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
+    """Files of another partitioning have no value of the column: a drop of the partition null means none of them."""
+    table, _ = _two_partitions()
+    table.append(pa.table({"id": [0], "d": [None]}, schema=SCHEMA))
+    quiet, calls = _meanwhile(table._log.env, None, lambda: None)
+    drop_partitions(Log(quiet, cache=LogCache()), where="d IS NULL")
+    committed = next(n for n, call in enumerate(calls, 1) if call.startswith("put_if_absent"))
+    for call in range(1, committed + 1):
+        table, _ = _two_partitions()
+        table.append(pa.table({"id": [0], "d": [None]}, schema=SCHEMA))
+
+        def repartition(table=table) -> None:
+            data = pa.table({"id": [7, 8], "d": ["z", None]}, schema=SCHEMA)
+            table.overwrite(data, overwrite_schema=True, partition_by=[])
+
+        env, _ = _meanwhile(table._log.env, call, repartition)
+        with pytest.raises((CommitError, NotSupported)):
+            drop_partitions(Log(env, cache=LogCache()), where="d IS NULL")
+        assert ids(table.refresh()) == [7, 8]
 
 
 # Reindex

@@ -48,11 +48,12 @@ def drop_partitions(
     """Remove the partitions for whose values `where` is true, with all their rows; their bytes stay until purge.
 
     `where` may read partition columns only. Files that somebody appends to these partitions meanwhile are dropped too,
-    as if the drop had come later. The version before can be restored as long as it is retained.
+    as if the drop had come later; of a serializable table that is a conflict. The version before can be restored as
+    long as it is retained.
 
     Raises QueryInvalid, NotSupported where `where` reads other columns or the table has no partitions, InvalidArgument
     for a file whose partition value cannot be read, CommitConflict if somebody changed rows of these partitions
-    meanwhile, CommitStateUnknown.
+    meanwhile, MetadataChanged if it was the schema or the partitioning, CommitStateUnknown.
     """
     del runner, progress
     snapshot = log.snapshot()
@@ -84,6 +85,8 @@ def drop_partitions(
         parameters={"predicate": where},
         metrics={"numRemovedFiles": str(chosen.num_rows)},
         table_id=snapshot.table_id,
+        # Files of another partitioning have no values of these columns, and would count as the partition null.
+        written_for=snapshot.metadata,
     ).read_where(may_match)
     committed = transaction.bind(removed, replaces_range=True).commit_or_raise()
     return _report(taken[0], committed.version, dry_run=False)
