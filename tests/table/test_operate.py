@@ -326,7 +326,7 @@ def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays
 
 
 def test_a_serializable_drop_does_not_take_rows_that_it_did_not_see():
-    table, more = _two_partitions(**{"isolationLevel": "serializable"})
+    table, more = _two_partitions(isolationLevel="serializable")
 
     def append_at_the_commit(method: str, key: str) -> bool:
         if method == "put_if_absent" and key == version_key(3) and table.version == 2:

@@ -93,11 +93,14 @@ class Operate(SparkHandle):
         )
 
     def flushCaches(self) -> CacheReport:
-        """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table."""
+        """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table.
+
+        Spark chooses who runs the tasks: a busy executor may get none. `processes` of the report are those that did.
+        """
         return prewarm_verb.flush_caches(self.log(), runner=self.runner())
 
     def invalidateCaches(self) -> CacheReport:
-        """Forget what driver and executors hold in memory about this table."""
+        """Forget what driver and executors hold in memory about this table; as `flushCaches`, those that answer."""
         return prewarm_verb.invalidate_caches(self.log(), runner=self.runner())
 
     def checkpoint(self) -> int:

@@ -109,15 +109,19 @@ def prewarm(
 def flush_caches(log: Log, *, runner: Runner, progress: Progress | None = None) -> CacheReport:
     """Delete every cached index from the disks, and forget what is in memory about this table. Results do not change.
 
-    On a cluster, as many tasks as run at the same time are asked; the folder of the cache is shared by the processes of
-    a machine. Raises InvalidArgument for a cache folder that cannot be used.
+    On a cluster twice as many tasks are asked as run at the same time. Who runs them is Spark's choice: an executor that
+    is busy may get none and keeps what it has, and `processes` of the report tells who answered. The folder of the
+    cache is shared by the processes of a machine. Raises InvalidArgument for a cache folder that cannot be used.
     """
     del progress
     return _everywhere(log, runner, flush_unit)
 
 
 def invalidate_caches(log: Log, *, runner: Runner, progress: Progress | None = None) -> CacheReport:
-    """Forget what is in memory about this table, here and in the processes of a cluster. Results do not change."""
+    """Forget what is in memory about this table, here and in a cluster. Results do not change.
+
+    As for `flush_caches`, no executor is sure to be asked.
+    """
     del progress
     return _everywhere(log, runner, invalidate_unit)
 
