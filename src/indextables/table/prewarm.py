@@ -109,9 +109,9 @@ def prewarm(
 def flush_caches(log: Log, *, runner: Runner, progress: Progress | None = None) -> CacheReport:
     """Delete every cached index from the disks, and forget what is in memory about this table. Results do not change.
 
-    On a cluster twice as many tasks are asked as run at the same time. Who runs them is Spark's choice: an executor that
-    is busy may get none and keeps what it has, and `processes` of the report tells who answered. The folder of the
-    cache is shared by the processes of a machine. Raises InvalidArgument for a cache folder that cannot be used.
+    On a cluster twice as many tasks are asked as run at the same time. Who runs them is Spark's choice: a busy executor
+    may get none and keeps what it has; `processes` of the report tells who answered. The folder of the cache is shared
+    by the processes of a machine. Raises InvalidArgument for a cache folder that cannot be used.
     """
     del progress
     return _everywhere(log, runner, flush_unit)
