@@ -479,6 +479,13 @@ BUGS = [
         OPERATE_TESTS,
     ),
     Bug(
+        "files that share a place have no order among themselves",
+        TABLE + "merge_work.py",
+        "position_tag(version, line, part + beyond)",
+        "position_tag(version, line, part)",
+        ("tests/table/test_clustering.py",),
+    ),
+    Bug(
         "purge ignores the intents of writers",
         TABLE + "purge_plan.py",
         "    if claims.since_ms is not None:\n",

@@ -264,7 +264,7 @@ def _delete_one(actor: Actor, log: Log) -> bool:
         1,
         dataChange=True,
         numRecords=file["numRecords"],
-        tags=position_tag(place[0], place[1]),
+        tags=position_tag(*place),
         deletionVector=DeletionVector(**msgspec.structs.asdict(made)),
     )
     remove = Remove(file["path"], dataChange=True, deletionVector=before)

@@ -79,12 +79,12 @@ def delete_rows(log: Log, gone: Mapping[str, Iterable[int]], *, as_file: bool = 
     return Transaction(log, snapshot, operation="DELETE").remove(removes).add(adds).commit_or_raise().version
 
 
-def as_add(file: dict, place: tuple[int, int]) -> Add:
+def as_add(file: dict, place: Sequence[int]) -> Add:
     fields = {name: value for name, value in file.items() if name in Add.__struct_fields__ and value is not None}
     for name in ("partitionValues", "minValues", "maxValues", "tags"):
         if name in fields:
             fields[name] = dict(fields[name])
-    tags = {**fields.get("tags", {}), **position_tag(int(place[0]), int(place[1]))}
+    tags = {**fields.get("tags", {}), **position_tag(*map(int, place))}
     return msgspec.convert({**fields, "tags": tags, "dataChange": True}, Add)
 
 

@@ -69,6 +69,26 @@ def test_one_column_is_simply_sorted():
     assert rows.take(order)["n"].to_pylist() == sorted(numbers)
 
 
+def test_sorted_rows_stay_sorted_when_some_of_their_files_are_rewritten(tmp_path):
+    """One split that became several stands in one place: what is made of two of them stays before the others."""
+    table = indextables.create(tmp_path / "t", pa.schema([("n", pa.int64())]))
+    numbers = list(range(4000))
+    random.Random(3).shuffle(numbers)
+    table.append([{"n": n} for n in numbers])
+    size = table.files()["size"][0].as_py()
+    table.merge_splits(cluster_by=["n"], target_size=math.ceil(size / 4))
+    assert table.files().num_rows >= 4
+    assert table.to_arrow()["n"].to_pylist() == sorted(numbers)
+    clustered = table.version
+    sizes = table.files()["size"].to_pylist()
+    assert table.merge_splits(target_size=sizes[0] + sizes[1], max_dest_splits=1).source_splits == 2
+    assert table.to_arrow()["n"].to_pylist() == sorted(numbers)
+    table.reindex("n < 10", force=True)
+    assert table.to_arrow()["n"].to_pylist() == sorted(numbers)
+    table.restore(clustered)
+    assert table.to_arrow()["n"].to_pylist() == sorted(numbers)
+
+
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_a_predicate_on_any_clustered_column_matches_fewer_files(tmp_path, curve):
     schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("z", pa.float64())])

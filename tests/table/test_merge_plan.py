@@ -75,12 +75,16 @@ def test_places_come_from_tags_where_they_can_be_read():
         {},
         {"tags": [(POSITION, "99999999999999999999.1")]},
     ]
-    version, line = positions(files_of(rows))
+    version, line, part = positions(files_of(rows))
+    assert part.tolist() == [0] * 6
     assert version.tolist() == [5, 1, 0, 3, 4, 5]
     assert line.tolist() == [2, 1, 0, 1, 1, 1]
     assert in_order(files_of(rows))["path"].to_pylist() == ["f002", "f001", "f003", "f004", "f005", "f000"]
     assert in_order(files_of([{}, {}]))["path"].to_pylist() == ["f000", "f001"]
     assert in_order(files_of([])).num_rows == 0
+    parts = [{"tags": [(POSITION, tag)]} for tag in ("7.1.10", "7.1.9", "7.1", "7.1.", "7.1.x")]
+    assert positions(files_of(parts))[2].tolist() == [10, 9, 0, 0, 0]
+    assert in_order(files_of(parts))["path"].to_pylist() == ["f003", "f004", "f002", "f001", "f000"]
 
 
 def test_a_partition_that_is_sorted_already_is_left_alone():

@@ -48,7 +48,7 @@ class Group(msgspec.Struct, frozen=True):
 
     values: list[str | None]
     sources: list[Source]
-    places: list[tuple[int, int]]
+    places: list[tuple[int, int, int]]
     merge_ops: list[int]
     split_tags: list[list[str] | None]
     tags: list[dict[str, str | None] | None]
@@ -212,12 +212,11 @@ def _group(files: pa.Table, columns: Sequence[str]) -> Group:
     vectors = [None if v is None else msgspec.convert(v, DeletionVector) for v in files["deletionVector"].to_pylist()]
     columns_of_source = [*(files[name].to_pylist() for name in names), vectors]
     values = dict(files["partitionValues"][0].as_py() or ())
-    versions, lines = positions(files)
     raw = files["uncompressedSizeBytes"].to_pylist()
     return Group(
         values=[values.get(name) for name in columns],
         sources=list(map(Source, *columns_of_source)),
-        places=list(zip(versions.tolist(), lines.tolist(), strict=True)),
+        places=list(zip(*(column.tolist() for column in positions(files)), strict=True)),
         merge_ops=[number or 0 for number in files["numMergeOps"].to_pylist()],
         split_tags=files["splitTags"].to_pylist(),
         tags=[None if tags is None else dict(tags) for tags in files["tags"].to_pylist()],
@@ -286,13 +285,14 @@ def _inherited(merging: Merging, group: Group, pieces: Sequence[Piece]) -> list[
     found: list[Add] = []
     for piece in pieces:
         for number, add in enumerate(piece.adds):
-            place = group.places[min(len(found), len(group.places) - 1)]
+            version, line, part = group.places[min(len(found), len(group.places) - 1)]
+            beyond = max(0, len(found) - len(group.places) + 1)
             full = full_tag(merging.limits.memory_bytes) if number + 1 < len(piece.adds) else {}
             found.append(
                 msgspec.structs.replace(
                     add,
                     dataChange=False,
-                    tags={**kept, **position_tag(*place), **full},
+                    tags={**kept, **position_tag(version, line, part + beyond), **full},
                     splitTags=union or None,
                     numMergeOps=max(group.merge_ops, default=0) + 1,
                 )

@@ -196,14 +196,20 @@ def _run(
             msgspec.structs.replace(
                 add,
                 dataChange=False,
-                tags={**(group.tags[0] or {}), **position_tag(*group.places[0])},
+                tags={**(group.tags[0] or {}), **_placed(group, number)},
                 splitTags=group.split_tags[0],
                 numMergeOps=group.merge_ops[0],
             )
-            for add in adds
+            for number, add in enumerate(adds)
         ]
         moved.append(Moved([source], finished, done.deleted, is_sorted=False))
     return moved
+
+
+def _placed(group: Group, number: int) -> dict[str, str | None]:
+    """The tag of the file that is the one of this number that its only source became."""
+    version, line, part = group.places[0]
+    return position_tag(version, line, part + number)
 
 
 def _lost_rows(source: Source, written: int, deleted: int) -> str | None:

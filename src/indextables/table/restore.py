@@ -160,8 +160,9 @@ def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
 
 def _again(files: pa.Table) -> pa.Table:
     """The rows of `add` again, each with the place among the rows that it had."""
-    version, line = (int64_array(column).cast(pa.string()) for column in positions(files))
+    version, line, part = (int64_array(column).cast(pa.string()) for column in positions(files))
     places = pc.binary_join_element_wise(version, line, ".")
+    places = pc.if_else(pc.equal(part, "0"), places, pc.binary_join_element_wise(places, part, "."))
     added = files.select([field.name for field in ADD_TYPE])
     added = added.set_column(added.column_names.index("tags"), "tags", _placed(combined(files["tags"]), places))
     changes = pa.repeat(pa.scalar(value=True), added.num_rows)
