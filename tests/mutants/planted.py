@@ -486,6 +486,13 @@ BUGS = [
         ("tests/table/test_clustering.py",),
     ),
     Bug(
+        "a restore does not notice that its lease is over",
+        TABLE + "restore.py",
+        "        if not lease.is_held():\n",
+        "        if False:\n",
+        OPERATE_TESTS,
+    ),
+    Bug(
         "purge ignores the intents of writers",
         TABLE + "purge_plan.py",
         "    if claims.since_ms is not None:\n",

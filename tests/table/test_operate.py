@@ -132,6 +132,54 @@ def test_a_restore_waits_for_no_purge():
     assert ids(table) == [1]
 
 
+class Meanwhile(Threads):
+    """Threads after whose work something happens."""
+
+    def __init__(self, env, happens) -> None:
+        super().__init__(env, width=1)
+        self._happens = happens
+
+    def run(self, job, units):
+        found = super().run(job, units)
+        self._happens()
+        return found
+
+
+def test_a_restore_whose_files_a_purge_has_taken_meanwhile_commits_nothing():
+    """Looking for files takes longer than a lease: what was found then may be gone by now."""
+    table, clock = new_table()
+    table.append(rows(1))
+    table.overwrite(rows(2))
+    rival = indextables.open(table.url, ambient=clock)
+
+    def purged() -> None:
+        rival.truncate_time_travel()
+        clock.advance(days=8)
+        assert rival.purge().count("split") == 1
+
+    log = Log(table._log.env)
+    with pytest.raises(CommitConflict, match="purge"):
+        restore(log, version=1, runner=Meanwhile(log.env, purged))
+    assert ids(table.refresh()) == [2]
+
+
+def test_a_restore_of_many_files_holds_its_lease_as_long_as_it_takes():
+    table, clock = new_table()
+    log = Log(table._log.env)
+    env = log.env
+    log_append(log, [_add(env) for _ in range(8001)])
+    table.overwrite(rows(2))
+    reasons = []
+
+    def slowly() -> None:
+        clock.advance(hours=0.2)
+        reasons.append(indextables.open(table.url, ambient=clock).purge().reason)
+
+    assert restore(log, version=1, runner=Meanwhile(env, slowly)).added_files == 8001
+    assert len(reasons) == 3
+    assert all("another process" in reason for reason in reasons)
+
+
 def test_a_restore_that_another_commit_overtakes_is_a_conflict():
     table, _ = new_table()
     table.append(rows(1))

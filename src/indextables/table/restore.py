@@ -18,7 +18,7 @@ from indextables.log.arrays import combined, int64_array
 from indextables.log.conflict import merge_registry
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE, STRING_MAP
-from indextables.log.intents import acquire
+from indextables.log.intents import Lease, acquire
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
@@ -33,6 +33,8 @@ from indextables.table.running import Progress, Runner, Step
 __all__ = ["RestoreReport", "missing_keys", "restore"]
 
 _KEYS_PER_UNIT = 500
+_UNITS_PER_SLOT = 8
+"""Units that one slot of the runner does before the lease is held anew: a minute or so of questions to a store."""
 _ATTEMPTS = 3
 
 
@@ -83,7 +85,7 @@ def restore(
             then = log.snapshot(check_version(version))
         else:
             then = log.snapshot(timestamp_ms=millis(timestamp))  # type: ignore[arg-type]
-        return _restored(log, then, log.snapshot(), runner, progress)
+        return _restored(log, then, log.snapshot(), lease, runner, progress)
 
 
 def missing_keys(env: LogEnv, unit: bytes) -> bytes:
@@ -93,12 +95,14 @@ def missing_keys(env: LogEnv, unit: bytes) -> bytes:
     return msgspec.msgpack.encode([key for key, found in zip(keys, there, strict=True) if not found])
 
 
-def _restored(log: Log, then: Snapshot, now: Snapshot, runner: Runner, progress: Progress | None) -> RestoreReport:
+def _restored(
+    log: Log, then: Snapshot, now: Snapshot, lease: Lease, runner: Runner, progress: Progress | None
+) -> RestoreReport:
     comes, goes = _difference(then.files, now.files)
     metadata = _metadata(then, now)
     if not comes.num_rows and not goes.num_rows and metadata is None:
         return RestoreReport(now.version, then.version)
-    _check_there(log, then.version, comes, runner)
+    _check_there(log, then.version, comes, lease, runner)
     if progress is not None:
         progress(Step("check", 1, 2, files=comes.num_rows))
     report = RestoreReport(
@@ -179,17 +183,27 @@ def _placed(tags: pa.Array, places: pa.Array) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, pa.repeat(pa.scalar(POSITION), len(places)), places)
 
 
-def _check_there(log: Log, version: int, files: pa.Table, runner: Runner) -> None:
-    """Raises VersionExpired if a file that is to come back is gone."""
+def _check_there(log: Log, version: int, files: pa.Table, lease: Lease, runner: Runner) -> None:
+    """Raises VersionExpired if a file that is to come back is gone.
+
+    The lease is held anew after every round of looking, so that nobody deletes what was found before the commit.
+    Raises CommitConflict if somebody has taken it over.
+    """
     if not files.num_rows:
         return
     keys = data_keys(files, log.url).to_pylist()
     units = [keys[start : start + _KEYS_PER_UNIT] for start in range(0, len(keys), _KEYS_PER_UNIT)]
     missing: list[str] = []
-    for answer in runner.run(missing_keys, [msgspec.msgpack.encode(unit) for unit in units]):
-        if isinstance(answer, IndexTablesError):
-            raise answer
-        missing += _READ_LIST_STR.decode(answer)
+    size = _UNITS_PER_SLOT * max(1, runner.width)
+    for start in range(0, len(units), size):
+        for answer in runner.run(missing_keys, [msgspec.msgpack.encode(unit) for unit in units[start : start + size]]):
+            if isinstance(answer, IndexTablesError):
+                raise answer
+            missing += _READ_LIST_STR.decode(answer)
+        if not lease.is_held():
+            message = f"a purge has begun at {log.url}, because this restore took too long: nothing was committed"
+            raise CommitConflict(message, url=log.url, reason="a purge is at work")
+        lease.renew()
     if missing:
         some = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         message = (
