@@ -210,6 +210,25 @@ def test_intents_that_are_over_go():
     assert table.purge().count("intent") == 1
 
 
+def test_an_intent_that_was_over_and_is_renewed_while_purge_is_at_work_stays():
+    table, clock = new_table()
+    env = table._log.env
+    late = protect_version(env, 0, ttl_ms=1000)
+    over = protect_version(env, 0, ttl_ms=1000)
+    orphan(table, 1)
+    clock.advance(days=8)
+
+    def renew_late(method: str, key: str) -> bool:
+        if method == "delete" and key.endswith(".split"):
+            late.renew()
+        return False
+
+    report = purge_of(Faulty(env, renew_late).env)
+    assert (report.count("split"), report.count("intent")) == (1, 1)
+    assert late.key in keys(table)
+    assert over.key not in keys(table)
+
+
 def test_a_writer_that_announces_itself_while_purge_is_at_work_stops_it():
     table, clock = new_table()
     key = orphan(table, 1)

@@ -346,7 +346,7 @@ def _carried_out(
     kept = {**plan.data.kept, "became live": became_live}
     plan = msgspec.structs.replace(plan, data=Decision(plan.data.goes, kept))
     gone = pa.concat_tables(done) if done else LISTED.empty_table()
-    intents = [] if reason else _forget_intents(env, plan.protections)
+    intents = [] if reason else _forget_intents(env, plan.protections, asked)
     return _report_of(plan, cleaned, gone, failed=failed, reason=reason, intents=intents)
 
 
@@ -389,13 +389,17 @@ def _delete(runner: Runner, batch: pa.Table) -> dict[str, str]:
     return failed
 
 
-def _forget_intents(env: LogEnv, held: Protections) -> list[str]:
-    """Intents that are over; one that cannot be deleted is nobody's loss."""
+def _forget_intents(env: LogEnv, held: Protections, asked: _Asked) -> list[str]:
+    """Intents that were over and still are: one may have been renewed late. What cannot be deleted is nobody's loss."""
+    if not held.expired:
+        return []
     try:
-        failed = env.store.delete_many(held.expired) if held.expired else {}
+        still = set(protections(env, asked.now_ms).expired)
+        over = [key for key in held.expired if key in still]
+        failed = env.store.delete_many(over)
     except StoreError:
         return []
-    return [key for key in held.expired if key not in failed]
+    return [key for key in over if key not in failed]
 
 
 def _without(table: pa.Table, keys: pa.Array) -> pa.Table:
