@@ -9,6 +9,8 @@ An entry's key covers store, path, size and offsets of the split. Files appear b
 used if its checksum was proven since the machine started and it did not change since; one that does not match is
 dropped and loaded again.
 The least recently used entries go when the folder grows beyond its limit; files that are mapped stay readable.
+Nobody waits for anybody: an entry may vanish, as a whole or in part, between any two steps of who uses it. A path is
+therefore a hint, which counts once the file is linked or open, and `load_apart` is for those who were too slow.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ import cachetools
 import msgspec
 
 from indextables.ambient import Ambient
-from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
+from indextables.errors import SplitCorrupt, StoreFull
 from indextables.split import layout
-from indextables.split.cache_seals import SEALS, is_sealed, seal
+from indextables.split.cache_files import children, disk_size, link_all, private_folder, write_all
+from indextables.split.cache_seals import is_sealed, seal
 from indextables.split.layout import PAGES, SEGMENT_PARTS, Component, Directory
 from indextables.split.pages_kept import KeptPages
 from indextables.split.ref import SplitRef
@@ -83,17 +86,38 @@ class IndexCache:
         self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
         self._added = max_bytes
         self.stats = CacheStats()
-        for folder in (directory, directory / "entries", directory / "tmp"):
-            _private_folder(folder)
+        self._make_folders()
         self._sweep_tmp()
 
     def load(self, store: Store, ref: SplitRef, components: Iterable[str] = ()) -> CachedSplit:
-        """The index of a split with these components whole; the first range comes with one request, the rest with one.
+        """The index of a split with these components; the first range comes with one request, the rest with one.
 
-        `ref` must have its offsets. Raises SplitCorrupt for damaged bytes, and the errors of the store.
+        `whole` of the answer, and nothing else, tells what is there: less than was asked for if somebody emptied the
+        folder meanwhile. `ref` must have its offsets. Raises SplitCorrupt for damaged bytes, the errors of the store.
         """
         key = entry_key(store, ref)
-        folder = self._root / "entries" / key
+        return self._load(store, ref, components, key, self._root / "entries" / key)
+
+    def load_apart(self, store: Store, ref: SplitRef, components: Iterable[str], folder: Path) -> CachedSplit:
+        """As `load`, in a folder of the caller within a `scratch`, whom nobody empties it; `whole` has all components.
+
+        What the cache has is linked, the rest read from the store, and nothing is added to the cache.
+        """
+        key = entry_key(store, ref)
+        folder.mkdir(mode=0o700, parents=True)
+        link_all(self._root / "entries" / key, folder)
+        return self._load(store, ref, components, key, folder)
+
+    def drop(self, store: Store, ref: SplitRef) -> None:
+        """Delete the entry of a split, whatever was proven of it: the next use loads it anew."""
+        key = entry_key(store, ref)
+        with self._exclusive():
+            shutil.rmtree(self._root / "entries" / key, ignore_errors=True)
+        with self._lock:
+            self._directories.pop(key, None)
+        self._count("dropped")
+
+    def _load(self, store: Store, ref: SplitRef, components: Iterable[str], key: str, folder: Path) -> CachedSplit:
         directory, first_range = self._directory(store, ref, key, folder)
         wanted = {"term", *components} if directory.segment else set(components) & {PAGES}
         if directory.component(PAGES) is None:
@@ -145,7 +169,7 @@ class IndexCache:
     def flush(self) -> None:
         """Delete every entry. Running searches keep what they have mapped."""
         with self._exclusive():
-            for entry in _children(self._root / "entries"):
+            for entry in children(self._root / "entries"):
                 shutil.rmtree(entry, ignore_errors=True)
         self.rows.clear()
         with self._lock:
@@ -155,7 +179,7 @@ class IndexCache:
 
     def measure(self) -> CacheStats:
         """The statistics, with the folder's present size."""
-        sizes = [_size(entry) for entry in _children(self._root / "entries")]
+        sizes = [disk_size(entry) for entry in children(self._root / "entries")]
         with self._lock:
             self.stats.entries, self.stats.size_bytes = len(sizes), sum(sizes)
             self.stats.rows_bytes = self.rows.size_bytes
@@ -163,27 +187,35 @@ class IndexCache:
 
     def scratch(self) -> Path:
         """A path for a folder of the caller, who removes it; a crash leaves it to the next start's sweep."""
-        return self._root / "tmp" / self._ambient.token()
+        tmp = self._root / "tmp"
+        if not tmp.is_dir():
+            self._make_folders()  # what cleans temporary folders of the system may take them
+        return tmp / self._ambient.token()
 
     def built(self, key: str) -> dict[str, Path] | None:
-        """The files that `keep_built` kept under a key, checked; None if there are none."""
+        """The files that `keep_built` kept under a key, checked, all of one making; None if there are none."""
         folder = self._root / "entries" / key
-        found = {path.name.partition("-")[0]: path for path in _children(folder) if path.name != SEALS}
-        if not set(SEGMENT_PARTS) <= set(found):
-            return None
-        if not all(self._sound(path) for path in found.values()):
-            return None
-        self._touch(folder)
-        return found
+        sets: dict[str, dict[str, Path]] = {}
+        for path in children(folder):
+            part, _, rest = path.name.partition("-")
+            sets.setdefault(rest.partition("-")[0], {})[part] = path
+        for found in sets.values():
+            if set(SEGMENT_PARTS) <= set(found) and all(self._sound(path) for path in found.values()):
+                self._touch(folder)
+                return found
+        return None
 
     def keep_built(self, key: str, files: dict[str, Path]) -> dict[str, Path]:
-        """Keep files of an index that was made here; they are moved."""
+        """Keep files of an index that was made here; they are moved. Raises FileNotFoundError if they were emptied."""
         folder = self._root / "entries" / key
+        sums = {name: layout.crc32c(source.read_bytes()) for name, source in files.items()}
+        # Two who build at once may build other bytes, and a file of one does not fit those of the other.
+        making = layout.crc32c(msgspec.json.encode(sorted(sums.items())))
         kept: dict[str, Path] = {}
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         for name, source in files.items():
-            target = folder / f"{name}-{layout.crc32c(source.read_bytes()):08x}"
+            target = folder / f"{name}-{making:08x}-{sums[name]:08x}"
             source.chmod(0o600)
             source.replace(target)
             kept[name] = target
@@ -196,7 +228,7 @@ class IndexCache:
             known = self._directories.get(key)
         if known is not None:
             return known, b""
-        for path in _children(folder):
+        for path in children(folder):
             if path.name.startswith("directory-") and self._sound(path):
                 with contextlib.suppress(OSError):
                     directory = layout.decode_directory(path.read_bytes(), ref.key)
@@ -210,8 +242,6 @@ class IndexCache:
         if ref.num_rows is not None and directory.num_rows != ref.num_rows:
             message = f"{ref.key}: the index is of {directory.num_rows} rows, the split has {ref.num_rows}"
             raise SplitCorrupt(message, path=ref.key, part="index", reason="rows")
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
         head = bytes(data[: layout.directory_length(data[: layout.HEADER_BYTES], ref.key)])
         self._put(folder, "directory", head)
         self._remember(key, directory)
@@ -240,8 +270,6 @@ class IndexCache:
             self._count("misses")
             read = self._get(store, ref.key, [(start + c.offset, start + c.end) for c in asked])
             stored |= {c.name: data for c, data in zip(asked, read, strict=True)}
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
 
         def keep(component: Component) -> None:
             data = stored.pop(component.name)
@@ -266,11 +294,13 @@ class IndexCache:
         """The file of a whole component, its checksum proven once in this process."""
         component = directory.component(name)
         length = 0 if component is None else component.length if name == PAGES else component.raw_length
-        for path in _children(folder):
+        for path in children(folder):
             if path.name.startswith(f"{name}-") and not path.name.endswith("-hole"):
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     if component is not None and path.stat().st_size == length and self._sound(path):
                         return path
+                except FileNotFoundError:
+                    continue
                 self._drop(path)
         return None
 
@@ -301,7 +331,7 @@ class IndexCache:
 
     def _put(self, folder: Path, name: str, data: bytes | memoryview) -> None:
         target = folder / f"{name}-{layout.crc32c(data):08x}"
-        self._write(target, lambda handle: _write_all(handle, data))
+        self._write(target, lambda handle: write_all(handle, data))
         with contextlib.suppress(FileNotFoundError):
             facts = target.lstat()
             seal(target, facts)
@@ -328,7 +358,8 @@ class IndexCache:
             try:
                 self._write_once(target, fill)
             except FileNotFoundError:
-                continue  # another process emptied the folder under our hands
+                self._make_folders()  # another process emptied the folder under our hands
+                continue
             except OSError as error:
                 self._make_room(target, fill, error)
             return
@@ -381,9 +412,9 @@ class IndexCache:
     def _evict(self, limit: int) -> None:
         with self._exclusive():
             ages: list[tuple[float, int, Path]] = []
-            for entry in _children(self._root / "entries"):
+            for entry in children(self._root / "entries"):
                 with contextlib.suppress(OSError):
-                    ages.append((entry.stat().st_mtime, _size(entry), entry))
+                    ages.append((entry.stat().st_mtime, disk_size(entry), entry))
             total = sum(size for _, size, _ in ages)
             for _, size, entry in sorted(ages)[:-1]:
                 if total <= limit:
@@ -396,6 +427,7 @@ class IndexCache:
     def _exclusive(self) -> Iterator[None]:
         """One process at a time deletes; readers need no lock, because what they opened stays."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        self._make_folders()
         handle = os.open(self._root / "lock", flags, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -403,10 +435,14 @@ class IndexCache:
         finally:
             os.close(handle)
 
+    def _make_folders(self) -> None:
+        for folder in (self._root, self._root / "entries", self._root / "tmp"):
+            private_folder(folder)
+
     def _sweep_tmp(self) -> None:
         """Remove what a crashed process left. Age decides: nobody writes one file or opens an index for an hour."""
         now = self._ambient.now_ms() / 1000
-        for path in _children(self._root / "tmp"):
+        for path in children(self._root / "tmp"):
             with contextlib.suppress(OSError):
                 if now - path.lstat().st_mtime > _STALE_TMP_S:
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
@@ -427,41 +463,3 @@ def _component(directory: Directory, name: str, ref: SplitRef) -> Component:
         message = f"{ref.key}: its index lacks the component {name}; reindex rebuilds it from the rows"
         raise SplitCorrupt(message, path=ref.key, part=name, reason="missing")
     return component
-
-
-def _private_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.lstat()
-        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
-            message = (
-                f"the cache folder {folder} is a link or belongs to somebody else: set cache.directory to your own"
-            )
-            raise InvalidArgument(message, option="cache.directory", value=str(folder))
-        if stat.S_IMODE(facts.st_mode) != 0o700:
-            folder.chmod(0o700)
-    except OSError as error:
-        message = f"the cache folder {folder} cannot be used ({error}): set cache.directory"
-        raise InvalidArgument(message, option="cache.directory", value=str(folder)) from error
-
-
-def _children(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _size(entry: Path) -> int:
-    total = 0
-    for path in _children(entry):
-        with contextlib.suppress(OSError):
-            # Holes take no room: count blocks, not lengths.
-            total += path.lstat().st_blocks * 512
-    return total
-
-
-def _write_all(handle: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view.nbytes:
-        view = view[os.write(handle, view) :]

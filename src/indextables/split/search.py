@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.ambient import Ambient, SystemAmbient
-from indextables.errors import IndexUnavailable, InvalidArgument
+from indextables.errors import IndexUnavailable, InvalidArgument, SplitCorrupt
 from indextables.query.expr import Node as Predicate
 from indextables.split.build_nodes import Bool, Everything, Plan, TermPrefix, Unscored, leaves, simplify
 from indextables.split.build_plan import Catalog, plan_query
@@ -241,34 +241,70 @@ class SplitSearcher:
         return plan
 
     def _guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
+        """`run`; if an index gives up, again with files loaded anew once, then without the indexes that give up still.
+
+        Raises IndexUnavailable if none of them is to blame.
+        """
+        failures = 0
         while True:
             known = self._unusable()
             try:
                 return run()
             except IndexUnavailable as error:
-                if self._unusable() == known and not self._learned(plan, error):
-                    raise
-                self.opened.clear()
+                failures += 1
+                self._maker.forget()
+                if self._unusable() == known and not self._learned(plan, error, renew=failures == 1):
+                    self._last_resort(error, failures)
                 metrics.fallbacks.clear()
 
-    def _learned(self, plan: Plan, error: IndexUnavailable) -> bool:
-        """Find out which split or leaf was to blame; False if nothing new was found."""
+    def _learned(self, plan: Plan, error: IndexUnavailable, *, renew: bool) -> bool:
+        """Find out which split or leaf was to blame; False if nothing new was found.
+
+        With `renew` a split is to blame only if its index gives up with files that come from the split itself: those
+        of the cache may have been damaged since they were proven.
+        """
         if "max expansions" in str(error):
             phrases = {leaf for leaf in leaves(plan) if isinstance(leaf, TermPrefix) and leaf.before}
             if not phrases <= self._maker.refused:
                 self._maker.refused |= phrases
                 return True
             return False
-        known = self._unusable()
+        learned = False
         for state in self.states:
-            if state.usable:
-                alone = ShardMaker([state], self.schema, self.index, self.cache, OpenIndexes(), self._ambient)
-                try:
-                    for shard in alone.shards(plan, SearchMetrics(), scored=True):
-                        shard.top(1)
-                except IndexUnavailable as fault:
-                    state.reason = str(fault.details.get("reason", fault))
-        return self._unusable() > known
+            fault = self._fault(plan, state) if state.usable else None
+            if fault is None:
+                continue
+            learned = True
+            if renew and state.usable:
+                fault = self._fault(plan, state) if self._renew(state) else None
+            if fault is not None:
+                state.reason = str(fault.details.get("reason", fault))
+        return learned
+
+    def _fault(self, plan: Plan, state: SplitState) -> IndexUnavailable | None:
+        """What one split has against a plan when it is opened alone."""
+        alone = ShardMaker([state], self.schema, self.index, self.cache, OpenIndexes(), self._ambient)
+        try:
+            for shard in alone.shards(plan, SearchMetrics(), scored=True):
+                shard.top(1)
+        except IndexUnavailable as fault:
+            return fault
+        return None
+
+    def _renew(self, state: SplitState) -> bool:
+        """Load an index anew; False if it cannot be used."""
+        try:
+            state.renew()
+        except SplitCorrupt as error:
+            state.reason = str(error.details.get("reason", error))
+        return state.usable
+
+    def _last_resort(self, error: IndexUnavailable, failures: int) -> None:
+        """No split is to blame alone: try once more with all files anew where Tantivy panicked. Raises `error` else."""
+        if failures > 1 or error.details.get("reason") != "panic":
+            raise error
+        usable = [state for state in self.states if state.usable]
+        list(self._ambient.map("splits", self._renew, usable))
 
     def _unusable(self) -> int:
         return sum(not state.usable for state in self.states)

@@ -6,11 +6,14 @@ for some rows. The answers of all shards together are the result.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
+import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import cachetools
@@ -32,9 +35,9 @@ from indextables.split.build_nodes import (
     scored_leaves,
     simplify,
 )
-from indextables.split.cache import IndexCache
+from indextables.split.cache import CachedSplit, IndexCache
 from indextables.split.carrier import TermStats, make_carrier, merge_stats
-from indextables.split.components import needed
+from indextables.split.components import TERM, needed
 from indextables.split.delfile import Mask as RowMask
 from indextables.split.fields import IndexPlan
 from indextables.split.search_answer import IndexShard, RowsShard, Shard
@@ -47,7 +50,9 @@ from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_b
 
 _RECHECK_SHARE = 16
 """Columns are fetched for the candidates only, if these are less than one row in this many."""
-_ATTEMPTS = 20
+_SHARED_ATTEMPTS = 3
+_ATTEMPTS = 6
+_DICTIONARY = frozenset({TERM})
 _READY = 64
 """Plans whose shards are kept: the next page of hits, the count, the same question again."""
 
@@ -86,6 +91,12 @@ class ShardMaker:
         self._ready: cachetools.LRUCache[object, tuple[list[Shard], SearchMetrics]] = cachetools.LRUCache(_READY)
         self.refused: set[Leaf] = set()
         """Leaves that an index turned out not to answer: columns do from now on."""
+
+    def forget(self) -> None:
+        """Open everything anew from now on: an index that was opened turned out not to answer."""
+        self._opened.clear()
+        with self._lock:
+            self._ready.clear()
 
     def stats(self, plan: Plan) -> TermStats:
         """What BM25 needs to know of all these splits together."""
@@ -189,16 +200,10 @@ class ShardMaker:
         fields = (leaf.target.field for leaf in asked if not isinstance(leaf, Where))
         return state.usable and any(f is not None and f not in state.field_ids for f in fields)
 
-    def _member(self, group: Group, state: SplitState, mask: RowMask | None) -> Member:
-        if not group.rebuilt:
-            return state.member(mask)
-        wanted = frozenset(leaf.target.field for leaf in leaves(group.plan) if not isinstance(leaf, Where))
-        return state.rebuilt(self.table, frozenset(f for f in wanted if f is not None), mask)
-
     def _group_stats(self, group: Group) -> TermStats:
         if not group.schema:
             return TermStats(sum(state.num_rows for state in group.states))
-        index = self._open(group, None, None, lambda _: True)
+        index = self._open(group, None, None, _DICTIONARY)
         counted = index.counted(group.plan)
         return TermStats(index.own.num_docs, index.own.tokens, counted.doc_freqs)
 
@@ -246,7 +251,7 @@ class ShardMaker:
             group = msgspec.structs.replace(group, states=tuple(group.states[i] for i in live))
             masks = None if masks is None else [masks[i] for i in live]
             places = [places[i] for i in live]
-        index = self._open(group, masks, everywhere, lambda open_: _whole(open_, parts))
+        index = self._open(group, masks, everywhere, parts | _DICTIONARY)
         return [IndexShard(index, places, plan, everywhere)]
 
     def _evaluate(self, group: Group, metrics: SearchMetrics) -> list[list[RowMask]]:
@@ -293,28 +298,19 @@ class ShardMaker:
         return found
 
     def _hydrate(self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics) -> list[int]:
-        """Load what the plan needs of those splits that it can match at all; returns the places of whole ones."""
+        """Load what the plan needs of those splits that it can match at all; returns their places.
+
+        A split that has all parts already is not asked: it may have no hit.
+        """
         if group.rebuilt:
             return list(range(len(group.states)))
-        lacking = [s for s in group.states if s.cached is not None and not parts <= s.cached.whole]
-        wanted = [s for s in lacking if self._may_match(plan, s)]
+        lacking = [i for i, s in enumerate(group.states) if s.cached is not None and not parts <= s.cached.whole]
+        wanted = [i for i in lacking if self._may_match(plan, group.states[i])]
         metrics.splits_loaded += len(wanted)
-
-        def one(state: SplitState) -> None:
-            try:
-                for _ in range(_ATTEMPTS):
-                    state.load(parts)
-                    if state.cached is not None and parts <= state.cached.whole:
-                        return
-                # Never search without it: what is missing here would look like rows that do not match.
-                message = "the index cache is emptied as fast as it is filled: raise cache.maxSize"
-                raise IndexUnavailable(message, path=state.ref.key, reason="evicted")
-            except SplitCorrupt as error:
-                state.reason = str(error.details.get("reason", error))
-                raise IndexUnavailable(str(error), path=state.ref.key, reason=state.reason) from error
-
-        list(self._ambient.map("splits", one, wanted))
-        return [i for i, s in enumerate(group.states) if s.cached is not None and parts <= s.cached.whole]
+        list(self._ambient.map("splits", lambda i: _load(group.states[i], parts), wanted))
+        # Only dictionaries say that a split has no hit. What is whole now need not be when the index is opened.
+        without = set(lacking) - set(wanted)
+        return [i for i in range(len(group.states)) if i not in without]
 
     def _may_match(self, plan: Plan, state: SplitState) -> bool:
         known = frozenset(field.id for field in state.plan.fields)
@@ -326,31 +322,55 @@ class ShardMaker:
         """An index of one split, for its dictionary."""
         schema = _schema_of(state)
         group = Group(schema, state.plan, (state,), Everything(), ())
-        return self._open(group, None, None, lambda _: True)
+        return self._open(group, None, None, _DICTIONARY)
 
     def _open(
-        self,
-        group: Group,
-        masks: list[RowMask] | None,
-        everywhere: TermStats | None,
-        usable: Callable[[VirtualIndex], bool],
+        self, group: Group, masks: list[RowMask] | None, everywhere: TermStats | None, parts: frozenset[str]
     ) -> VirtualIndex:
+        """An index in which these parts of all members are whole: a hole would look like rows that do not match."""
         for attempt in range(_ATTEMPTS):
-            members = [self._member(group, s, masks[i] if masks else None) for i, s in enumerate(group.states)]
-            own = own_stats(members) if everywhere is not None else TermStats()
-            beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
-            key = (group.schema, _digest(beside), *(m.identity for m in members))
+            # Who is too slow for those who empty the cache, or needs more than fits in, goes on in a folder of its own.
+            apart = self._cache.scratch() if attempt >= _SHARED_ATTEMPTS else None
             try:
-                return self._opened.get(key, usable, partial(self._make, group, members, own, beside))
+                if apart is not None:
+                    apart.mkdir(mode=0o700)
+                members = self._members(group, masks, parts, apart, again=attempt > 0)
+                own = own_stats(members) if everywhere is not None else TermStats()
+                beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
+                key = (group.schema, _digest(beside), *(m.identity for m in members))
+                make = partial(self._make, group, members, own, beside)
+                return self._opened.get(key, lambda open_: _whole(open_, parts), make)
             except FileNotFoundError:
-                # Another process evicted the entry between our look and the link.
-                if attempt == _ATTEMPTS - 1:
-                    message = "the index cache is too small for this query: raise cache.maxSize"
-                    raise IndexUnavailable(message, path="", reason="evicted") from None
-                for state in group.states:
-                    if state.cached is not None:
-                        state.load(state.cached.whole - {"store"})
-        raise AssertionError("unreachable")
+                continue
+            finally:
+                if apart is not None:
+                    shutil.rmtree(apart, ignore_errors=True)
+        message = "what a search writes below cache.directory vanishes at once: set it to a folder that is left alone"
+        raise IndexUnavailable(message, path="", reason="evicted")
+
+    def _members(
+        self, group: Group, masks: list[RowMask] | None, parts: frozenset[str], apart: Path | None, *, again: bool
+    ) -> list[Member]:
+        """The segments of a group with these parts whole. Raises FileNotFoundError if somebody empties the cache."""
+
+        def one(place: int) -> Member:
+            state = group.states[place]
+            mask = masks[place] if masks else None
+            folder = None if apart is None else apart / str(place)
+            if group.rebuilt:
+                wanted = frozenset(leaf.target.field for leaf in leaves(group.plan) if not isinstance(leaf, Where))
+                return state.rebuilt(self.table, frozenset(f for f in wanted if f is not None), mask, folder)
+            # Looked at once: another thread may replace it by what it needs itself.
+            cached = state.cached
+            if again or cached is None or not parts <= cached.whole:
+                had = frozenset() if cached is None else cached.whole
+                cached = _load(state, parts | had, folder)
+                if not parts <= cached.whole:
+                    raise FileNotFoundError(errno.ENOENT, "emptied while it was loaded", state.ref.key)
+            return state.member(mask, cached)
+
+        places = range(len(group.states))
+        return list(self._ambient.map("splits", one, places)) if again else [one(place) for place in places]
 
     def _make(self, group: Group, members: list[Member], own: TermStats, everywhere: TermStats | None) -> VirtualIndex:
         plan, schema = self._schema_for(group)
@@ -364,6 +384,14 @@ class ShardMaker:
 
 
 _REBUILT = "rebuilt"
+
+
+def _load(state: SplitState, parts: frozenset[str], apart: Path | None = None) -> CachedSplit:
+    try:
+        return state.load(parts, apart)
+    except SplitCorrupt as error:
+        state.reason = str(error.details.get("reason", error))
+        raise IndexUnavailable(str(error), path=state.ref.key, reason=state.reason) from error
 
 
 def rebuilt_schema(table: IndexPlan, plan: Plan) -> tuple[IndexPlan, str]:

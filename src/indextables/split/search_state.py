@@ -117,9 +117,12 @@ class SplitState:
         reader = self.reader
         return reader.pages.schema if reader.pages is not None else reader.schema
 
-    def member(self, mask: delfile.Mask | None = None) -> Member:
-        """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion)."""
-        cached = self.cached
+    def member(self, mask: delfile.Mask | None = None, cached: CachedSplit | None = None) -> Member:
+        """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion).
+
+        `cached` is what its caller has found whole: other threads load too, and may have replaced what is here.
+        """
+        cached = cached if cached is not None else self.cached
         if cached is None:
             raise AssertionError(self.ref.key)
         if mask is not None:
@@ -130,9 +133,22 @@ class SplitState:
             known = self._member = cached, made
         return known[1]
 
-    def load(self, components: frozenset[str]) -> None:
-        """Make these components whole; page locations come along, because hits want their rows. Raises SplitCorrupt."""
-        self.cached = self.cache.load(self.store, self.ref, {*components, PAGES})
+    def load(self, components: frozenset[str], apart: Path | None = None) -> CachedSplit:
+        """Load these components; page locations come along, because hits want their rows. Raises SplitCorrupt.
+
+        The answer tells what is whole, which is less if somebody empties the cache at the same time. With a new
+        folder `apart` nobody can; the answer is then good for as long as the folder is there.
+        """
+        if apart is not None:
+            return self.cache.load_apart(self.store, self.ref, components, apart)
+        self.cached = loaded = self.cache.load(self.store, self.ref, {*components, PAGES})
+        return loaded
+
+    def renew(self) -> None:
+        """Load anew what was loaded, from the split itself. Raises SplitCorrupt."""
+        had = frozenset() if self.cached is None else self.cached.whole
+        self.cache.drop(self.store, self.ref)
+        self.load(had)
 
     def fetch(self, rows: Ints, columns: Sequence[str]) -> pa.Table:
         """These rows, in this order; a column that the split does not have is null of type null."""
@@ -144,26 +160,31 @@ class SplitState:
         """These columns of every row, deleted ones too, in row order."""
         return self.fetch(np.arange(self.num_rows, dtype=np.int64), columns)
 
-    def rebuilt(self, plan: IndexPlan, field_ids: frozenset[str], mask: delfile.Mask | None) -> Member:
-        """A segment made from the rows here and now, for these fields; kept in the cache for the next query."""
+    def rebuilt(
+        self, plan: IndexPlan, field_ids: frozenset[str], mask: delfile.Mask | None, apart: Path | None = None
+    ) -> Member:
+        """A segment made from the rows here and now, for these fields; kept in the cache for the next query.
+
+        Raises FileNotFoundError if somebody emptied the cache meanwhile; with a new folder `apart` nobody can.
+        """
         fields = tuple(_for_rebuild(f, field_ids, self.schema) for f in plan.fields)
         used = IndexPlan(fields)
         facts = [entry_key(self.store, self.ref), used.doc_mapping(), sorted(f.id for f in fields if f.column)]
         key = "b" + hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:39]
-        files = self.cache.built(key)
+        files = self.cache.built(key) if apart is None else None
         if files is None:
-            files = self._build(key, used)
+            files = self._build(key, used, apart)
         totals = token_totals(memoryview(files["idx"].read_bytes()))
         tokens = {fields[ordinal].id: total for ordinal, total in totals.items()}
         return self._as_member(key, files, frozenset(SEGMENT_PARTS), tokens, mask)
 
-    def _build(self, key: str, plan: IndexPlan) -> dict[str, Path]:
+    def _build(self, key: str, plan: IndexPlan, apart: Path | None) -> dict[str, Path]:
         # Searches that need no new index, which are nearly all, do not pay for loading the writer.
         from indextables.split.writer_index import HEAP_CEILING, SegmentBuilder
 
         columns = [f.column for f in plan.fields if f.column is not None]
         rows = self.all_rows(columns) if columns else pa.table({"": pa.nulls(self.num_rows)})
-        folder = self.cache.scratch()
+        folder = apart if apart is not None else self.cache.scratch()
         try:
             builder = SegmentBuilder(folder, plan, rows.schema, HEAP_CEILING)
             for batch in rows.to_batches(max_chunksize=8192):
@@ -172,9 +193,11 @@ class SplitState:
             if not built.in_order:
                 message = f"{self.ref.key} is too large to be indexed on the fly: reindex it"
                 raise SplitError(message, path=self.ref.key)
-            return self.cache.keep_built(key, {n: folder / f"{built.segment}.{n}" for n in SEGMENT_PARTS})
+            files = {n: folder / f"{built.segment}.{n}" for n in SEGMENT_PARTS}
+            return files if apart is not None else self.cache.keep_built(key, files)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if apart is None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _as_member(
         self,

@@ -1,0 +1,157 @@
+"""Somebody else empties or trims the shared cache folder, between any two steps of a search: answers stay exact."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from tests.split.cache_steps import interfering
+from tests.split.search_world import World, build_world, make_rows, open_searcher
+
+from indextables.ambient import SystemAmbient
+from indextables.options import Options
+from indextables.split.cache import IndexCache
+from indextables.split.search import SplitSearcher
+from indextables.storage import open_store
+
+PHRASE = 'message:"foo bar"'
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return build_world(tmp_path_factory.mktemp("races"), make_rows(90), 2)
+
+
+def cold(world: World, folder: Path, max_bytes: int = 1 << 30) -> SplitSearcher:
+    """A searcher that works in one thread, so that its steps have one order."""
+    ambient = SystemAmbient({"splits": 1})
+    cache = IndexCache(folder, max_bytes, ambient)
+    more = {"schema": world.searcher.schema, "index": world.searcher.index}
+    return SplitSearcher(world.store, world.refs, cache=cache, ambient=ambient, **more)
+
+
+def empty(folder: Path) -> None:
+    """What `flush` of another process does."""
+    for entry in (folder / "entries").iterdir():
+        shutil.rmtree(entry, ignore_errors=True)
+
+
+def assert_exact(world: World, searcher, query: str) -> None:
+    expected = world.searcher.search(query, limit=None)
+    found = searcher.search(query, limit=None)
+    assert found.hits.splits.tolist() == expected.hits.splits.tolist()
+    assert found.hits.rows.tolist() == expected.hits.rows.tolist()
+    assert found.hits.scores.tolist() == pytest.approx(expected.hits.scores.tolist(), rel=1e-5)
+    assert not found.metrics.fallbacks
+
+
+def test_what_was_emptied_before_it_was_linked_and_again_while_it_was_loaded_is_not_searched_as_a_hole(world, tmp_path):
+    searcher = cold(world, tmp_path)
+    turns = ["os.link", "os.utime", "os.utime"]
+    searcher.search("message:alpha")
+
+    def chosen(_: int, event: str) -> bool:
+        return bool(turns) and event == turns[0] and bool(turns.pop(0))
+
+    with interfering(str(tmp_path / "entries"), chosen, lambda: empty(tmp_path)):
+        assert_exact(world, searcher, PHRASE)
+    assert not turns
+
+
+def test_a_dictionary_that_was_emptied_while_it_was_loaded_does_not_say_that_nothing_matches(world, tmp_path):
+    turns = ["os.utime", "os.utime"]
+
+    def chosen(_: int, event: str) -> bool:
+        return bool(turns) and event == turns[0] and bool(turns.pop(0))
+
+    with interfering(str(tmp_path / "entries"), chosen, lambda: empty(tmp_path)):
+        searcher = cold(world, tmp_path)
+        assert not turns
+    assert_exact(world, searcher, PHRASE)
+
+
+def test_a_search_does_not_lose_what_another_thread_loads_less_of(world, tmp_path):
+    searcher = cold(world, tmp_path)
+    searcher.search(PHRASE, limit=1)
+    searcher.opened.clear()
+
+    def less() -> None:
+        """Another search of this process, which wants terms only, after the folder was emptied."""
+        empty(tmp_path)
+        for state in searcher.states:
+            state.load(frozenset({"term"}))
+
+    once = iter([True])
+    with interfering(str(tmp_path / "entries"), lambda _, event: event == "os.link" and next(once, False), less):
+        assert_exact(world, searcher, 'message:"foo bar" OR message:"alpha beta"')
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+def test_a_folder_that_is_emptied_all_the_time_costs_reads_but_no_answer(world, tmp_path, every):
+    searcher = cold(world, tmp_path)
+    with interfering(
+        str(tmp_path / "entries"), lambda number, _: number % every == 0, lambda: empty(tmp_path)
+    ) as steps:
+        assert_exact(world, searcher, PHRASE)
+        assert searcher.count("status:200") == world.searcher.count("status:200")
+    assert steps.seen > every
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("first", range(1, 40, 3))
+def test_a_folder_that_is_emptied_for_a_while_at_any_step_changes_no_answer(world, tmp_path, first):
+    searcher = cold(world, tmp_path)
+    searcher.search("message:alpha")
+    with interfering(
+        str(tmp_path / "entries"), lambda number, _: number in range(first, first + 5), lambda: empty(tmp_path)
+    ):
+        assert_exact(world, searcher, PHRASE)
+
+
+def test_a_split_without_index_is_answered_while_what_was_built_for_it_is_emptied(tmp_path):
+    world = build_world(tmp_path, make_rows(60), 2)
+    store = open_store(tmp_path / "bare", Options({"storage.fsync": "false"}, environ={}))
+    for ref in world.refs:
+        data = bytearray(world.store.get(ref.key))
+        data[ref.index_start : ref.footer_start] = bytes(ref.footer_start - ref.index_start)
+        store.put(ref.key, bytes(data))
+    folder = tmp_path / "emptied"
+    more = {"schema": world.searcher.schema, "index": world.searcher.index}
+    bare = open_searcher(store, world.refs, folder, **more)
+    expected = world.searcher.search(PHRASE, limit=None).hits
+    with interfering(str(folder / "entries"), lambda *_: True, lambda: empty(folder)):
+        found = bare.search(PHRASE, limit=None)
+    assert found.hits.rows.tolist() == expected.rows.tolist()
+    assert len(found.metrics.fallbacks) == 2
+    assert not list((folder / "tmp").iterdir())
+
+
+def test_a_folder_that_was_taken_away_is_made_again(world, tmp_path):
+    folder = tmp_path / "cache"
+    searcher = cold(world, folder)
+    searcher.search("message:alpha")
+    shutil.rmtree(folder)
+    assert_exact(world, searcher, PHRASE)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_more_than_fits_in_the_cache_is_searched(world, tmp_path):
+    assert_exact(world, cold(world, tmp_path, 1), PHRASE)
+
+
+def test_files_that_were_damaged_after_they_were_proven_are_loaded_again_if_tantivy_gives_up(world, tmp_path):
+    cold(world, tmp_path).search(PHRASE)
+    damaged = [path for path in (tmp_path / "entries").glob("*/pos-*") if not path.name.endswith("-hole")]
+    good = {path: path.read_bytes() for path in damaged}
+    for path, data in good.items():
+        facts = path.stat()
+        with path.open("r+b") as file:
+            file.write(b"\xff" * (len(data) - 200))
+        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    searcher = cold(world, tmp_path)
+    assert_exact(world, searcher, PHRASE)
+    assert searcher.cache.measure().dropped >= 1
+    assert {path: path.read_bytes() for path in damaged} == good
