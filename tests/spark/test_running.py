@@ -8,7 +8,7 @@ from tests.spark import jobs
 from indextables.errors import IndexTablesError, InvalidArgument, LogGap, SplitCorrupt, TableNotFound
 from indextables.spark import registry
 from indextables.spark.handle import SparkHandle
-from indextables.spark.running import SparkRunner, default_parallelism, dump_error, load_error
+from indextables.spark.running import SparkRunner, default_parallelism, dump_error, load_error, session_options
 from indextables.table.running import Threads
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
@@ -92,3 +92,16 @@ def test_names_mean_what_they_were_given(spark, tmp_path):
 def test_what_is_no_name_is_refused(name):
     with pytest.raises(InvalidArgument):
         registry.key_of_name(name)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "a -> b", "a, b -> c", "two\nlines\r\\n", "é\U0001f600", "a\x1f\x1eb", "a\x1f\x1ek -> v", " x "]
+)
+def test_the_session_is_told_as_it_is_set(spark, value):
+    key = "spark.indextables.note"
+    spark.conf.set(key, value)
+    try:
+        assert session_options(spark)[key] == value
+    finally:
+        spark.conf.unset(key)
+    assert key not in session_options(spark)

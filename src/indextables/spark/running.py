@@ -36,6 +36,9 @@ _MOST_TASKS = 4096
 REGISTRY_PREFIX = f"{PREFIX}tables."
 """Names of tables in the session's configuration; they are no options."""
 
+_ARROW, _SEPARATOR = " -> ", "\x1f\x1e"
+"""Between key and value where Scala shows them, and between pairs."""
+
 _SESSION_ZONE = "spark.sql.session.timeZone"
 
 
@@ -206,6 +209,17 @@ def _parts(units: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
+    """All that is set in the session.
+
+    `getAll` of a classic session asks the JVM for each key and each value, which takes longer than all planning; as
+    one text they are one answer. A value that holds what separates them is read the long way.
+    """
+    java = getattr(spark.conf, "_jconf", None)
+    if java is not None:
+        found = java.getAll()
+        pairs = [pair.partition(_ARROW) for pair in found.mkString(_SEPARATOR).split(_SEPARATOR)]
+        if len(pairs) == found.size() and all(arrow for _, arrow, _ in pairs):
+            return {key: value for key, _, value in pairs}
     return dict(spark.conf.getAll)
 
 
