@@ -50,6 +50,23 @@ def test_names_that_stand_where_tables_do(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", [25]),
+        ("WITH a AS (SELECT * FROM t), t AS (SELECT 1) SELECT * FROM a, t", [25]),
+        ("WITH t AS (SELECT 1), a AS (SELECT * FROM t) SELECT * FROM a", []),
+        ("WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT * FROM t) SELECT * FROM t", []),
+        ("SELECT * FROM t WHERE id IN (WITH t AS (SELECT 3 AS id) SELECT id FROM t)", [14]),
+        ("WITH t AS (SELECT 1) SELECT * FROM (SELECT * FROM T) UNION SELECT * FROM t", []),
+        ("WITH t AS (SELECT 1) SELECT * FROM t JOIN logs", [42]),
+    ],
+)
+def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
+    result = find_references(text, known)
+    assert [reference.start for reference in (result.references if result is not None else [])] == starts
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("SELECT id FROM logs", "SELECT id FROM <0> AS logs"),

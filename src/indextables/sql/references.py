@@ -241,7 +241,6 @@ def _collect(
 ) -> Found | None:
     from sqlglot import exp
 
-    hidden = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     references: list[Reference] = []
     nodes: list[Any] = []
     for node in tree.find_all(exp.Table):
@@ -250,7 +249,7 @@ def _collect(
             continue
         name = ".".join(part.name for part in parts)
         is_path = len(parts) == 2 and parts[0].name.lower() == FORMAT and bool(parts[1].args.get("quoted"))
-        if not is_path and (not name or (len(parts) == 1 and name.lower() in hidden) or not is_known(name)):
+        if not is_path and (not name or (len(parts) == 1 and _is_hidden(node, name)) or not is_known(name)):
             continue
         role = _role(text, node)
         if role is None:
@@ -274,6 +273,24 @@ def _collect(
         return None
     keeps = isinstance(tree, exp.Cache) or (isinstance(tree, exp.Create) and tree.kind == "VIEW")
     return Found(text, references, nodes, tree, listed, operators, keeps)
+
+
+def _is_hidden(node: Any, name: str) -> bool:
+    """True if a name means what a WITH around it defines: there, or before it in the same WITH."""
+    from sqlglot import exp
+
+    below, at = node, node.parent
+    while at is not None:
+        if isinstance(at, exp.With):
+            place = next((place for place, cte in enumerate(at.expressions) if cte is below), 0)
+            seen = at.expressions[: place + bool(at.args.get("recursive"))]
+        else:
+            around = None if isinstance(below, exp.With) else at.args.get("with_") or at.args.get("with")
+            seen = [] if around is None else around.expressions
+        if any(cte.alias.lower() == name.lower() for cte in seen):
+            return True
+        below, at = at, at.parent
+    return False
 
 
 def _check_travel(text: str, reference: Reference, listed: Sequence[Token]) -> None:
