@@ -89,6 +89,21 @@ def test_a_search_does_not_lose_what_another_thread_loads_less_of(world, tmp_pat
         assert_exact(world, searcher, 'message:"foo bar" OR message:"alpha beta"')
 
 
+def test_a_split_that_another_thread_loads_less_of_is_not_taken_for_one_without_a_hit(world, tmp_path):
+    searcher = cold(world, tmp_path)
+    searcher.search("message:alpha")
+    loads = iter([False, True])
+
+    def less() -> None:
+        """The first split was loaded for the phrase, the second one is; somebody wants terms of the first one only."""
+        empty(tmp_path)
+        searcher.states[0].load(frozenset({"term"}))
+
+    with interfering(str(tmp_path / "entries"), lambda _, event: event == "os.utime" and next(loads, False), less):
+        assert_exact(world, searcher, PHRASE)
+    assert next(loads, None) is None
+
+
 @pytest.mark.parametrize("every", [1, 2, 3, 7])
 def test_a_folder_that_is_emptied_all_the_time_costs_reads_but_no_answer(world, tmp_path, every):
     searcher = cold(world, tmp_path)
