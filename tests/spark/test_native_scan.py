@@ -113,6 +113,22 @@ def test_columns_that_came_later_and_types_that_grew(spark, tmp_path, capfd):
     assert handle.toDF(versionAsOf=1).columns == ["id", "a", "b", "c", "f"]
 
 
+def test_filters_of_spark_find_nan_and_minus_zero(spark, tmp_path, capfd):
+    values = [1.0, math.nan, -0.0]
+    kinds = {"d": pa.float64(), "f": pa.float32()}
+    rows = pa.table({"id": [1, 2, 3], **{name: pa.array(values, kind) for name, kind in kinds.items()}})
+    rows = rows.append_column("s", pa.array([{"d": value} for value in values]))
+    # Values that stand alone in a file are in a dictionary, which Parquet compares in its own way.
+    made(tmp_path / "t", rows).append(rows.slice(2, 1))
+    handle = IndexTable.forPath(spark, tmp_path / "t")
+    frame = handle.toDF()
+    assert is_native(frame, capfd)
+    for column in ("d", "f", "s.d"):
+        for text, ids in ((">= 2", [2]), ("= double('nan')", [2]), ("= 0", [3, 3]), ("in (0, 5)", [3, 3])):
+            assert sorted(row.id for row in frame.where(f"{column} {text}").collect()) == ids, (column, text)
+    assert sorted(row.id for row in handle.toDF("d > 1 or f = 0").collect()) == [2, 3, 3]
+
+
 def test_a_damaged_split_ends_the_query_with_its_name_and_nothing_else(spark, tmp_path):
     table = made(tmp_path / "t", numbers(20), 2)
     name = table.files()["path"][1].as_py()

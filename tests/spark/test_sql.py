@@ -403,3 +403,23 @@ def test_views_over_our_tables_live_on(session):
     assert [row.col_name for row in session.sql("DESCRIBE t").collect()] == SCHEMA.names
     assert session.sql("SELECT id FROM t").filter("id < 3").count() == 3
     session.sql("DROP VIEW errors")
+
+
+@pytest.mark.parametrize(
+    "search", ["", " AND TEXTSEARCH(message, 'disk')", " AND (id = 1 OR TEXTSEARCH(message, 'slow'))"]
+)
+def test_times_mean_the_zone_of_spark_whatever_the_options_of_the_table_say(session, tmp_path, search):
+    table = indextables.create(tmp_path / "t", SCHEMA, indexing={"message": "text"})
+    for number, month in ((1, 6), (2, 7)):
+        at = dt.datetime(2026, month, 1, 4, 30, tzinfo=dt.UTC)
+        table.append([{"id": number, "message": "slow disk", "at": at}])
+    zones = {"spark.sql.session.timeZone": "America/New_York", "spark.indextables.timeZone": "UTC"}
+    before = session.conf.get("spark.sql.session.timeZone")
+    for key, zone in zones.items():
+        session.conf.set(key, zone)
+    try:
+        text = f"SELECT id FROM indextables.`{tmp_path / 't'}` WHERE at < TIMESTAMP '2026-06-01 01:00:00'{search}"
+        assert [row.id for row in session.sql(text).collect()] == [1]
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
+        session.conf.unset("spark.indextables.timeZone")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.spark.frames import held, ids, last_commit, read, splits, write
 
 import indextables
+from indextables import IndexTable
 from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
@@ -247,3 +250,56 @@ def test_ids_of_another_table_mean_nothing_here(spark, tmp_path):
     write(spark.sql("select 1L as id, 'x' as b"), tmp_path / "t")
     write(read(spark, tmp_path / "t").select("b", "id"), tmp_path / "u")
     assert ids(read(spark, tmp_path / "u")) == [1]
+
+
+def test_replace_where_takes_times_in_a_zone_that_is_known(spark, tmp_path):
+    path = tmp_path / "t"
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    table = indextables.create(path, schema, partition_by=["at"])
+    hours = [dt.datetime(2026, 11, 3, hour, tzinfo=dt.UTC) for hour in (3, 5)]
+    table.append(pa.table({"id": [1, 2], "at": hours}, schema=schema))
+    frame = spark.sql("SELECT 10L AS id, TIMESTAMP '2026-11-03 05:00:00Z' AS at")
+    text = "at >= '2026-11-03 00:00:00'"
+    with pytest.raises(Exception, match="does not see that of the session"):
+        write(frame, path, "overwrite", replaceWhere=text)
+    assert held(path) == [1, 2]
+    write(frame, path, "overwrite", replaceWhere=text, timeZone="America/New_York")
+    assert held(path) == [1, 10]
+    write(frame, path, "overwrite", replaceWhere="at >= '2026-11-03 04:00:00Z'")
+    assert held(path) == [1, 10]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        indextables.write(frame, path, "overwrite", replaceWhere=text)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert held(path) == [1, 10]
+
+
+def test_texts_that_spark_compares_in_another_way_are_refused(spark, tmp_path):
+    kinds = StructType(
+        [
+            StructField("id", LongType()),
+            StructField("s", StringType(), metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}),
+        ]
+    )
+    frames = [
+        spark.sql("SELECT 1L AS id, 'abc' COLLATE UTF8_LCASE AS s"),
+        spark.sql("SELECT 1L AS id, array(named_struct('s', 'abc' COLLATE UTF8_LCASE)) AS a"),
+        spark.createDataFrame([(1, "a    ")], kinds),
+    ]
+    for frame in frames:
+        with pytest.raises(Exception, match=r"cast\(s as string\)"):
+            write(frame, tmp_path / "t", "append")
+    assert not (tmp_path / "t").exists()
+    write(frames[0].selectExpr("id", "cast(s as string) as s"), tmp_path / "t", "append")
+    assert held(tmp_path / "t") == [1]
+    with pytest.raises(NotSupported, match="collation"):
+        IndexTable.create(spark).location(tmp_path / "u").addColumns(frames[0].schema).execute()
+
+
+def test_a_length_of_varchar_is_no_rule_of_the_table(spark, tmp_path):
+    kind = StructField("s", StringType(), metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)", "comment": "short"})
+    frame = spark.createDataFrame([(1, "a")], StructType([StructField("id", LongType()), kind]))
+    write(frame, tmp_path / "t", "append")
+    assert read(spark, tmp_path / "t").schema["s"].metadata == {"comment": "short"}

@@ -6,14 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-import msgspec
-
 from indextables.errors import InvalidArgument
-from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log
 from indextables.spark import registry
 from indextables.spark.handle import SparkHandle
-from indextables.spark.source import drop_ids
 from indextables.table.arguments import check_names, check_text
 from indextables.table.create import create, given_properties, indexing_properties
 
@@ -111,12 +107,16 @@ class TableBuilder(Generic[H]):
         """Make the table.
 
         Raises InvalidArgument without a location or where there is a table already, SchemaInvalid, SchemaMismatch
-        where another one is there, CommitStateUnknown.
+        where another one is there, NotSupported for texts with a collation, CommitStateUnknown.
         """
+        from pyspark.sql.types import StructType
+
+        from indextables.spark.write import arrow_schema
+
         if self._path is None:
             raise InvalidArgument("a table needs a place: location(path)")
         handle = self._made(self._spark, self._path, self._options)
-        schema = _arrow(self._fields)
+        schema = arrow_schema(StructType(self._fields))
         wanted = {**indexing_properties(self._indexing, schema), **given_properties(self._properties)}
         log: Log = handle.log()
         made = create(
@@ -133,11 +133,3 @@ class TableBuilder(Generic[H]):
         if self._name is not None:
             registry.register(self._spark, self._name, handle.url)
         return handle
-
-
-def _arrow(fields: list[StructField]) -> Any:
-    from pyspark.sql.types import StructType
-
-    parsed = StructType(fields).jsonValue()
-    drop_ids(parsed)
-    return schema_from_json(msgspec.json.encode(parsed).decode())

@@ -1,7 +1,8 @@
 """The native scan: Spark's own vectorised Parquet reader over the splits that a snapshot leaves after pruning.
 
 Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
-column pruning, pushed filters and code generation are Spark's. Rows that a deletion vector hides are dropped by row
+column pruning, pushed filters and code generation are Spark's; filters on floating columns are not pushed, because NaN
+and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row
 number: the words of the bitmaps are constants of a predicate, or broadcast and joined by file where they are many, in
 a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
 Python reader gives the same rows.
@@ -35,7 +36,7 @@ from indextables.table.scan import scan_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 __all__ = ["native_scan"]
 
@@ -64,6 +65,12 @@ _READING = {
     "recursiveFileLookup": "false",
     # Days and times are written in the calendar that Arrow has.
     "datetimeRebaseMode": "CORRECTED",
+}
+
+_NO_SKIPPING = {
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+    "parquet.filter.dictionary.enabled": "false",
 }
 
 # What Spark says when there is no class for a scheme.
@@ -103,7 +110,8 @@ def native_scan(
         return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
     if text is not None:
         frame = frame.where(text)
-    return frame.select(*(_quoted(name) for name in names))
+    # Each column that is named is a call into the JVM.
+    return frame if names == schema.names else frame.select(*(_quoted(name) for name in names))
 
 
 def _read_files(
@@ -133,7 +141,7 @@ def _read_files(
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return whole
+    return _unpushed(whole, schema)
 
 
 def _frames(
@@ -168,7 +176,8 @@ def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
 
 
 def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: StructType) -> DataFrame:
-    reader = spark.read.schema(schema).options(**_READING, **place.settings)
+    skipping = _NO_SKIPPING if _has_nested_floats(schema) else {}
+    reader = spark.read.schema(schema).options(**_READING, **skipping, **place.settings)
     return reader.parquet(*place.paths(keys))
 
 
@@ -262,11 +271,42 @@ def _listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
         return
     with _CONF_LOCK:
         before = spark.conf.get(_LISTING)
+        if before and before.isdigit() and paths <= int(before):
+            yield
+            return
         spark.conf.set(_LISTING, str(_MOST_LISTED_HERE))
         try:
             yield
         finally:
             spark.conf.set(_LISTING, before or "32")
+
+
+def _unpushed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The same columns, the floating ones behind an expression that no filter is pushed through.
+
+    Parquet leaves NaN out of the bounds of pages and row groups, where it is the largest number for Spark, and takes
+    -0.0 in a dictionary for another number than 0.0: a filter that is pushed would lose such rows.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    if not any(_is_float(field.dataType) for field in schema):
+        return frame
+    columns = []
+    for field in schema:
+        name = _quoted(field.name)
+        kept = F.expr(f"nanvl({name}, {name})").alias(field.name, metadata=field.metadata or {})
+        columns.append(kept if _is_float(field.dataType) else F.col(name))
+    return frame.select(*columns)
+
+
+def _is_float(kind: DataType) -> bool:
+    return kind.typeName() in ("float", "double")
+
+
+def _has_nested_floats(schema: StructType) -> bool:
+    """True if Spark may push a filter on a floating field of a struct."""
+    texts = (field.dataType.simpleString() for field in schema if field.dataType.typeName() == "struct")
+    return any(kind in text for text in texts for kind in ("float", "double"))
 
 
 def _is_odd(schema: StructType) -> bool:

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import DoubleType, StructField, StructType
 
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, NotSupported
 from indextables.spark.registry import PATH_KEY
 from indextables.spark.settings import READING, Settings
 from indextables.storage.url import parse_location
@@ -33,12 +33,15 @@ from indextables.storage.url import parse_location
 if TYPE_CHECKING:
     from indextables.log.snapshot import Log
 
-__all__ = ["SCORE", "IndexTablesSource", "drop_ids", "spark_schema"]
+__all__ = ["SCORE", "IndexTablesSource", "check_texts", "drop_ids", "spark_schema"]
 
 SCORE = "_score"
 
 _CATALOG = ("provider", "location")
 """Options that only CREATE TABLE brings."""
+
+# Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
+_COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 
 _WAYS_TO_READ = (
     "spark.read.format('indextables').load(path), a temporary view over that, IndexTable.forPath(spark, path).toDF(), "
@@ -191,17 +194,40 @@ def spark_schema(text: str) -> StructType:
 
 
 def drop_ids(node: Any) -> None:
-    """Take our ids and paths out of a schema as JSON values, in place: they belong to one table."""
+    """Take our ids and paths out of a schema as JSON values, in place: they belong to one table.
+
+    So do rules by which Spark would compare texts in another way than by their letters: indexes and bounds know none.
+    """
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            metadata.pop("indextables.id", None)
-            metadata.pop(PATH_KEY, None)
+            for key in ("indextables.id", PATH_KEY, _COLLATIONS, _LENGTHS):
+                metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)
     elif isinstance(node, list):
         for child in node:
             drop_ids(child)
+
+
+def check_texts(schema: StructType) -> None:
+    """Raises NotSupported for texts that Spark compares in another way than letter by letter."""
+
+    def check(node: Any, name: str) -> None:
+        if isinstance(node, Mapping):
+            name = str(node.get("name", name))
+            metadata = node.get("metadata") or {}
+            if _COLLATIONS in metadata or "char(" in str(metadata.get(_LENGTHS, "")).replace("varchar(", ""):
+                message = (
+                    f"column {name!r} is a text with a collation, or a CHAR that Spark fills up with blanks: rows "
+                    f"would be found by one way of reading and not by another. Write cast({name} as string)"
+                )
+                raise NotSupported(message, column=name)
+        children = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+        for child in children:
+            check(child, name)
+
+    check(schema.jsonValue(), "")
 
 
 def _version(settings: Settings, log: Log) -> int | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from indextables.table.overwrite import PartitionMode
     from indextables.table.write import Target
 
-__all__ = ["TableWriter", "WrittenFiles"]
+__all__ = ["TableWriter", "WrittenFiles", "arrow_schema"]
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -287,6 +287,13 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
         if not is_partition_only(where, target.partition_columns):
             raise NotSupported(f"replaceWhere = {text!r} reads columns that are no partition columns")
+        if not target.options.given(opt.TIME_ZONE) and _needs_zone(where, text, target.schema):
+            message = (
+                f"replaceWhere = {text!r} has a time without a zone, and a worker of Spark does not see that of the "
+                "session: write the zone into it, give the option timeZone, or use indextables.write(df, path, "
+                "mode='overwrite', replaceWhere=...). Nothing was written"
+            )
+            raise InvalidArgument(message, option="replaceWhere")
         return where, text
 
     @property
@@ -323,13 +330,29 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Spark's schema as the log would have it, without ids that came with another table's columns."""
-    from indextables.log.schema import schema_from_json
-    from indextables.spark.source import drop_ids
+    """Spark's schema as the log would have it, without ids that came with another table's columns.
 
+    Raises NotSupported for texts with a collation, SchemaInvalid for types that no table has.
+    """
+    from indextables.log.schema import schema_from_json
+    from indextables.spark.source import check_texts, drop_ids
+
+    check_texts(schema)
     parsed = schema.jsonValue()
     drop_ids(parsed)
     return schema_from_json(msgspec.json.encode(parsed).decode())
+
+
+def _needs_zone(where: Node, text: str, schema: pa.Schema) -> bool:
+    """True if a predicate means other rows in another time zone."""
+    from pyarrow import types
+
+    from indextables.query.expr import walk
+    from indextables.query.parse import parse
+
+    if not any(types.is_timestamp(node.type) for node in walk(where)):
+        return False
+    return bool(parse(text, schema, time_zone="UTC") != parse(text, schema, time_zone="Etc/GMT+11"))
 
 
 def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:

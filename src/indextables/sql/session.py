@@ -14,7 +14,6 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from indextables import options as opt
 from indextables.errors import (
     InvalidArgument,
     LimitExceeded,
@@ -276,7 +275,8 @@ class _Opened:
                 counted = table.toDF(versionAsOf=snapshot.version).count()
             return table.spark.range(1).selectExpr(f"CAST({counted} AS BIGINT) AS {COUNTED}")
         env = table_env(self.log(reference).env, snapshot.metadata)
-        where = _understood(need.filters, snapshot, env.options[opt.TIME_ZONE])
+        # Spark applies them itself, in its own zone, whatever the options of the table say.
+        where = _understood(need.filters, snapshot, self._context.time_zone)
         if not need.required and not need.marked:
             return native_scan(
                 table.spark,
