@@ -458,6 +458,20 @@ BUGS = [
         PURGE_TESTS,
     ),
     Bug(
+        "a head that was remembered long ago serves every commit",
+        TRANSACTION,
+        " and self._may_follow(known):",
+        ":",
+        ("tests/table/test_lasting_handles.py",),
+    ),
+    Bug(
+        "an intent that was renewed late is deleted",
+        TABLE + "purge.py",
+        "        over = [key for key in held.expired if key in still]\n",
+        "        over = list(held.expired)\n",
+        PURGE_TESTS,
+    ),
+    Bug(
         "a drop of partitions takes what it saw first, not what is there",
         TABLE + "drop_partitions.py",
         "taken[:] = [_inside(head, predicate)]",

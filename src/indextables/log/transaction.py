@@ -283,9 +283,24 @@ class Transaction:
                 return msgspec.structs.replace(known, txns=self.snapshot.txns)
             return head.head_of(self.snapshot)
         known = head.recall(self.log)
-        if known is not None and (known.txns is not None or not self._staged.txns):
+        if known is not None and (known.txns is not None or not self._staged.txns) and self._may_follow(known):
             return known
         return head.load(self.log, with_txns=bool(self._staged.txns))
+
+    def _may_follow(self, known: Head) -> bool:
+        """True if a head that this process remembers serves as well as the newest version.
+
+        Winners since then are judged as if they had come meanwhile. An append loses nothing by that. What is computed
+        from the head, and files that were written for other metadata, would clash with what the caller has seen, again
+        and again.
+        """
+        staged, written_for = self._staged, self._written_for
+        if written_for is not None:
+            seen = known.metadata == conflict.merge_registry(written_for, known.metadata)
+            return seen and self._bind is None
+        return (
+            staged.metadata is not None or staged.protocol is not None or (self._bind is None and len(staged.adds) > 0)
+        )
 
     def _repetition(self, base: Head) -> Committed | None:
         for txn in self._staged.txns:

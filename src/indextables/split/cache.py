@@ -44,6 +44,8 @@ _STALE_TMP_S = 3600.0
 _RACES = 20
 _WORTH_A_THREAD = 4 << 20
 """Bytes to unpack beside the largest component, from which on threads are quicker than one after the other."""
+_MOST_CHECKED = 65_536
+"""Files that are known to be sound without a look at their seals: a process that lives for years forgets the oldest."""
 _SWEEP_FRACTION = 32
 """The folder is measured again when this share of its limit has been added."""
 
@@ -82,7 +84,7 @@ class IndexCache:
         self._ambient = ambient
         self.rows = KeptPages(rows_bytes)
         self._lock = threading.Lock()
-        self._checked: set[tuple[str, int, int]] = set()
+        self._checked: cachetools.LRUCache[tuple[str, int, int], bool] = cachetools.LRUCache(maxsize=_MOST_CHECKED)
         self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
         self._added = max_bytes
         self.stats = CacheStats()
@@ -317,7 +319,7 @@ class IndexCache:
                     if not sealed:
                         seal(path, facts)
                     with self._lock:
-                        self._checked.add(known)
+                        self._checked[known] = True
                     return True
         except (OSError, ValueError):
             return False
@@ -336,7 +338,7 @@ class IndexCache:
             facts = target.lstat()
             seal(target, facts)
             with self._lock:
-                self._checked.add((str(target), facts.st_ino, facts.st_mtime_ns))
+                self._checked[str(target), facts.st_ino, facts.st_mtime_ns] = True
         self._grown(len(data))
 
     def _hole(self, folder: Path, component: Component) -> Path:
