@@ -120,3 +120,16 @@ def test_what_is_asked_for_wrongly_is_told_at_once(spark, table):
             handle.search("timeout", limit=-1)
         with pytest.raises(QueryInvalid):
             handle.count("(((")
+
+
+def test_a_score_of_the_table_in_any_case_is_not_shown_beside_that_of_a_search(spark, tmp_path):
+    rows = pa.table({"id": [1], "_Score": [5.0], "message": ["disk"]})
+    indextables.create(tmp_path / "t", rows.schema, indexing={"message": "text"}).append(rows)
+    handle = IndexTable.forPath(spark, tmp_path / "t")
+    with pytest.raises(InvalidArgument, match="name the columns"):
+        handle.search("disk")
+    assert handle.search("disk", columns=["id"]).columns == ["id", "_score"]
+    reader = spark.read.format("indextables").option("search", "disk")
+    with pytest.raises(Exception, match="option columns"):
+        reader.load(str(tmp_path / "t"))
+    assert reader.option("columns", "id").load(str(tmp_path / "t")).columns == ["id", "_score"]

@@ -230,8 +230,8 @@ def task_rows(
 def _checked(snapshot: Snapshot, question: Question) -> Question:
     names = column_names(snapshot.schema, question.columns or None)
     marked = column_names(snapshot.schema, question.highlight, what="highlight")
-    taken = {SCORE, _PLACE, _ROW, *(f"_highlight_{name}" for name in marked)}
-    clash = next((name for name in names if name in taken), None)
+    taken = {SCORE, _PLACE, _ROW, *(f"_highlight_{name}".lower() for name in marked)}
+    clash = next((name for name in names if name.lower() in taken), None)
     if clash is not None:
         raise InvalidArgument(f"the table has a column {clash!r} of its own: name the columns to read, without it")
     return msgspec.structs.replace(question, columns=tuple(names), highlight=tuple(marked))

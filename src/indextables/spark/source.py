@@ -253,7 +253,7 @@ def _shown(settings: Settings, whole: StructType) -> StructType:
         shown = StructType([whole[name] for name in dict.fromkeys(spelled[name.lower()] for name in names)])
     if "search" not in settings:
         return shown
-    if SCORE in shown.names:
+    if SCORE in (name.lower() for name in shown.names):
         message = f"the table has a column {SCORE!r} of its own: name the others in option columns"
         raise InvalidArgument(message, option="columns")
     return StructType([*shown.fields, StructField(SCORE, DoubleType())])
