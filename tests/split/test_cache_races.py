@@ -14,10 +14,12 @@ from tests.split.search_world import World, build_world, make_rows, open_searche
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
 from indextables.split.cache import IndexCache
-from indextables.split.search import SplitSearcher
+from indextables.split.layout import SEGMENT_PARTS
+from indextables.split.search import OrderBy, SplitSearcher
 from indextables.storage import open_store
 
 PHRASE = 'message:"foo bar"'
+TERM = "message:foo"
 
 
 @pytest.fixture(scope="module")
@@ -157,16 +159,50 @@ def test_more_than_fits_in_the_cache_is_searched(world, tmp_path):
     assert_exact(world, cold(world, tmp_path, 1), PHRASE)
 
 
-def test_files_that_were_damaged_after_they_were_proven_are_loaded_again_if_tantivy_gives_up(world, tmp_path):
-    cold(world, tmp_path).search(PHRASE)
-    damaged = [path for path in (tmp_path / "entries").glob("*/pos-*") if not path.name.endswith("-hole")]
-    good = {path: path.read_bytes() for path in damaged}
+def damage(folder: Path, part: str) -> dict[Path, bytes]:
+    """Change files of the cache so that their times do not tell; returns what they were."""
+    good = {p: p.read_bytes() for p in (folder / "entries").glob(f"*/{part}-*") if not p.name.endswith("-hole")}
     for path, data in good.items():
         facts = path.stat()
         with path.open("r+b") as file:
             file.write(b"\xff" * (len(data) - 200))
         os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert good
+    return good
+
+
+def test_files_that_were_damaged_after_they_were_proven_are_loaded_again_if_tantivy_gives_up(world, tmp_path):
+    cold(world, tmp_path).search(PHRASE)
+    good = damage(tmp_path, "pos")
     searcher = cold(world, tmp_path)
     assert_exact(world, searcher, PHRASE)
     assert searcher.cache.measure().dropped >= 1
-    assert {path: path.read_bytes() for path in damaged} == good
+    assert {path: path.read_bytes() for path in good} == good
+
+
+def test_all_files_are_loaded_again_if_no_split_is_to_blame_for_the_query_alone(world, tmp_path):
+    """Only the order reads the damaged columns."""
+    order = OrderBy("status")
+    cold(world, tmp_path).search(TERM, order_by=order)
+    good = damage(tmp_path, "fast")
+    found = cold(world, tmp_path).search(TERM, order_by=order)
+    assert found.hits.rows.tolist() == world.searcher.search(TERM, order_by=order).hits.rows.tolist()
+    assert not found.metrics.fallbacks
+    assert {path: path.read_bytes() for path in good} == good
+
+
+def test_parts_of_two_indexes_that_were_built_at_once_are_never_mixed(tmp_path):
+    cache = IndexCache(tmp_path / "cache", 1 << 30, SystemAmbient())
+
+    def keep(text: str) -> dict[str, Path]:
+        files = {part: tmp_path / f"{text}.{part}" for part in SEGMENT_PARTS}
+        for part, path in files.items():
+            path.write_text(f"{part} of {text}")
+        return cache.keep_built("b", files)
+
+    one, two = keep("one"), keep("two")
+    assert cache.built("b") in (one, two)
+    one["idx"].unlink()
+    assert cache.built("b") == two
+    two["pos"].unlink()
+    assert cache.built("b") is None

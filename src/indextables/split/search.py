@@ -48,6 +48,8 @@ SCORE = "_score"
 _FEW_ROWS = 64
 _MOST_KEPT = 4096
 """Characters of a query whose plan is kept."""
+_LIKE_DAMAGE = ("panic", "An IO error occurred", "Data corrupted")
+"""How Tantivy's words begin when it is the bytes that it does not take, and not the question."""
 
 
 def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
@@ -300,8 +302,8 @@ class SplitSearcher:
         return state.usable
 
     def _last_resort(self, error: IndexUnavailable, failures: int) -> None:
-        """No split is to blame alone: try once more with all files anew where Tantivy panicked. Raises `error` else."""
-        if failures > 1 or error.details.get("reason") != "panic":
+        """No split is to blame alone: once more with all files anew, if it looks like damage. Raises `error` else."""
+        if failures > 1 or not str(error.details.get("reason")).startswith(_LIKE_DAMAGE):
             raise error
         usable = [state for state in self.states if state.usable]
         list(self._ambient.map("splits", self._renew, usable))
