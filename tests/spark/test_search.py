@@ -131,5 +131,6 @@ def test_a_score_of_the_table_in_any_case_is_not_shown_beside_that_of_a_search(s
     assert handle.search("disk", columns=["id"]).columns == ["id", "_score"]
     reader = spark.read.format("indextables").option("search", "disk")
     with pytest.raises(Exception, match="option columns"):
-        reader.load(str(tmp_path / "t"))
+        # Connect asks only now.
+        _ = reader.load(str(tmp_path / "t")).columns
     assert reader.option("columns", "id").load(str(tmp_path / "t")).columns == ["id", "_score"]
