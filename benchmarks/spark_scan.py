@@ -36,7 +36,7 @@ FILES = 10
 
 
 def run(scale: str) -> list[Bar]:
-    rows, repeats = (1_000_000, 9) if scale == "full" else (100_000, 3)
+    rows, repeats = (2_000_000, 9) if scale == "full" else (100_000, 3)
     with tempfile.TemporaryDirectory(prefix="spark-scan-bench-") as name, session() as spark:
         folder = Path(name)
         make_tables(folder, rows)
