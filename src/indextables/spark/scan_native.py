@@ -2,10 +2,10 @@
 
 Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
 column pruning, pushed filters and code generation are Spark's; filters on floating columns are not pushed, because NaN
-and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row number: the words of the
-bitmaps are a scalar subquery of a predicate, or broadcast and joined by file where they are many, in a branch of their
-own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the Python reader gives the
-same rows.
+and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row
+number: the words of the bitmaps are constants of a predicate, or broadcast and joined by file where they are many, in
+a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
+Python reader gives the same rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ _MOST_ROWS_TOGETHER = 8_000_000
 """Rows of a table that is one scan although only some of its files have a vector."""
 
 _FILE, _ROW, _WORDS = "_it_file", "_it_row", "_it_words"
-_WORD = f"cast(shiftright({_ROW}, 6) as int)"
 
 _READING = {
     # Rows are never lost silently, whatever the session says.
@@ -187,10 +186,8 @@ def _read_alive(
 ) -> DataFrame:
     """Files with vectors, and `plain` ones without, which go with few vectors only.
 
-    A few small vectors are one row of words that a scalar subquery of the predicate brings; written out, Spark would
-    parse, fold and show them as text for every action. The last word is that of all files without a vector. One test
-    for all files keeps the code short enough for the JVM to compile. More vectors are broadcast, which takes a job of
-    its own. Among files with vectors, one that does not find its words ends the query.
+    A few small vectors stand in the predicate itself, as constants that Spark folds once; more are broadcast, which
+    takes a job of its own. Among files with vectors, one that does not find its words ends the query.
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -200,31 +197,26 @@ def _read_alive(
     )
     missing = f"raise_error(concat('no deletion vector was planned for ', {_FILE}))"
     if _are_few(refs):
-        words = [_alive(ref) for ref in refs]
-        *starts, end = np.cumsum([0, *map(len, words)]).tolist()
-        words.append(np.full(1, -1, np.int64))
-        rows = rows.withColumn(_WORDS, spark.createDataFrame(_one_row(np.concatenate(words))).scalar())
-        cases = " ".join(
-            f"WHEN '{_name(ref.key)}' THEN {start} + {_WORD}" for ref, start in zip(refs, starts, strict=True)
-        )
-        alive = _is_set(_WORDS, f"CASE {_FILE} {cases} ELSE {end if plain else missing} END")
+        cases = " ".join(f"WHEN '{_name(ref.key)}' THEN {_is_set(_constant(ref))}" for ref in refs)
+        alive = f"CASE {_FILE} {cases} ELSE {'true' if plain else missing} END"
     else:
         rows = rows.join(F.broadcast(spark.createDataFrame(_words(refs))), _FILE, "left")
-        alive = _is_set(f"coalesce({_WORDS}, {missing})", _WORD)
+        alive = _is_set(f"coalesce({_WORDS}, {missing})")
     return rows.where(alive).select(*names)
 
 
-def _is_set(words: str, place: str) -> str:
-    """True for a row whose bit is set in the word at `place`: it is alive."""
-    return f"getbit({words}[{place}], cast({_ROW} & 63 as int)) = 1"
+def _is_set(words: str) -> str:
+    """True for a row whose bit is set: it is alive."""
+    return f"getbit({words}[cast({_ROW} div 64 as int)], cast({_ROW} % 64 as int)) = 1"
 
 
 def _are_few(refs: Sequence[SplitRef]) -> bool:
     return len(refs) <= _MOST_CONSTANTS and _vector_bytes(refs) <= _MOST_CONSTANT_BYTES
 
 
-def _one_row(words: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
-    return pa.table({_WORDS: pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), pa.array(words))})
+def _constant(ref: SplitRef) -> str:
+    """The words of a vector as an expression of Spark's."""
+    return f"from_json('{_alive(ref).tolist()}', 'array<bigint>')"
 
 
 def _alive(ref: SplitRef) -> np.ndarray[Any, np.dtype[np.int64]]:
