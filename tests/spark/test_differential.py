@@ -189,8 +189,9 @@ def test_the_embedded_sql_agrees(expected, table):
 
 def test_the_where_option_of_a_load_keeps_the_same_rows(spark, place, expected):
     texts = [*SHARED[::4], *SPARKS[::3]]
+    reader = spark.read.format("indextables").option("timeZone", "UTC")
     loads = [
-        spark.read.format("indextables").option("where", text).load(str(place)).selectExpr("id", f"{number} AS k")
+        reader.option("where", text).load(str(place)).selectExpr("id", f"{number} AS k")
         for number, text in enumerate(texts)
     ]
     rows = functools.reduce(lambda left, right: left.union(right), loads).toArrow().to_pylist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 from tests.spark.frames import ids, read, write
@@ -189,3 +191,15 @@ def test_a_table_without_rows_is_searched_too(spark, tmp_path):
     write(spark.createDataFrame([], "id bigint, message string"), tmp_path / "t")
     assert read(spark, tmp_path / "t", search="message:x").collect() == []
     assert read(spark, tmp_path / "t", search="message:x", limit="3").collect() == []
+
+
+def test_a_where_takes_times_in_a_zone_that_is_known(spark, tmp_path):
+    path = tmp_path / "t"
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    hours = [dt.datetime(2026, 11, 3, hour, tzinfo=dt.UTC) for hour in (3, 5)]
+    indextables.create(path, schema).append(pa.table({"id": [1, 2], "at": hours}, schema=schema))
+    text = "at >= '2026-11-03 00:00:00'"
+    with pytest.raises(Exception, match="does not see that of the session"):
+        read(spark, path, where=text).collect()
+    assert ids(read(spark, path, where=text, timeZone="America/New_York")) == [2]
+    assert ids(read(spark, path, where="at >= '2026-11-03 00:00:00Z'")) == [1, 2]

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.query.convert import check_zone
-from indextables.query.expr import Node
+from indextables.query.expr import Node, walk
 from indextables.query.simplify import simplify
 
-__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse"]
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_TOKENS = 200_000
@@ -40,6 +40,14 @@ def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
     except RecursionError:
         raise _too_deep(text) from None
     return simplify(bound)
+
+
+def depends_on_zone(text: str, schema: pa.Schema) -> bool:
+    """True if a predicate means other rows in another time zone. Raises as `parse`."""
+    where = parse(text, schema)
+    if not any(pa.types.is_timestamp(node.type) for node in walk(where)):
+        return False
+    return bool(where != parse(text, schema, time_zone="Etc/GMT+11"))
 
 
 def _read(text: str) -> Any:

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from indextables import options as opt
-from indextables.errors import SchemaMismatch
+from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.spark.settings import task_session
 from indextables.split.ref import SplitRef
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from indextables.log.actions import Metadata
     from indextables.log.env import LogEnv
     from indextables.log.snapshot import Snapshot
+    from indextables.options import Options
     from indextables.query.expr import Node
     from indextables.split.carrier import TermStats
 
@@ -98,7 +99,9 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
         _names(snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE])
-        zone = env.options.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
+        options = env.options.over(snapshot.metadata.configuration)
+        zone = options[opt.TIME_ZONE]
+        self.check_zone(snapshot.schema, options)
         where = self.predicate(snapshot.schema, zone)
         if self._search is not None:
             return self._searches(env, snapshot, self._search, where, zone)
@@ -127,6 +130,23 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         for batch in batches:
             columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+    def check_zone(self, schema: pa.Schema, options: Options) -> None:
+        """Raises InvalidArgument for a `where` whose times have no zone, if nobody gave one.
+
+        A worker that plans does not see the zone of the session, and another one would mean other rows.
+        """
+        if self._where is None or options.given(opt.TIME_ZONE):
+            return
+        from indextables.query.parse import depends_on_zone
+
+        if depends_on_zone(self._where, schema):
+            message = (
+                f"where = {self._where!r} has a time without a zone, and a worker of Spark does not see that of the "
+                "session: write the zone into it, give the option timeZone, or use IndexTable.forPath(spark, path)"
+                ".toDF(where=...)"
+            )
+            raise InvalidArgument(message, option="where")
 
     def predicate(self, schema: pa.Schema, zone: str) -> Node | None:
         """The option `where` for this schema, None if it was not given. Raises QueryInvalid."""

@@ -101,6 +101,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
         tail, options = self._open()
         zone = options[opt.TIME_ZONE]
+        self._reader.check_zone(tail.schema, options)
         predicate = self._reader.predicate(tail.schema, zone)
         tasks: list[InputPartition] = []
         for version, files in tail.files_between(self._place(start), self._place(end)):

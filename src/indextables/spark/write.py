@@ -273,7 +273,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _replaced(self, target: Target) -> tuple[Node | None, str]:
         """The predicate of `replaceWhere` and its text."""
-        from indextables.query.parse import parse
+        from indextables.query.parse import depends_on_zone, parse
         from indextables.query.prune import is_partition_only
 
         text = self._settings.predicate("replaceWhere")
@@ -287,7 +287,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
         if not is_partition_only(where, target.partition_columns):
             raise NotSupported(f"replaceWhere = {text!r} reads columns that are no partition columns")
-        if not target.options.given(opt.TIME_ZONE) and _needs_zone(where, text, target.schema):
+        if not target.options.given(opt.TIME_ZONE) and depends_on_zone(text, target.schema):
             message = (
                 f"replaceWhere = {text!r} has a time without a zone, and a worker of Spark does not see that of the "
                 "session: write the zone into it, give the option timeZone, or use indextables.write(df, path, "
@@ -341,18 +341,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     parsed = schema.jsonValue()
     drop_ids(parsed)
     return schema_from_json(msgspec.json.encode(parsed).decode())
-
-
-def _needs_zone(where: Node, text: str, schema: pa.Schema) -> bool:
-    """True if a predicate means other rows in another time zone."""
-    from pyarrow import types
-
-    from indextables.query.expr import walk
-    from indextables.query.parse import parse
-
-    if not any(types.is_timestamp(node.type) for node in walk(where)):
-        return False
-    return bool(parse(text, schema, time_zone="UTC") != parse(text, schema, time_zone="Etc/GMT+11"))
 
 
 def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:
