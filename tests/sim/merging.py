@@ -302,7 +302,7 @@ def purger(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
         actor.doing = "purge"
         log = open_log(actor.env())
         for _ in range(count):
-            actor.ambient.sleep(RETENTION_S * (0.5 + actor.ambient.random()))
+            actor.ambient.sleep(RETENTION_S * (1 + actor.ambient.random()))
             hours = RETENTION_S / 3600
             try:
                 report = purge(
@@ -418,7 +418,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     world.spawn("deleter", deleter(dice.choice((1, 3, 5)), outcomes), lives=2)
     for number in range(dice.choice((1, 1, 2))):
         world.spawn(f"merger{number}", merger(dice.choice((1, 2, 3)), outcomes), lives=3)
-    world.spawn("purger", purger(dice.choice((1, 2, 3)), outcomes), lives=2)
+    world.spawn("purger", purger(dice.choice((2, 3, 4)), outcomes), lives=2)
     if dice.random() < 0.7:
         world.spawn("cleaner", cleaner(dice.choice((1, 2))), lives=2)
     if dice.random() < 0.7:
