@@ -1,6 +1,6 @@
 """Every Python block of the README and the guides runs, in order, file by file, in an empty folder.
 
-A block marked `notest` is left out; one marked `spark` runs in a Spark session and is tested with Spark.
+A block marked `spark` runs in a Spark session and is tested with Spark. No block is left out.
 """
 
 from __future__ import annotations
@@ -54,4 +54,4 @@ def test_the_spark_examples_of_a_page_run(path, spark, tmp_path):
 def test_no_block_has_a_mark_that_nobody_knows():
     candidates = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     marks = {mark.strip() for path in candidates for mark, _ in BLOCK.findall(path.read_text())}
-    assert marks <= {"", "notest", "spark"}
+    assert marks <= {"", "spark"}
