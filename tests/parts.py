@@ -40,16 +40,16 @@ CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill"
 # Longest first, so that the two lanes end together.
 PARTS = (
     Part("sim", ("tests/sim",), 840, without=CARE),
-    Part("spark", ("tests",), 600, "spark and not soak"),
+    Part("spark", ("tests",), 900, "spark and not soak"),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
-    Part("care", CARE, 240),
+    Part("care", CARE, 300),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),
     Part("log", ("tests/log", "tests/golden"), 120),
     Part("query", ("tests/query",), 60),
-    Part("table", ("tests/table",), 60),
-    Part("embedded", ("tests/cli", "tests/sql"), 60),
+    Part("table", ("tests/table",), 120),
+    Part("embedded", ("tests/cli", "tests/sql"), 120),
 )
 
 
