@@ -19,6 +19,7 @@ __all__ = ["LINE", "WATCH", "Watch"]
 
 LINE = "indextables: interrupted\n"
 _PATIENCE_S = 2.0
+_NUDGE_S = 0.1
 
 
 class Watch:
@@ -27,6 +28,8 @@ class Watch:
     def __init__(self) -> None:
         self._answered = threading.Event()
         self._pressed = False
+        self.at_prompt = False
+        """True while the process waits for a line: then nothing is cut off, but the wait is."""
 
     def start(self) -> None:
         """For the main thread of a process that runs one command."""
@@ -34,8 +37,10 @@ class Watch:
         os.set_blocking(tells, False)
         signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
         self._before = sys.excepthook
         sys.excepthook = self._on_exception
+        sys.unraisablehook = self._on_unraisable
         threading.Thread(target=self._wait, args=(hears,), daemon=True, name="indextables-interrupt").start()
 
     def answered(self) -> None:
@@ -53,12 +58,22 @@ class Watch:
             _leave()
         self._before(kind, value, trace)
 
+    def _on_unraisable(self, told: sys.UnraisableHookArgs) -> None:
+        """An interrupt that came up in a callback, where nothing can be raised: the wait for an answer goes on."""
+        if not (self._pressed and isinstance(told.exc_value, KeyboardInterrupt)):
+            sys.__unraisablehook__(told)
+
     def _wait(self, hears: int) -> None:
         while number := os.read(hears, 1):
             if number[0] != signal.SIGINT:
                 continue
-            if not self._answered.wait(_PATIENCE_S):
-                _leave()
+            patience = _PATIENCE_S
+            while not self._answered.wait(_NUDGE_S):
+                if self.at_prompt:
+                    # A signal that comes just before readline waits is not seen by it until another one comes.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+                elif (patience := patience - _NUDGE_S) <= 0:
+                    _leave()
             self._answered.clear()
 
 

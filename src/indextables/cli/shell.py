@@ -72,6 +72,7 @@ class _Shell:
 
     def ask(self) -> bool:
         """One line; False at the end of input."""
+        WATCH.at_prompt = True
         try:
             line = input("     ...> " if self._typed else "indextables> ")
         except KeyboardInterrupt:
@@ -82,6 +83,8 @@ class _Shell:
         except EOFError:
             sys.stderr.write("\n")
             return False
+        finally:
+            WATCH.at_prompt = False
         if not self._typed and line.strip().startswith("\\"):
             return self._command(*line.split())
         statements, self._typed = split_statements(self._typed + line + "\n")
