@@ -16,6 +16,7 @@ from indextables.table.environment import open_env
 
 
 def running() -> set[threading.Thread]:
+    """Ours that live; those of tables that earlier tests let go may end at any time, so look only at what is new."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("indextables-")}
 
 
@@ -26,7 +27,7 @@ def test_pools_have_the_sizes_of_the_options():
     ambient = SystemAmbient(sizes)
     together = threading.Barrier(3)
     assert list(ambient.map("versions", lambda _: together.wait(5) >= 0, range(3))) == [True] * 3
-    assert len(running()) - len(before) == 3
+    assert len(running() - before) == 3
     ambient.shutdown()
 
 
@@ -77,11 +78,11 @@ def test_no_thread_starts_before_it_is_needed_and_none_is_left_after_shutdown():
     before = running()
     ambient = SystemAmbient()
     assert list(ambient.map("manifests", str, [1])) == ["1"]
-    assert running() == before
+    assert not running() - before
     list(ambient.map("manifests", str, range(10)))
     assert running() - before
     ambient.shutdown()
-    assert running() == before
+    assert not running() - before
     assert list(ambient.map("manifests", str, range(3))) == ["0", "1", "2"]
     ambient.shutdown()
 
