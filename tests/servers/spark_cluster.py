@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,12 +86,12 @@ def run_driver(
 ) -> Done:
     """As `Cluster.run`, with any master."""
     with started_driver(module, *arguments, master=master, conf=conf) as (process, output):
-        end = time.monotonic() + DRIVER_SECONDS
-        while process.poll() is None:
-            if time.monotonic() > end:
-                raise RuntimeError(f"{module} {arguments} does not end:\n{output.read_text(errors='replace')[-4000:]}")
-            time.sleep(0.05)
-        return Done(process.returncode, output.read_text(errors="replace"))
+        try:
+            code = process.wait(DRIVER_SECONDS)
+        except subprocess.TimeoutExpired:
+            shown = output.read_text(errors="replace")[-4000:]
+            raise RuntimeError(f"{module} {arguments} does not end:\n{shown}") from None
+        return Done(code, output.read_text(errors="replace"))
 
 
 @contextlib.contextmanager

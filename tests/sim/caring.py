@@ -42,6 +42,7 @@ from tests.sim.truth import SLOT, Broken, Version
 from tests.sim.world import Actor, Chances, World
 
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
+MOST_STEPS = 80_000
 FOREIGN = ("notes.txt", "splits/other.split", "sub/splits/split-" + "0" * 32 + ".split", "_transaction_log/mine.txt")
 _STATE = re.compile(r"_transaction_log/(?:([0-9]{20})\.checkpoint\.json|state-v([0-9]{20})/_manifest\.avro)")
 
@@ -257,7 +258,7 @@ def run(seed: int, *, keep_lines: bool = False) -> Report:
     if keep_lines:
         world.lines = []
     try:
-        world.run(80_000)
+        world.run(MOST_STEPS)
         settle(world, outcomes)
     except Exception as error:
         if not isinstance(error, AssertionError):
@@ -354,7 +355,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
 
     world.actors = []
     world.spawn("last", look)
-    world.run(80_000)
+    world.run(MOST_STEPS)
     outcomes["versions"] += len(truth.history)
 
 

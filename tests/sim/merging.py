@@ -46,6 +46,7 @@ RETENTION_S = 10
 """Longer than any writer here sleeps between its data and its commit, shorter than a merge may take."""
 
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
+MOST_STEPS = 60_000
 BROKEN = b"these bytes are no split"
 
 
@@ -370,7 +371,7 @@ def run(seed: int, *, keep_lines: bool = False) -> Report:
     if keep_lines:
         world.lines = []
     try:
-        world.run(60_000)
+        world.run(MOST_STEPS)
         settle(world, outcomes)
     except Exception as error:
         if not isinstance(error, AssertionError):
@@ -451,7 +452,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
 
     world.actors = []
     world.spawn("last", look)
-    world.run(60_000)
+    world.run(MOST_STEPS)
     outcomes["versions"] += len(truth.history)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 
@@ -14,9 +13,9 @@ from indextables.log.transaction import Transaction
 from tests.log.commits import open_log
 from tests.sim import caring
 from tests.sim.merging import RETENTION_S, appender
-from tests.sim.world import PUT_FAULTS, Actor, Chances, World
+from tests.sim.playing import faults_of, run_with_fault
+from tests.sim.world import Actor, Chances, World
 
-FAULTS = ("die", "die-after", *PUT_FAULTS)
 EVERY = int(os.environ.get("INDEXTABLES_CARE_FAULTS_EVERY", "5"))
 """Of all pairs of a call and a fault, every so manieth is played."""
 
@@ -28,11 +27,6 @@ OPTIONS = {
     "state.retention.versions": "1",
     "state.retention.hours": "0",
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="indextables")
 
 
 def old_table(actor: Actor) -> None:
@@ -62,18 +56,7 @@ def play(verb: str, fault: str, step: int, *, forever: bool, local: bool) -> lis
     }
     victim = world.spawn("victim", scripts[verb])
     world.spawn("rival", appender(1, outcomes))
-    calls: list[str] = []
-
-    def plan(actor: Actor) -> str | None:
-        if actor is not victim:
-            return None
-        calls.append(actor.about_to.split()[0])
-        hit = len(calls) >= step if forever else len(calls) == step
-        return fault if hit else None
-
-    world.plan = plan
-    world.run()
-    world.plan = lambda _actor: None
+    calls = run_with_fault(world, victim, fault, step, forever=forever)
     caring.settle(world, outcomes)
     return calls
 
@@ -82,9 +65,7 @@ def play_all(verb: str, every: int, *, local: bool) -> int:
     undisturbed = play(verb, "none", 10**9, forever=False, local=local)
     played = turn = 0
     for step, call in enumerate(undisturbed, start=1):
-        # To a read all faults are alike; a put can also land without an answer, be refused for nothing, or arrive late.
-        once = FAULTS if call.startswith(("put", "delete")) else ("die", "5xx")
-        for fault, forever in [*((fault, False) for fault in once), ("5xx", True)]:
+        for fault, forever in [*((fault, False) for fault in faults_of(call)), ("5xx", True)]:
             turn += 1
             if turn % every == 0:
                 play(verb, fault, step, forever=forever, local=local)

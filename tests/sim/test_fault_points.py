@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
 import pytest
 
 from tests.sim import schedule
-from tests.sim.world import PUT_FAULTS, Actor, Chances, World
+from tests.sim.playing import faults_of, run_with_fault
+from tests.sim.world import Chances, World
 
-FAULTS = ("die", "die-after", *PUT_FAULTS)
 OPTIONS = {
     "state.format": "json",
     "checkpoint.interval": "1000000",
@@ -19,11 +18,6 @@ OPTIONS = {
     "state.retention.versions": "1",
     "state.retention.hours": "0",
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="indextables")
 
 
 def play(verb: str, fault: str, step: int, *, forever: bool, local: bool) -> list[str]:
@@ -38,18 +32,7 @@ def play(verb: str, fault: str, step: int, *, forever: bool, local: bool) -> lis
     victim = world.spawn("victim", scripts.get(verb) or schedule.writer([verb], outcomes, "app"))
     if verb != "create":
         world.spawn("rival", schedule.writer(["append"], outcomes, "other"))
-    calls: list[str] = []
-
-    def plan(actor: Actor) -> str | None:
-        if actor is not victim or ".split" in actor.about_to:
-            return None
-        calls.append(actor.about_to.split()[0])
-        hit = len(calls) >= step if forever else len(calls) == step
-        return fault if hit else None
-
-    world.plan = plan
-    world.run()
-    world.plan = lambda _actor: None
+    calls = run_with_fault(world, victim, fault, step, forever=forever, spared=".split")
     schedule.settle(world, outcomes)
     return calls
 
@@ -60,8 +43,6 @@ def test_a_fault_at_any_call_breaks_nothing(verb, local):
     undisturbed = play(verb, "none", 10**9, forever=False, local=local)
     assert len(undisturbed) >= 3
     for step, call in enumerate(undisturbed, start=1):
-        # To a read all faults are alike; a put can also land without an answer, be refused for nothing, or arrive late.
-        faults = FAULTS if call.startswith(("put", "delete")) else ("die", "5xx")
-        for fault in faults:
+        for fault in faults_of(call):
             play(verb, fault, step, forever=False, local=local)
         play(verb, "5xx", step, forever=True, local=local)

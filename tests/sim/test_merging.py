@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 
 import pytest
 
 from tests.sim import merging
-from tests.sim.world import PUT_FAULTS, Actor
+from tests.sim.playing import faults_of, play, run_with_fault
 
 SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MERGES", "120"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_MERGE_SOAK", "20000"))
 
 
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    """Faults are logged by the thousand here."""
-    caplog.set_level(logging.CRITICAL, logger="indextables")
-
-
-def play(seeds: range) -> Counter[str]:
-    outcomes: Counter[str] = Counter()
-    for seed in seeds:
-        try:
-            outcomes += merging.run(seed).outcomes
-        except AssertionError as error:
-            pytest.fail(f"{error}\n\n{_tell(seed)}", pytrace=False)
-    return outcomes
-
-
 def test_no_schedule_loses_doubles_or_moves_a_row():
-    outcomes = play(range(SCHEDULES))
+    outcomes = play(merging, range(SCHEDULES))
     # A generator that never gets there proves nothing.
     for kind in ("merged", "given up", "carried", "skipped", "purged", "deleted", "old files read"):
         assert outcomes[kind] >= SCHEDULES // 20, outcomes
@@ -60,18 +43,7 @@ def meet(fault: str, step: int, *, forever: bool, local: bool) -> list[str]:
     victim = world.spawn("victim", merging.merger(1, outcomes))
     world.spawn("appender", merging.appender(1, outcomes))
     world.spawn("deleter", merging.deleter(1, outcomes))
-    calls: list[str] = []
-
-    def plan(actor: Actor) -> str | None:
-        if actor is not victim:
-            return None
-        calls.append(actor.about_to.split()[0])
-        hit = len(calls) >= step if forever else len(calls) == step
-        return fault if hit else None
-
-    world.plan = plan
-    world.run(60_000)
-    world.plan = lambda _actor: None
+    calls = run_with_fault(world, victim, fault, step, forever=forever, most=merging.MOST_STEPS)
     merging.settle(world, outcomes)
     return calls
 
@@ -82,9 +54,7 @@ def test_a_fault_at_any_call_of_a_merge_breaks_nothing(local):
     undisturbed = meet("none", 10**9, forever=False, local=local)
     assert len(undisturbed) >= 20
     for step, call in enumerate(undisturbed, start=1):
-        # To a read all faults are alike; a put can also land without an answer, be refused for nothing, or arrive late.
-        faults = ("die", "die-after", *PUT_FAULTS) if call.startswith(("put", "delete")) else ("die", "5xx")
-        for fault in faults:
+        for fault in faults_of(call):
             meet(fault, step, forever=False, local=local)
         meet("5xx", step, forever=True, local=local)
 
@@ -92,16 +62,4 @@ def test_a_fault_at_any_call_of_a_merge_breaks_nothing(local):
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_no_schedule_of_the_long_run_loses_a_row():
-    play(range(10_000_000, 10_000_000 + SOAK))
-
-
-def _tell(seed: int) -> str:
-    """The last steps of a schedule, for the report."""
-    world, outcomes = merging.build(seed)
-    world.lines = []
-    try:
-        world.run(60_000)
-        merging.settle(world, outcomes)
-    except BaseException as error:  # noqa: BLE001 - the story is what is wanted
-        world.lines.append(repr(error))
-    return "\n".join(world.lines[-60:])
+    play(merging, range(10_000_000, 10_000_000 + SOAK))

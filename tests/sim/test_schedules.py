@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -19,12 +18,6 @@ SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_SCHEDULES", "10000"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_SOAK", "1000000"))
 FIRST = int(os.environ.get("INDEXTABLES_SIM_FIRST", "0"))
 SLICES = 8
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    """Faults are logged by the thousand here."""
-    caplog.set_level(logging.CRITICAL, logger="indextables")
 
 
 class Tally:

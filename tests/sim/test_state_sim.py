@@ -7,7 +7,6 @@ and the collection of manifests, with checkpointers that fall asleep for hours i
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 from collections import Counter
@@ -43,11 +42,6 @@ class StateWorld(World):
             actor.wake_ms = self.clock_ms + NAP_MS + self.random.randrange(1000)
             return
         super()._go(actor)
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="indextables")
 
 
 @pytest.mark.parametrize("part", range(6))

@@ -15,6 +15,7 @@ import numpy as np
 
 from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
 from indextables.log.actions import Metadata
+from indextables.spark.read import grouped
 from indextables.spark.running import Place
 from indextables.split.carrier import TermStats
 from indextables.split.ref import SplitRef
@@ -104,7 +105,7 @@ def marked_rows(
         stats,
     )
     schema = _schema(snapshot.metadata, columns, [mark.name for mark in (*required, *marked)], score=score)
-    units = [msgspec.msgpack.encode(group) for group in _grouped(refs)]
+    units = [msgspec.msgpack.encode(group) for group in grouped(refs, _TASK_BYTES)]
     if handle.url.startswith("memory:"):
         # No task can see it, so its rows are sent.
         return handle.spark.createDataFrame(_in_memory(env, job, refs, schema), schema)
@@ -249,7 +250,7 @@ def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark
 
     if not scored_terms(_planned(env, snapshot, mark)):
         return None
-    groups = _grouped(refs_of(env, prune_files(snapshot, None)))
+    groups = grouped(refs_of(env, prune_files(snapshot, None)), _TASK_BYTES)
     units = [msgspec.msgpack.encode(_StatsUnit(snapshot.metadata, mark, group)) for group in groups]
     parts = []
     for answer in handle.runner().run(stats_unit, units):
@@ -309,19 +310,6 @@ def _task(
         yield from rows_of_units(packed, schema, units, batches)
 
     return rows
-
-
-def _grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
-    group: list[SplitRef] = []
-    size = 0
-    for ref in refs:
-        if group and size + (ref.size or 0) > _TASK_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(ref)
-        size += ref.size or 0
-    if group:
-        yield group
 
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.

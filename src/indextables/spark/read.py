@@ -118,6 +118,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        from indextables.table.scan import limited
+
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         if not isinstance(partition, SplitPartition):
             return
@@ -126,7 +128,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         if isinstance(partition, FoundPartition):
             batches = self._found(env, partition, wanted, where)
         else:
-            batches = _limited(self._scanned(env, partition, wanted, where), partition.limit)
+            batches = limited(self._scanned(env, partition, wanted, where), partition.limit)
         for batch in batches:
             columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
@@ -215,12 +217,12 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         return open_env(self._url, self._options, session={**(session or {}), **self._session})
 
 
-def grouped(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
-    """The splits of each task: small ones share one."""
+def grouped(refs: Sequence[SplitRef], task_bytes: int = _TASK_BYTES) -> Iterator[list[SplitRef]]:
+    """The splits of each task: small ones share one, up to `task_bytes`."""
     group: list[SplitRef] = []
     size = 0
     for ref in refs:
-        if group and size + (ref.size or 0) > _TASK_BYTES:
+        if group and size + (ref.size or 0) > task_bytes:
             yield group
             group, size = [], 0
         group.append(ref)
@@ -237,18 +239,6 @@ def _enough(refs: Sequence[SplitRef], limit: int) -> Iterator[SplitRef]:
             return
         yield ref
         held += (ref.num_rows or 0) if ref.vector is None else 0
-
-
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        if left <= 0:
-            return
-        yield batch.slice(0, left)
-        left -= batch.num_rows
 
 
 def _names(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
+from indextables.spark.found import searcher_of
 from indextables.spark.running import Place
 from indextables.spark.source import spark_schema
 from indextables.split.carrier import TermStats, merge_stats, scored_terms
@@ -33,13 +34,9 @@ from indextables.split.highlight import snippets
 from indextables.split.ref import SplitRef
 from indextables.split.search import SplitSearcher
 from indextables.split.search_model import Hits
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.running import Runner
-from indextables.table.scan import plain_schema
-from indextables.table.search import SCORE, Searchers, gone, search, shared_index_cache
-from indextables.table.write import target_of
+from indextables.table.search import SCORE, Searchers, gone, search
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -308,35 +305,15 @@ def _searcher(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> Spli
         known = _PARTS.get(key)
     if known is not None:
         return known
-    target = target_of(metadata, options)
-    opened, states = _kept(env.store.url)
-    made = SplitSearcher(
-        env.store,
-        refs,
-        schema=plain_schema(target.schema, target.schema.names),
-        index=target.plan,
-        options=options,
-        cache=shared_index_cache(env.options, env.ambient),
-        ambient=env.ambient,
-        opened=opened,
-        states=states,
-    )
+    made = searcher_of(env, metadata, refs)
     with _LOCK:
         _PARTS[key] = made
     return made
 
 
 _LOCK = threading.Lock()
-_KEPT: cachetools.LRUCache[str, tuple[OpenIndexes, States]] = cachetools.LRUCache(16)
 _PARTS: cachetools.LRUCache[bytes, SplitSearcher] = cachetools.LRUCache(32)
 _SEARCHERS: cachetools.LRUCache[Any, tuple[Searchers, Snapshot]] = cachetools.LRUCache(16)
-
-
-def _kept(url: str) -> tuple[OpenIndexes, States]:
-    with _LOCK:
-        if url not in _KEPT:
-            _KEPT[url] = (OpenIndexes(), States())
-        return _KEPT[url]
 
 
 def _searchers(env: LogEnv, snapshot: Snapshot) -> tuple[Searchers, Snapshot]:

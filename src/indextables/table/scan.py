@@ -19,7 +19,7 @@ from indextables.split.ref import SplitRef
 from indextables.split.scan import scan
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 
-__all__ = ["plain_schema", "scan_split", "scan_table"]
+__all__ = ["limited", "plain_schema", "scan_split", "scan_table"]
 
 _AHEAD = 2
 """Splits that are begun while the one before them is taken."""
@@ -41,7 +41,7 @@ def scan_table(
     schema = plain_schema(snapshot.schema, names)
     refs = refs_of(env, prune_files(snapshot, where))
     batches = _in_order(env, snapshot, refs, names, where, limit)
-    return pa.RecordBatchReader.from_batches(schema, _limited(batches, limit))
+    return pa.RecordBatchReader.from_batches(schema, limited(batches, limit))
 
 
 def scan_split(
@@ -77,6 +77,17 @@ def scan_split(
     except ObjectNotFound as cause:
         message = f"{ref.key} of version {version} is gone from {env.store.url}: purge was faster; open the table again"
         raise VersionExpired(message, version=version, path=ref.key, url=env.store.url) from cause
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """At most so many rows, None for all; no batch is asked for behind the last one that is needed."""
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
 
 
 def plain_schema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
@@ -147,18 +158,6 @@ class _Steps:
             if size >= _STEP_BYTES:
                 break
         return part
-
-
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        if left <= 0:
-            return
-        yield batch.slice(0, left)
-        left -= batch.num_rows
 
 
 def _same_types(reader: SplitReader, schema: pa.Schema, names: Sequence[str]) -> bool:

@@ -1,0 +1,62 @@
+"""Playing schedules by their seeds, and single faults by the number of a call; what the tests of every script share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+
+import pytest
+
+from tests.sim.world import PUT_FAULTS, Actor, World
+
+FAULTS = ("die", "die-after", *PUT_FAULTS)
+
+
+def play(script: ModuleType, seeds: range) -> Counter[str]:
+    """What the schedules of a script came to, all together; the first that breaks a promise fails the test."""
+    outcomes: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            outcomes += script.run(seed).outcomes
+        except AssertionError as error:
+            pytest.fail(f"{error}\n\n{_tell(script, seed)}", pytrace=False)
+    return outcomes
+
+
+def faults_of(call: str) -> tuple[str, ...]:
+    """What can befall a call: to a read all faults are alike, a put can also land unseen, be refused, or come late."""
+    return FAULTS if call.startswith(("put", "delete")) else ("die", "5xx")
+
+
+def run_with_fault(
+    world: World, victim: Actor, fault: str, step: int, *, forever: bool, most: int = 20_000, spared: str = "\0"
+) -> list[str]:
+    """The calls that the victim made, with the fault at one of them (from 1) or from there on.
+
+    Calls whose text holds `spared` are neither counted nor disturbed. Afterwards the world has no plan.
+    """
+    calls: list[str] = []
+
+    def plan(actor: Actor) -> str | None:
+        if actor is not victim or spared in actor.about_to:
+            return None
+        calls.append(actor.about_to.split()[0])
+        hit = len(calls) >= step if forever else len(calls) == step
+        return fault if hit else None
+
+    world.plan = plan
+    world.run(most)
+    world.plan = lambda _actor: None
+    return calls
+
+
+def _tell(script: ModuleType, seed: int) -> str:
+    """The last steps of a schedule, for the report."""
+    world, outcomes = script.build(seed)
+    world.lines = []
+    try:
+        world.run(script.MOST_STEPS)
+        script.settle(world, outcomes)
+    except BaseException as error:  # noqa: BLE001 - the story is what is wanted
+        world.lines.append(repr(error))
+    return "\n".join(world.lines[-60:])
