@@ -10,6 +10,7 @@ deleted. Names that this library does not give are never touched.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -33,9 +34,12 @@ from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.cleanup import CleanupPlan, CleanupReport, carry_out, listed, plan_cleanup
 from indextables.log.state.retention import Rules
 from indextables.log.transaction import Transaction
+from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.purge_plan import (
     LISTED,
+    LOG,
+    LOG_END,
     Claims,
     Decision,
     KeyRange,
@@ -61,6 +65,8 @@ _KEYS_PER_RANGE = 250_000
 _BULK = 1000
 _BULKS_PER_BATCH = 16
 _CHUNK = 10_000
+_LOG_KEYS_LISTED = 1000
+"""Keys of the log that a listing of the data goes through, a page of them; a longer log is jumped over."""
 _ATTEMPTS = 3
 
 
@@ -189,9 +195,7 @@ def list_range(env: LogEnv, unit: bytes) -> bytes:
             nested.extend(root for root in nested_roots(paths) if root not in nested)
             chunk.clear()
 
-    for meta in env.store.list_from("", keys.after or None):
-        if keys.until and meta.key > keys.until:
-            break
+    for meta in _listing(env, keys):
         seen += 1
         chunk.append((meta.key, meta.size, meta.modified_ms))
         if len(chunk) == _CHUNK:
@@ -199,6 +203,24 @@ def list_range(env: LogEnv, unit: bytes) -> bytes:
     flush()
     found = pa.concat_tables(tables) if tables else LISTED.empty_table()
     return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
+
+
+def _listing(env: LogEnv, keys: KeyRange) -> Iterator[ObjectMeta]:
+    """All objects of a range but the log's. A log of a page or less costs no request of its own. Raises StoreError."""
+    after, in_log = keys.after, 0
+    while True:
+        for meta in env.store.list_from("", after or None):
+            if keys.until and meta.key > keys.until:
+                return
+            if not meta.key.startswith(LOG):
+                yield meta
+                continue
+            in_log += 1
+            if in_log == _LOG_KEYS_LISTED:
+                after = LOG_END
+                break
+        else:
+            return
 
 
 def delete_keys(env: LogEnv, unit: bytes) -> bytes:

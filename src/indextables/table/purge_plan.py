@@ -26,6 +26,8 @@ from indextables.table.partitions import folder_pattern
 
 __all__ = [
     "LISTED",
+    "LOG",
+    "LOG_END",
     "NESTED",
     "Claims",
     "Decision",
@@ -46,8 +48,8 @@ LISTED = pa.schema(
 NESTED = r"^(?P<root>.+/)(?:_transaction_log|_delta_log)/"
 """A key that belongs to the log of a table inside this one."""
 
-_LOG_BEGIN = "_transaction_log/"
-_LOG_END = "_transaction_log0"
+LOG = "_transaction_log/"
+LOG_END = "_transaction_log0"
 """The first key that can follow the log's folder: `0` comes right after `/`."""
 
 _VECTOR = r"^(?:[0-9A-Za-z]+/)?deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin$"
@@ -91,7 +93,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def ranges_over(paths: pa.Array | pa.ChunkedArray, keys_per_range: int) -> list[KeyRange]:
-    """All keys but the log's, in ranges of about equal size, judged by the files that are known.
+    """All keys, in ranges of about equal size, judged by the files that are known. The log is in the midst of one.
 
     Together they cover every key that there can be, whatever is known: what nobody knows is what purge looks for.
     """
@@ -100,9 +102,7 @@ def ranges_over(paths: pa.Array | pa.ChunkedArray, keys_per_range: int) -> list[
         keys = keys_of_paths(paths)
         places = pc.sort_indices(keys).take(int64_array(np.arange(keys_per_range, len(keys), keys_per_range)))
         cuts = list(dict.fromkeys(keys.take(places).to_pylist()))
-    before = [cut for cut in cuts if cut < _LOG_BEGIN]
-    behind = [cut for cut in cuts if cut > _LOG_END]
-    return [*_ranges("", before, _LOG_BEGIN), *_ranges(_LOG_END, behind, "")]
+    return list(_ranges("", cuts))
 
 
 def listed_table(keys: Sequence[str], sizes: Sequence[int], times_ms: Sequence[int], names: Names) -> pa.Table:
@@ -170,11 +170,11 @@ def keys_of_paths(paths: pa.Array | pa.ChunkedArray, root_url: str = "") -> pa.A
     return pc.replace_with_mask(column, escaped, fixed)
 
 
-def _ranges(after: str, cuts: Sequence[str], until: str) -> Iterator[KeyRange]:
+def _ranges(after: str, cuts: Sequence[str]) -> Iterator[KeyRange]:
     for cut in cuts:
         yield KeyRange(after, cut)
         after = cut
-    yield KeyRange(after, until)
+    yield KeyRange(after, "")
 
 
 def _times(table: pa.Table) -> pa.Array:
