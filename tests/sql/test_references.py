@@ -43,6 +43,10 @@ def rewritten(text, args=None):
         ("DESCRIBE TABLE EXTENDED x", ["x"]),
         ("SELECT f(a, b) FROM x WHERE g(c, d) GROUP BY e, f", ["x"]),
         ("WITH a AS (SELECT * FROM x) SELECT * FROM a, b", ["x", "a", "b"]),
+        ("SELECT 1 FROM x JOIN y ON f(x.a, y.b) = 1, z", ["x", "y", "z"]),
+        ("SELECT 1 FROM x, y JOIN v USING (a, b), w", ["x", "y", "v", "a", "b", "w"]),
+        ("TABLE x UNION TABLE y", ["x", "y"]),
+        ("SELECT 1 FROM IDENTIFIER('a.x'), y", ["a.x", "y"]),
     ],
 )
 def test_names_that_stand_where_tables_do(text, expected):
@@ -84,6 +88,26 @@ def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
         ("EXPLAIN EXTENDED SELECT id FROM logs", "EXPLAIN EXTENDED SELECT id FROM <0> AS logs"),
         ("CREATE TABLE logs AS SELECT * FROM t", "CREATE TABLE logs AS SELECT * FROM <0> AS t"),
         ("DESCRIBE logs", "DESCRIBE <0>"),
+        (
+            "SELECT /*+ BROADCAST(logs), MERGE(t) */ id FROM logs",
+            "SELECT /*+ BROADCAST(logs), MERGE(t) */ id FROM <0> AS logs",
+        ),
+        ("TABLE logs", "TABLE <0>"),
+        ("table logs ORDER BY id LIMIT 3", "table <0> ORDER BY id LIMIT 3"),
+        ("EXPLAIN TABLE logs", "EXPLAIN TABLE <0>"),
+        ("TABLE other UNION ALL TABLE logs", "TABLE other UNION ALL TABLE <0>"),
+        (
+            "WITH x AS (TABLE logs) SELECT * FROM x, (TABLE t) AS y",
+            "WITH x AS (TABLE <1>) SELECT * FROM x, (TABLE <0>) AS y",
+        ),
+        ("INSERT INTO TABLE logs TABLE t", "INSERT INTO TABLE <0> TABLE <1>"),
+        ("INSERT INTO logs (a) TABLE t", "INSERT INTO <0> (a) TABLE <1>"),
+        ("SELECT * FROM IDENTIFIER('logs')", "SELECT * FROM <0> AS `logs`"),
+        ("SELECT x.id FROM identifier ( 'DB.`Logs`' ) x", "SELECT x.id FROM <0> x"),
+        ('INSERT INTO IDENTIFIER("logs") VALUES (1)', "INSERT INTO <0> VALUES (1)"),
+        ("SELECT * FROM IDENTIFIER('other')", None),
+        ("SELECT * FROM IDENTIFIER('lo' || 'gs')", None),
+        ("VALUES ((SELECT max(id) FROM logs))", "VALUES ((SELECT max(id) FROM <0> AS logs))"),
         ("SELECT count(*) FROM logs", f"SELECT `{COUNTED}` AS `count(1)` FROM <0> AS logs"),
         ("SELECT count( * ) n FROM logs LIMIT 1", f"SELECT `{COUNTED}` n FROM <0> AS logs LIMIT 1"),
         ("SELECT count(*) FROM logs WHERE id = 1", "SELECT count(*) FROM <0> AS logs WHERE id = 1"),
@@ -104,7 +128,10 @@ def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
     ],
 )
 def test_only_what_is_ours_is_replaced(text, expected):
-    assert rewritten(text)[0] == expected
+    if expected is None:
+        assert find_references(text, known) is None
+    else:
+        assert rewritten(text)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -149,6 +176,90 @@ def test_conditions_that_leave_out_files():
     assert need.filters == ("id > 1", "level = 'a' OR level IN ('b', 'it\\'s')", "id = (7)", "note LIKE 'a%'")
     assert rewritten("SELECT l.id FROM logs l, other WHERE l.id > 1")[1][0].filters == ()
     assert rewritten("SELECT id FROM logs WHERE other.id > 1")[1][0].filters == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Names that the statement gives to columns hide those of the table.
+        "SELECT * FROM logs AS l(level, id, a, b) WHERE id = 5",
+        "SELECT note FROM logs PIVOT (sum(id) AS id FOR level IN ('a', 'b')) WHERE id = 1",
+        "SELECT * FROM logs UNPIVOT (id FOR note IN (id, message)) WHERE id = 1",
+        # Rows are chosen before the condition is asked.
+        "SELECT id FROM logs TABLESAMPLE (5 ROWS) WHERE id = 3",
+        "FROM logs |> ORDER BY id |> LIMIT 5 |> WHERE id = 3",
+        "FROM logs |> LIMIT 5\n|>\nWHERE id = 3",
+    ],
+)
+def test_conditions_about_something_else_than_the_rows_of_the_table_leave_out_no_files(text):
+    assert rewritten(text)[1][0].filters == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM logs PIVOT (sum(id) FOR level IN ('a'))",
+        "SELECT count(*, note) FROM logs",
+        "SELECT count(* EXCEPT (note)) FROM logs",
+        "SELECT count(*) FILTER (WHERE id > 1) FROM logs",
+        "SELECT count(*) OVER () FROM logs",
+        "SELECT count(*) FROM logs TABLESAMPLE (10 PERCENT)",
+        "SELECT count(*) FROM logs LATERAL VIEW explode(array(1, 2)) AS x",
+        "SELECT count(*) FROM (logs)",
+    ],
+)
+def test_a_count_of_something_else_than_all_rows_is_not_taken_from_the_log(text):
+    needs = rewritten(text)[1]
+    assert not needs[0].counts
+    assert COUNTED not in rewritten(text)[0]
+
+
+def test_a_search_in_a_filter_of_an_aggregate_takes_no_row_from_the_others():
+    _, (need,) = rewritten("SELECT count(*), count(*) FILTER (WHERE TEXTSEARCH(note, 'x') AND id > 1) FROM logs")
+    assert need.required == ()
+    assert len(need.marked) == 1
+    assert need.filters == ()
+
+
+def test_a_name_may_be_a_value():
+    parsed = find_references("SELECT ? FROM IDENTIFIER(?) WHERE id = ?", known, args=[1, "db.logs", 2])
+    assert [reference.name for reference in parsed.references] == ["db.logs"]
+    assert rewrite_for_spark(parsed, [COLUMNS], [1, "db.logs", 2]).args == [1, 2]
+    assert find_references("SELECT * FROM IDENTIFIER(:n)", known, args={"n": "other"}) is None
+    assert find_references("SELECT * FROM IDENTIFIER(:n)", known) is None
+    assert table_names("SELECT * FROM IDENTIFIER(:n)", {"n": "db.logs"}) == ["db.logs"]
+
+
+def test_a_search_in_a_sample_takes_no_row_from_it():
+    _, (need,) = rewritten("SELECT id FROM logs TABLESAMPLE (5 ROWS) WHERE TEXTSEARCH(note, 'x')")
+    assert need.required == ()
+    assert len(need.marked) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM logs AS l(message, a, b, c) WHERE TEXTSEARCH(message, 'x')",
+        "SELECT a FROM logs PIVOT (sum(id) FOR level IN ('x' AS a)) WHERE TEXTSEARCH(message, 'x')",
+        "SELECT a FROM logs JOIN other PIVOT (sum(id) FOR level IN ('x' AS a)) WHERE TEXTSEARCH(message, 'x')",
+        "FROM logs |> WHERE TEXTSEARCH(message, 'x')",
+    ],
+)
+def test_a_search_of_rows_in_another_shape_is_refused(text):
+    with pytest.raises(NotSupported, match="subquery"):
+        rewritten(text)
+
+
+@pytest.mark.parametrize("query", ["'a' 'b'", "'a' || 'b'", "'a' || note"])
+def test_a_query_that_has_to_be_computed_is_refused(query):
+    for text in (f"SELECT note INDEXQUERY {query} FROM logs", f"SELECT id FROM logs WHERE TEXTSEARCH(note, {query})"):
+        with pytest.raises(QueryInvalid, match="must be a text in quotes or a parameter"):
+            rewritten(text)
+
+
+def test_all_columns_are_there_where_a_name_is_computed():
+    assert rewritten("SELECT IDENTIFIER('level') FROM logs WHERE TEXTSEARCH(note, 'x')")[1][0].columns is None
+    assert rewritten("SELECT count(*, id) FROM logs WHERE id = 1 OR id = 2")[1][0].columns is None
 
 
 def test_values_by_place_that_a_search_takes_are_not_left_for_spark():

@@ -25,7 +25,7 @@ def filters_of(found: Found, reference: Reference, columns: Sequence[str], args:
 
     node = found.nodes[reference.number]
     select = node.parent.parent if isinstance(node.parent, exp.From) else None
-    if not isinstance(select, exp.Select) or node.args.get("joins"):
+    if reference.shape != "plain" or not isinstance(select, exp.Select) or node.args.get("joins"):
         return
     if any(select.args.get(key) for key in ("joins", "laterals")):
         return

@@ -1,8 +1,9 @@
 """Where does a statement of Spark speak about tables of ours? Found by position; the text itself stays as it is. Pure.
 
 sqlglot reads the statement in Spark's dialect to find table references and searches. What it cannot read is left to
-Spark, whose own error is the one to show. Spellings that only we know (`t@v3`, `VERSION AS OF`, `col INDEXQUERY 'q'`)
-are covered up for sqlglot by as many characters that it knows, so that every position stays true.
+Spark, whose own error is the one to show. Spellings that it does not know (`t@v3`, `VERSION AS OF`, `TABLE t`,
+`IDENTIFIER('t')`, `col INDEXQUERY 'q'`) are covered up by as many characters that it does, so that every position stays
+true.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -29,13 +31,16 @@ FORMAT = "indextables"
 _SIGNS = (FORMAT, "textsearch", "indexquery")
 _FIRST_WORDS = frozenset(
     {"SELECT", "WITH", "FROM", "INSERT", "CREATE", "CACHE", "EXPLAIN", "DESCRIBE", "DESC"}
-    | {"DELETE", "UPDATE", "MERGE"}
+    | {"DELETE", "UPDATE", "MERGE", "TABLE", "VALUES"}
 )
 _EXPLAIN_WORDS = frozenset({"EXPLAIN", "EXTENDED", "CODEGEN", "COST", "FORMATTED", "DESCRIBE", "DESC", "QUERY"})
 _TRAVEL = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
 _TRAVELS = re.compile(r"\bAS\s+OF\b|@[vV]\d", re.IGNORECASE)
 _BEFORE_TABLES = frozenset({"FROM", "JOIN", "INTO", "TABLE", "OVERWRITE", "UPDATE", "DESCRIBE", "DESC", "USING"})
-_AFTER_TABLES = frozenset({"SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "UNION", "VALUES", "SET"})
+_AFTER_TABLES = frozenset({"SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "VALUES", "SET"})
+# What stands before a query that is written as `TABLE t`, beside the beginning and a parenthesis.
+_BEFORE_QUERIES = frozenset({"AS", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT"})
+_BEFORE_SUBQUERIES = frozenset({"", "AS", "FROM", "JOIN", "IN", "EXISTS", "LATERAL", "ANY", "SOME"}) | _BEFORE_QUERIES
 _BETWEEN = frozenset({"TABLE", "EXTENDED", "FORMATTED", "LATERAL", "QUERY", "ONLY"})
 _OPERATORS = {"INDEXQUERY": "RLIKE     ", "INDEXQUERYALL": "RLIKE        "}
 
@@ -54,6 +59,9 @@ class Reference(msgspec.Struct, frozen=True):
 
     `role` is `insert` for the target of an INSERT. `shown` is what columns may be qualified with, empty if the
     statement gives an alias or the place takes none.
+
+    `shape` says what conditions beside it are about: its rows as they are (`plain`), a sample of them, or `other` rows
+    and columns that the statement makes of them before (PIVOT, a list of names, a pipe).
     """
 
     number: int
@@ -64,6 +72,7 @@ class Reference(msgspec.Struct, frozen=True):
     end: int
     shown: str = ""
     as_of: AsOf | None = None
+    shape: Literal["plain", "sample", "other"] = "plain"
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -85,7 +94,7 @@ def has_signs(text: str) -> bool:
     return any(sign in lower for sign in _SIGNS) or _TRAVELS.search(text) is not None
 
 
-def table_names(text: str) -> list[str]:
+def table_names(text: str, args: Args | None = None) -> list[str]:
     """Names that stand where tables do, each once, parts joined by dots; there may be some that are none."""
     found: dict[str, None] = {}
     expected = False
@@ -95,9 +104,14 @@ def table_names(text: str) -> list[str]:
         word = token.upper
         if word in _BEFORE_TABLES:
             expected = True
-            lists[-1] = word == "FROM"
+            lists[-1] = word == "FROM" or (lists[-1] and word in ("JOIN", "USING"))
         elif word in _AFTER_TABLES:
             expected = lists[-1] = False
+        elif word == "ON":
+            expected = False
+        elif expected and (computed := _identifier_call(listed, place, args)) is not None:
+            found[computed[1]] = None
+            expected = False
         elif token.text == "(":
             lists.append(lists[-1] and expected)
         elif token.text == ")":
@@ -111,11 +125,14 @@ def table_names(text: str) -> list[str]:
     return list(found)
 
 
-def find_references(text: str, is_known: Callable[[str], bool], *, is_format: bool = False) -> Found | None:
+def find_references(
+    text: str, is_known: Callable[[str], bool], *, is_format: bool = False, args: Args | None = None
+) -> Found | None:
     """The references to tables of ours in `text`; None if there are none, or if it is no statement that has any.
 
     `is_known` tells for a name (its parts joined by dots) whether it means a table of ours. `is_format` says that
-    `{name}` in the text stands for something else. Raises NotSupported for DELETE, UPDATE and MERGE of our tables.
+    `{name}` in the text stands for something else. `args` are the values of parameters, of which a name may be one.
+    Raises NotSupported for DELETE, UPDATE and MERGE of our tables.
     """
     if len(text) > MAX_TEXT_CHARS:
         return None
@@ -123,11 +140,11 @@ def find_references(text: str, is_known: Callable[[str], bool], *, is_format: bo
     first = listed[0] if listed else None
     if first is None or (first.upper not in _FIRST_WORDS and first.text != "("):
         return None
-    travels, operators, covered = _covered(text, listed, is_format=is_format)
-    tree = _parsed(covered)
-    if tree is None:
-        return None
-    return _collect(text, tree, listed, travels, operators, is_known)
+    cover = _Cover(text)
+    _cover_words(cover, listed, is_format=is_format)
+    _cover_names(cover, listed, is_known, args)
+    tree = _parsed(cover.text)
+    return None if tree is None else _collect(text, tree, listed, cover, is_known)
 
 
 def value_of(token: Token, listed: Sequence[Token], args: Args | None) -> object:
@@ -154,38 +171,100 @@ def _dotted(listed: Sequence[Token], place: int) -> str:
     return ".".join(parts)
 
 
-def _covered(text: str, listed: Sequence[Token], *, is_format: bool) -> tuple[dict[int, AsOf], dict[int, str], str]:
-    """Time travel by the end of the table's name, search operators by position, and the text for sqlglot."""
-    travels: dict[int, AsOf] = {}
-    operators: dict[int, str] = {}
-    chars = list(text)
+class _Cover:
+    """The text for sqlglot, and what it does not see of the statement's own."""
 
-    def cover(start: int, end: int, with_text: str = "") -> None:
-        chars[start:end] = with_text.ljust(end - start)
+    def __init__(self, text: str) -> None:
+        self._chars = list(text)
+        self.travels: dict[int, AsOf] = {}
+        """By the end of the table's name."""
+        self.operators: dict[int, str] = {}
+        """Of searches, by position."""
+        self.names: dict[int, tuple[int, str]] = {}
+        """End and name of each `IDENTIFIER(...)`, by position."""
+        self.queries: set[int] = set()
+        """Where tables stand that are a query by themselves, as in `TABLE t`."""
 
+    def up(self, start: int, end: int, with_text: str = "") -> None:
+        self._chars[start:end] = with_text.ljust(end - start)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._chars)
+
+
+def _cover_words(cover: _Cover, listed: Sequence[Token], *, is_format: bool) -> None:
+    """Versions, searches, EXPLAIN, and the braces of `{name}`."""
     for place, token in enumerate(listed):
         before = listed[place - 1] if place else None
         after = listed[place + 1] if place + 1 < len(listed) else None
         if place == 0 and token.upper in _EXPLAIN_WORDS:
             for word in _leading(listed):
-                cover(word.start, word.end)
+                cover.up(word.start, word.end)
         elif token.upper in _TRAVEL and before is not None:
             found = _as_of(listed, place)
             if found is not None:
                 name = before if before.upper != "FOR" or place < 2 else listed[place - 2]
-                travels[name.end] = found
-                cover(found.start, found.end)
+                cover.travels[name.end] = found
+                cover.up(found.start, found.end)
         elif token.text == "@" and before is not None and after is not None:
             if before.end == token.start and token.end == after.start and _is_version(after):
                 number = Token("number", after.text[1:], after.start + 1)
-                travels[before.end] = AsOf("version", number, token.start, after.end)
-                cover(token.start, after.end)
+                cover.travels[before.end] = AsOf("version", number, token.start, after.end)
+                cover.up(token.start, after.end)
         elif token.upper in _OPERATORS and after is not None and after.kind in ("text", "parameter"):
-            operators[token.start] = token.upper
-            cover(token.start, token.end, _OPERATORS[token.upper])
+            cover.operators[token.start] = token.upper
+            cover.up(token.start, token.end, _OPERATORS[token.upper])
         elif is_format and token.text in "{}":
-            cover(token.start, token.end, "_")
-    return travels, operators, "".join(chars)
+            cover.up(token.start, token.end, "_")
+
+
+def _cover_names(cover: _Cover, listed: Sequence[Token], is_known: Callable[[str], bool], args: Args | None) -> None:
+    """`TABLE t` as `FROM  t`, and `IDENTIFIER('t')` as a quoted name of the same length."""
+    for place, token in enumerate(listed):
+        computed = _identifier_call(listed, place, args)
+        if computed is not None and is_known(computed[1]):
+            end = listed[computed[0]].end
+            cover.names[token.start] = (end, computed[1])
+            cover.up(token.start, end, "`" + "_" * (end - token.start - 2) + "`")
+        elif token.upper == "TABLE" and place + 1 < len(listed) and _is_query(listed, place):
+            cover.queries.add(listed[place + 1].start)
+            cover.up(token.start, token.end, "FROM")
+
+
+def _is_query(listed: Sequence[Token], place: int) -> bool:
+    """True if the TABLE at `place` begins a query."""
+    if listed[place + 1].kind not in ("word", "name"):
+        return False
+    before = listed[len(_leading(listed)) : place]
+    if not before:
+        return True
+    last = before[-1]
+    if last.text == "(":
+        return len(before) == 1 or before[-2].upper in _BEFORE_SUBQUERIES
+    if last.upper in _BEFORE_QUERIES:
+        return True
+    return before[0].upper in ("INSERT", "WITH") and last.upper not in ("INTO", "OVERWRITE")
+
+
+def _identifier_call(listed: Sequence[Token], place: int, args: Args | None) -> tuple[int, str] | None:
+    """The place of the last token, and the name, of an `IDENTIFIER(...)` of a literal or a parameter with a value."""
+    part = listed[place : place + 4]
+    if len(part) < 4 or part[0].upper != "IDENTIFIER" or (part[1].text, part[3].text) != ("(", ")"):
+        return None
+    if part[2].kind not in ("text", "parameter"):
+        return None
+    try:
+        value = value_of(part[2], listed, args)
+    except QueryInvalid:
+        return None
+    if not isinstance(value, str):
+        return None
+    inside = list(tokens(value))
+    is_name = len(inside) % 2 == 1 and all(part.kind in ("word", "name") for part in inside[::2])
+    if not is_name or any(dot.text != "." for dot in inside[1::2]):
+        return None
+    return place + 3, ".".join(unquoted(part) for part in inside[::2])
 
 
 def _leading(listed: Sequence[Token]) -> list[Token]:
@@ -231,40 +310,41 @@ def _parsed(text: str) -> Any:
     return trees[0] if len(trees) == 1 and not isinstance(trees[0], exp.Command) else None
 
 
-def _collect(
-    text: str,
-    tree: Any,
-    listed: list[Token],
-    travels: Mapping[int, AsOf],
-    operators: dict[int, str],
-    is_known: Callable[[str], bool],
-) -> Found | None:
+def _collect(text: str, tree: Any, listed: list[Token], cover: _Cover, is_known: Callable[[str], bool]) -> Found | None:
     from sqlglot import exp
 
     references: list[Reference] = []
     nodes: list[Any] = []
+    is_piped = any(a.text == "|" and b.text == ">" and a.end == b.start for a, b in pairwise(listed))
     for node in tree.find_all(exp.Table):
         parts = node.parts
         if not parts or not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
             continue
-        name = ".".join(part.name for part in parts)
+        start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+        # The names in a hint have positions of their own.
+        if node.find_ancestor(exp.Hint) is not None:
+            continue
+        _, computed = cover.names.get(start, (0, ""))
+        name = computed or ".".join(part.name for part in parts)
         is_path = len(parts) == 2 and parts[0].name.lower() == FORMAT and bool(parts[1].args.get("quoted"))
-        if not is_path and (not name or (len(parts) == 1 and _is_hidden(node, name)) or not is_known(name)):
+        is_single = len(parts) == 1 and "." not in computed
+        if not is_path and (not name or (is_single and _is_hidden(node, name)) or not is_known(name)):
             continue
         role = _role(text, node)
         if role is None:
             continue
-        end = parts[-1].meta["end"] + 1
         takes_alias = isinstance(node.parent, exp.From | exp.Join) and not node.alias and not node.args.get("sample")
+        last = f"`{name.rpartition('.')[2]}`" if computed else text[parts[-1].meta["start"] : end]
         reference = Reference(
             number=len(references),
             name=parts[-1].name if is_path else name,
             is_path=is_path,
             role=role,
-            start=parts[0].meta["start"],
+            start=start,
             end=end,
-            shown=text[parts[-1].meta["start"] : end] if takes_alias and not is_path else "",
-            as_of=travels.get(end),
+            shown=last if takes_alias and not is_path and start not in cover.queries else "",
+            as_of=cover.travels.get(end),
+            shape="other" if is_piped else _shape(node),
         )
         _check_travel(text, reference, listed)
         references.append(reference)
@@ -272,7 +352,20 @@ def _collect(
     if not references:
         return None
     keeps = isinstance(tree, exp.Cache) or (isinstance(tree, exp.Create) and tree.kind == "VIEW")
-    return Found(text, references, nodes, tree, listed, operators, keeps)
+    return Found(text, references, nodes, tree, listed, cover.operators, keeps)
+
+
+def _shape(node: Any) -> Literal["plain", "sample", "other"]:
+    """What the conditions of the SELECT around a table see of it."""
+    from sqlglot import exp
+
+    select = node.find_ancestor(exp.Select)
+    first = None if select is None else select.args.get("from_") or select.args.get("from")
+    beside = [] if first is None else [first.this, *(join.this for join in select.args.get("joins") or ())]
+    alias = node.args.get("alias")
+    if any(source.args.get("pivots") for source in (node, *beside)) or (alias is not None and alias.columns):
+        return "other"
+    return "sample" if node.args.get("sample") else "plain"
 
 
 def _is_hidden(node: Any, name: str) -> bool:

@@ -145,11 +145,19 @@ class _Rewriter:
         first = column.parts[0]
         everywhere = spelled == "INDEXQUERYALL" or column.name.lower() == _EVERYWHERE
         query = listed[place + 1]
+        if not _is_plain(node.expression):
+            raise self._fault(query.start, f"the query of {spelled} must be a text in quotes or a parameter")
         name = None if everywhere else column.name
         return _Call(node, name, column.table.lower(), query, int(first.meta["start"]), query.end, negated=negated)
 
     def _take(self, number: int, call: _Call) -> None:
         reference, select = self._resolve(call)
+        if reference.shape == "other":
+            message = (
+                "a search stands beside PIVOT, UNPIVOT, a list of column names or a pipe: search in a subquery, "
+                "(SELECT * FROM the table WHERE ...), and put that in the place of the table"
+            )
+            raise NotSupported(message, query=self._found.text, position=call.start)
         query = value_of(call.query, self._found.tokens, self._args)
         if not isinstance(query, str):
             raise self._fault(call.query.start, f"the query of a search is a text, not {query!r}")
@@ -158,6 +166,8 @@ class _Rewriter:
             column = next(n for n in self._columns[reference.number] if n.lower() == call.column.lower())
         search = Search(f"{self._prefix}{number}", column, query)
         is_required = select is call.node.find_ancestor(_select()) and _is_conjunct(call.node) and not call.negated
+        # A sample is taken of all rows, before any condition.
+        is_required = is_required and reference.shape == "plain"
         kept = self._required if is_required else self._marked
         kept.setdefault(reference.number, []).append(search)
         self._bound.append(call.query)
@@ -220,7 +230,8 @@ class _Rewriter:
         tree = self._found.tree
         stars = any(not _means_no_columns(star) for star in tree.find_all(exp.Star))
         natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
-        if stars or natural or not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+        computed = any(token.upper == "IDENTIFIER" for token in self._found.tokens)
+        if stars or natural or computed or not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             return None
         words = {token.text.strip("`").replace("``", "`").lower() for token in self._found.tokens}
         return tuple(name for name in self._columns[reference.number] if name.lower() in words)
@@ -231,20 +242,19 @@ class _Rewriter:
 
         node = self._found.nodes[reference.number]
         select = node.parent.parent if isinstance(node.parent, exp.From) else None
-        if not isinstance(select, exp.Select) or len(select.expressions) != 1 or node.args.get("sample"):
+        if not isinstance(select, exp.Select) or len(select.expressions) != 1 or reference.shape != "plain":
             return False
         plain = {"expressions", "from_", "from", "limit", "with_", "with", "kind"}
         if any(value for key, value in select.args.items() if key not in plain) or node.args.get("joins"):
             return False
         item = select.expressions[0]
         call = item.this if isinstance(item, exp.Alias) else item
-        return isinstance(call, exp.Count) and isinstance(call.this, exp.Star) and "start" in call.meta
+        return isinstance(call, exp.Count) and _counts_rows(call) and "start" in call.meta
 
     def _replace(self, reference: Reference, need: Need) -> None:
         end = reference.end if reference.as_of is None else reference.as_of.end
         self._edits.append((reference.start, end, reference.number))
-        if reference.as_of is not None and reference.as_of.token.kind == "parameter":
-            self._bound.append(reference.as_of.token)
+        self._bound += [t for t in self._found.tokens if reference.start <= t.start < end and t.kind == "parameter"]
         if reference.shown:
             self._edits.append((end, end, f" AS {reference.shown}"))
         if need.counts:
@@ -342,7 +352,8 @@ def _is_conjunct(node: Any) -> bool:
     at = node.parent
     while isinstance(at, exp.And | exp.Paren):
         at = at.parent
-    return isinstance(at, exp.Where)
+    # That of `count(*) FILTER (WHERE ...)` is about one aggregate only.
+    return isinstance(at, exp.Where) and isinstance(at.parent, exp.Select)
 
 
 def _means_no_columns(star: Any) -> bool:
@@ -350,7 +361,16 @@ def _means_no_columns(star: Any) -> bool:
     from sqlglot import exp
 
     around = star.parent
-    return isinstance(around, exp.Count) or (isinstance(around, exp.Anonymous) and around.name.lower() == "textsearch")
+    if isinstance(around, exp.Count):
+        return _counts_rows(around)
+    return isinstance(around, exp.Anonymous) and around.name.lower() == "textsearch"
+
+
+def _counts_rows(call: Any) -> bool:
+    """True for `count(*)`; `count(*, a)` and `count(* EXCEPT (a))` ask for rows without a null."""
+    from sqlglot import exp
+
+    return isinstance(call.this, exp.Star) and not any(call.this.args.values()) and not call.expressions
 
 
 def _is_plain(node: Any) -> bool:
