@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 from tests.servers.fixtures import (
     azurite,
     fake_gcs,
@@ -25,3 +27,7 @@ __all__ = [
     "table_name",
     "versitygws",
 ]
+
+# Property tests are judged by what they find, not by how busy the machine is; what one finds can be played again.
+settings.register_profile("tests", deadline=None, print_blob=True)
+settings.load_profile("tests")
