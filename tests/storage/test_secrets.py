@@ -221,7 +221,8 @@ def test_a_container_is_no_secret():
 @given(st.text(min_size=4, max_size=20), st.text(max_size=10), st.text(max_size=10))
 def test_a_known_secret_never_survives(secret: str, before: str, after: str):
     scrubbed = Redactor([secret]).scrub(before + secret + after)
-    assert secret not in scrubbed.replace(HIDDEN, "")
+    # What stood around it may give the secret once more if it is joined: "aa" and "bb" around "aabb".
+    assert not [piece for piece in scrubbed.split(HIDDEN) if secret in piece]
 
 
 def test_a_secret_shows_itself_only_when_asked():
