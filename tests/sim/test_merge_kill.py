@@ -67,7 +67,7 @@ def die_at(folder: Path, step: int, *, system_calls: bool) -> int | None:
     child = SERVER.Process(target=live, args=(folder, step, system_calls, sender))
     child.start()
     sender.close()
-    child.join(60)
+    child.join(300)
     assert child.exitcode in {0, -signal.SIGKILL}
     with receiver:
         return receiver.recv() if child.exitcode == 0 else None

@@ -74,7 +74,7 @@ def die_at(folder: Path, verb: str, step: int) -> tuple[bool, int]:
     child = SERVER.Process(target=live, args=(folder, verb, step, sender))
     child.start()
     sender.close()
-    child.join(60)
+    child.join(300)
     assert child.exitcode in {0, -signal.SIGKILL}
     died = child.exitcode != 0
     with receiver:

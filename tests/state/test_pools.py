@@ -14,6 +14,9 @@ from indextables.log.state.pools import pool_sizes
 from indextables.options import Options
 from indextables.table.environment import open_env
 
+PATIENCE_S = 120
+"""How long a test waits for threads of a busy machine before it takes them for stuck."""
+
 
 def running() -> set[threading.Thread]:
     """Ours that live; those of tables that earlier tests let go may end at any time, so look only at what is new."""
@@ -26,7 +29,7 @@ def test_pools_have_the_sizes_of_the_options():
     before = running()
     ambient = SystemAmbient(sizes)
     together = threading.Barrier(3)
-    assert list(ambient.map("versions", lambda _: together.wait(5) >= 0, range(3))) == [True] * 3
+    assert list(ambient.map("versions", lambda _: together.wait(PATIENCE_S) >= 0, range(3))) == [True] * 3
     assert len(running() - before) == 3
     ambient.shutdown()
 
@@ -39,7 +42,10 @@ def test_a_table_works_with_the_threads_that_its_options_ask_for(tmp_path):
     for pool, size in (("manifests", 5), ("versions", 3)):
         before = running()
         together = threading.Barrier(size)
-        assert list(ambient.map(pool, lambda _, all_of=together: all_of.wait(5) >= 0, range(size))) == [True] * size
+        assert (
+            list(ambient.map(pool, lambda _, all_of=together: all_of.wait(PATIENCE_S) >= 0, range(size)))
+            == [True] * size
+        )
         assert len(running() - before) == size
     ambient.shutdown()
 
@@ -48,7 +54,7 @@ def test_a_parallel_read_without_an_answer_ends_in_a_typed_error(tmp_path):
     ambient = open_env(tmp_path, {"checkpoint.read.timeoutSeconds": 1}).ambient
     answer = threading.Event()
     with pytest.raises(StoreUnavailable):
-        list(ambient.map("manifests", lambda _: answer.wait(60), range(2)))
+        list(ambient.map("manifests", lambda _: answer.wait(PATIENCE_S), range(2)))
     answer.set()
     ambient.shutdown()
 
@@ -70,7 +76,7 @@ def test_results_come_in_order_and_the_first_error_is_raised():
 def test_a_task_of_a_pool_may_use_the_pools():
     ambient = SystemAmbient({"checkpoint": 1})
     future = ambient.submit("checkpoint", lambda: list(ambient.map("checkpoint", str, range(10))))
-    assert future.result(5) == [str(item) for item in range(10)]
+    assert future.result(PATIENCE_S) == [str(item) for item in range(10)]
     ambient.shutdown()
 
 
