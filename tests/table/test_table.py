@@ -496,17 +496,21 @@ def test_readers_see_whole_versions_while_a_writer_works(tmp_path):
 
     def read() -> None:
         reader = indextables.open(tmp_path / "t")
-        while not stop.is_set():
+        last = False
+        while not last:
+            last = stop.is_set()
             reader.refresh()
             seen.append((reader.version, reader.to_arrow(["id"]).num_rows))
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(read)
-        for _ in range(8):
-            table.append([row(1), row(2), row(3)])
-        stop.set()
+        try:
+            for _ in range(8):
+                table.append([row(1), row(2), row(3)])
+        finally:
+            stop.set()
         running.result()
-    assert seen
+    assert seen[-1] == (8, 24)
     assert all(rows == 3 * version for version, rows in seen)
     assert [version for version, _ in seen] == sorted(version for version, _ in seen)
 
