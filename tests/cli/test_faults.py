@@ -144,6 +144,40 @@ def test_ctrl_c_ends_a_command_that_waits_with_one_line(logs, tmp_path):
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 
+def test_ctrl_c_is_one_line_however_long_the_process_takes_to_end(logs, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    never_ends = "import atexit, threading; atexit.register(threading.Event().wait); " + LINE[2]
+    line = [sys.executable, "-c", never_ends, "ingest", str(logs), str(pipe), "--format", "jsonl"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process, pipe.open("wb"):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "indextables: interrupted\n")
+
+
+def test_ctrl_c_that_is_lost_in_a_callback_is_heard_all_the_same():
+    code = """
+import os, signal, threading
+from indextables.cli.interrupt import WATCH
+
+class Callback:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+WATCH.start()
+WATCH.at_prompt = True
+try:
+    Callback()
+    print("goes on", flush=True)
+    threading.Event().wait()
+except KeyboardInterrupt:
+    WATCH.answered()
+    print("heard")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "goes on\nheard\n", "")
+
+
 def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
     text = "SELECT count(*) FROM t a, t b, t c, t d, t e WHERE a.ts < b.ts AND c.ts < d.ts OR e.ts < a.ts"
     with subprocess.Popen([*LINE, "sql", str(logs), text], stderr=subprocess.PIPE, text=True) as process:

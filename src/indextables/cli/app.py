@@ -13,7 +13,7 @@ import typer
 from indextables.cli import outcome
 from indextables.cli.care import clean_up, compact, rebuild, repair
 from indextables.cli.inspecting import checkpoint, describe, history, log, schema, verify
-from indextables.cli.interrupt import LINE, WATCH
+from indextables.cli.interrupt import WATCH
 from indextables.cli.machine import doctor
 from indextables.cli.operating import (
     drop_partitions,
@@ -45,7 +45,7 @@ def bounded(command: Callable[..., None]) -> Callable[..., None]:
             # Whoever reads our output has seen enough (`| head`).
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt as interrupted:
-            sys.stderr.write(LINE)
+            WATCH.tell()
             raise typer.Exit(outcome.INTERRUPTED) from interrupted
         except (IndexTablesError, OSError) as error:
             raise typer.Exit(outcome.tell(error)) from error

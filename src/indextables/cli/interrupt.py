@@ -7,6 +7,7 @@ what is not committed is not there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -27,17 +28,20 @@ class Watch:
 
     def __init__(self) -> None:
         self._answered = threading.Event()
-        self._pressed = False
+        self._telling = threading.Lock()
+        self._started = self._told = False
+        self._pressed = self._lost = False
         self.at_prompt = False
         """True while the process waits for a line: then nothing is cut off, but the wait is."""
 
     def start(self) -> None:
         """For the main thread of a process that runs one command."""
+        self._started = True
         hears, tells = os.pipe()
         os.set_blocking(tells, False)
         signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_signal)
-        signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
+        signal.signal(signal.SIGUSR1, self._on_nudge)
         self._before = sys.excepthook
         sys.excepthook = self._on_exception
         sys.unraisablehook = self._on_unraisable
@@ -45,22 +49,36 @@ class Watch:
 
     def answered(self) -> None:
         """The process goes on."""
-        self._pressed = False
+        self._pressed = self._lost = False
         self._answered.set()
+
+    def tell(self) -> None:
+        """Write the line: once, although the last steps of a process may take longer than this has patience."""
+        with self._telling, contextlib.suppress(OSError):
+            if not self._told:
+                os.write(2, LINE.encode())
+            self._told = self._started
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._pressed = True
         raise KeyboardInterrupt
 
+    def _on_nudge(self, _number: int, _frame: FrameType | None) -> None:
+        if self._lost:
+            self._lost = False
+            raise KeyboardInterrupt
+
     def _on_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
         """A library that is interrupted while it is imported fails in ways of its own."""
         if self._pressed:
-            _leave()
+            self._leave()
         self._before(kind, value, trace)
 
     def _on_unraisable(self, told: sys.UnraisableHookArgs) -> None:
-        """An interrupt that came up in a callback, where nothing can be raised: the wait for an answer goes on."""
-        if not (self._pressed and isinstance(told.exc_value, KeyboardInterrupt)):
+        """An interrupt that came up in a callback, where nothing can be raised: it is raised once more."""
+        if self._pressed and isinstance(told.exc_value, KeyboardInterrupt):
+            self._lost = True
+        else:
             sys.__unraisablehook__(told)
 
     def _wait(self, hears: int) -> None:
@@ -69,17 +87,16 @@ class Watch:
                 continue
             patience = _PATIENCE_S
             while not self._answered.wait(_NUDGE_S):
-                if self.at_prompt:
+                if self.at_prompt or self._lost:
                     # A signal that comes just before readline waits is not seen by it until another one comes.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-                elif (patience := patience - _NUDGE_S) <= 0:
-                    _leave()
+                if not self.at_prompt and (patience := patience - _NUDGE_S) <= 0:
+                    self._leave()
             self._answered.clear()
 
-
-def _leave() -> None:
-    os.write(2, LINE.encode())
-    os._exit(outcome.INTERRUPTED)
+    def _leave(self) -> None:
+        self.tell()
+        os._exit(outcome.INTERRUPTED)
 
 
 WATCH = Watch()
