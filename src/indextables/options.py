@@ -403,6 +403,18 @@ SPLIT_MEMORY_BUDGET = _count(
     "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576
 )
 
+OPTIMIZE_WRITE = _flag(
+    "optimizeWrite",
+    False,
+    "writes of Spark: few files of a good size per partition, by a shuffle (`indextables.write`) or by merging small "
+    "splits before the commit (`df.write`)",
+)
+OPTIMIZE_WRITE_MAX_MERGE_SIZE = _size(
+    "optimizeWrite.maxMergeSize",
+    1_073_741_824,
+    "bytes of small splits that the commit of a write with `optimizeWrite` merges at most; the rest stays as written",
+)
+
 # Merge splits
 MERGE_TARGET_SIZE = _size(
     "merge.targetSize", 1_073_741_824, "bytes that the sources of a merged split may have together"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 
@@ -137,9 +138,41 @@ def test_a_batch_is_taken_once_whatever_the_mode(spark, tmp_path):
         write(spark.range(1), path, txnAppId="job")
 
 
-def test_a_shuffle_cannot_be_asked_for_through_spark(spark, tmp_path):
-    with pytest.raises(Exception, match=r"indextables\.write\(df, path, optimizeWrite=True\)"):
-        write(spark.range(1), tmp_path / "t", optimizeWrite="true")
+def test_what_belongs_to_one_load_or_save_is_refused_in_the_session(spark, parts):
+    frame = spark.range(100, 101).selectExpr("id", "1L as part")
+    with setting(spark, "spark.indextables.replaceWhere", "part = 1"):
+        with pytest.raises(Exception, match=r"the session sets spark.indextables.replaceWhere"):
+            write(frame, parts, "overwrite")
+        with pytest.raises(InvalidArgument, match="belongs to one load or save"):
+            indextables.write(frame, parts, mode="overwrite")
+    with (
+        setting(spark, "spark.indextables.versionAsOf", "0"),
+        pytest.raises(Exception, match=r"give \.option\('versionAsOf', \.\.\.\)"),
+    ):
+        read(spark, parts).collect()
+    assert held(parts) == list(range(9))
+
+
+def test_the_partitions_that_sparks_own_setting_spares_are_spared(spark, parts):
+    frame = spark.range(100, 101).selectExpr("id", "1L as part")
+    with setting(spark, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
+        write(frame, parts, "overwrite")
+        assert held(parts) == [0, 2, 3, 5, 6, 8, 100]
+        indextables.write(frame, parts, mode="overwrite", replaceWhere="part >= 1")
+        assert held(parts) == [0, 3, 6, 100]
+        indextables.write(frame, parts, mode="overwrite")
+        assert held(parts) == [0, 3, 6, 100]
+        write(frame, parts, "overwrite", partitionOverwriteMode="static")
+    assert held(parts) == [100]
+
+
+@contextlib.contextmanager
+def setting(spark, key, value):
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(key)
 
 
 # indextables.write

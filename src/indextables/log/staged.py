@@ -22,9 +22,20 @@ from indextables.log.actions import (
 )
 from indextables.log.admit import admitted
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
-from indextables.log.files import DV_TYPE, empty_files
+from indextables.log.files import DV_TYPE, FILES_SCHEMA, empty_files
 
-__all__ = ["Files", "Removes", "Staged", "changes_data", "content_of", "encode", "paths_of", "removes_of", "slim_adds"]
+__all__ = [
+    "Files",
+    "Removes",
+    "Staged",
+    "changes_data",
+    "content_of",
+    "encode",
+    "files_of",
+    "paths_of",
+    "removes_of",
+    "slim_adds",
+]
 
 Files: TypeAlias = "Sequence[Add] | pa.Table"
 Removes: TypeAlias = "Sequence[Remove] | pa.Table"
@@ -70,7 +81,7 @@ def _arranged(staged: Staged, info: CommitInfo) -> tuple[list[Action], pa.Table 
         return [*actions, *removes], adds, None
     if isinstance(removes, pa.Table) and not isinstance(adds, pa.Table):
         # Removes come before adds, so that a file may get a new vector in one commit.
-        return actions, _table_of(list(adds)) if adds else None, removes
+        return actions, files_of(adds) if adds else None, removes
     if isinstance(removes, pa.Table):
         return actions, adds, removes
     return [*actions, *removes, *adds], None, None
@@ -101,6 +112,12 @@ def paths_of(files: Files | Removes) -> pa.Array | pa.ChunkedArray | None:
 def changes_data(staged: Staged) -> bool:
     """True if rows appear or vanish, False if they only move between files."""
     return any(_any_data_change(files) for files in (staged.adds, staged.removes))
+
+
+def files_of(adds: Sequence[Add]) -> pa.Table:
+    """The files as columns of `FILES_SCHEMA`; where they were added nobody knows yet."""
+    rows = [{name: _plain(getattr(add, name, None)) for name in FILES_SCHEMA.names} for add in adds]
+    return pa.Table.from_pylist(rows, FILES_SCHEMA)
 
 
 def removes_of(files: pa.Table, deleted_ms: int) -> pa.Table:
@@ -165,12 +182,6 @@ def _vectors(vectors: list[DeletionVector | None]) -> pa.Array:
     if not any(vectors):
         return pa.nulls(len(vectors), DV_TYPE)
     return pa.array([None if v is None else msgspec.to_builtins(v) for v in vectors], DV_TYPE)
-
-
-def _table_of(adds: list[Add]) -> pa.Table:
-    schema = empty_files().schema
-    rows = [{name: _plain(getattr(add, name, None)) for name in schema.names} for add in adds]
-    return pa.Table.from_pylist(rows, schema)
 
 
 def _plain(value: object) -> object:

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaMismatch
-from indextables.spark.settings import task_session
+from indextables.spark.settings import READING, check_session, task_session
 from indextables.split.ref import SplitRef
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         if not isinstance(partition, SplitPartition):
             return
-        env = self._env(task_session())
+        session = task_session()
+        check_session(session, READING)
+        env = self._env(session)
         where = self.predicate(partition.schema, partition.zone)
         if isinstance(partition, FoundPartition):
             batches = self._found(env, partition, wanted, where)

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from indextables.errors import IndexTablesError, InvalidArgument
+from indextables.options import OPTIMIZE_WRITE, PREFIX, Options
 from indextables.spark.failures import raising_ours
 from indextables.spark.running import session_options
-from indextables.spark.settings import SESSION, Settings, check_predicate, names_text
+from indextables.spark.settings import SESSION, WRITING, Settings, check_predicate, check_session, names_text
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_mapping, check_names
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Mode", "write"]
+
+_OPTIMIZE = OPTIMIZE_WRITE.key.lower()
 
 Mode = Literal["error", "append", "overwrite", "ignore"]
 
@@ -74,16 +77,20 @@ def write(
         given["saveMode"] = existing
     url = parse_location(path).url
     session = session_options(df.sparkSession)
+    check_session(session, WRITING)
     known = Settings(given)
-    there = _partition_columns(url, known, session) if existing is not None or known.flag("optimizeWrite") else None
+    shuffles = Options(known.table_options, session=session)[OPTIMIZE_WRITE]
+    there = _partition_columns(url, known, session) if existing is not None or shuffles else None
     if there is not None and existing is not None:
         if existing == "ignore":
             return
         raise InvalidArgument(f"there is a table at {url} already: use mode append or overwrite", url=url)
-    if known.flag("optimizeWrite"):
-        # The rows of each partition together, in parts of the size that Spark is told to aim at.
+    if shuffles:
+        # The rows of each partition together, in parts of the size that Spark is told to aim at. So the commit, which
+        # would merge the small files of many tasks, has nothing to do.
         df = df.hint("rebalance", *(known.names("partitionBy") or there or ()))
-    given = {key: value for key, value in given.items() if key.lower() != "optimizewrite"}
+        given = {key: value for key, value in given.items() if key.lower().removeprefix(PREFIX) != _OPTIMIZE}
+        given[OPTIMIZE_WRITE.key] = "false"
     writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
     with raising_ours():
         writer.save(url)

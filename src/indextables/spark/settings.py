@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from indextables.errors import InvalidArgument
-from indextables.options import PREFIX
+from indextables.options import OPTIMIZE_WRITE, PREFIX
 from indextables.spark.running import REGISTRY_PREFIX
 from indextables.table.arguments import check_names, check_text
 
-__all__ = ["NAMES", "SESSION", "Settings", "task_session"]
+__all__ = ["NAMES", "SESSION", "Settings", "check_session", "session_overwrites", "task_session"]
 
 SESSION = "indextables.session.secrets"
 """Option: the session's configuration as JSON, where the caller could see it and the planner cannot.
@@ -33,7 +33,6 @@ WRITING = (
     "partitionOverwriteMode",
     "mergeSchema",
     "overwriteSchema",
-    "optimizeWrite",
     "userMetadata",
     "txnAppId",
     "txnVersion",
@@ -42,9 +41,11 @@ WRITING = (
 NAMES = ("path", "paths", *READING, *WRITING)
 
 _OWN = {name.lower(): name for name in (*NAMES, SESSION)}
+_ALMOST = {**_OWN, OPTIMIZE_WRITE.key.lower(): OPTIMIZE_WRITE.key}
 _LIKENESS = 0.85
 _COLUMN = re.compile(r"Column<.*>", re.DOTALL)
-_FAMILIES = (PREFIX, "spark.hadoop.fs.", "fs.")
+_OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
+_FAMILIES = (PREFIX, "spark.hadoop.fs.", "fs.", _OVERWRITES.lower())
 
 
 class Settings:
@@ -179,10 +180,31 @@ def task_session() -> dict[str, str]:
     }
 
 
+def check_session(session: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raises InvalidArgument if the session sets one of `names`: options of one load or save, which nobody reads there.
+
+    A `replaceWhere` that is not heeded would replace the whole table, a `versionAsOf` would read other rows.
+    """
+    keys = {f"{PREFIX}{name}".lower(): name for name in names}
+    for key in session:
+        name = keys.get(key.lower())
+        if name is not None:
+            message = (
+                f"the session sets {key}, but {name} belongs to one load or save: unset it and give "
+                f".option({name!r}, ...). Nothing was read or written"
+            )
+            raise InvalidArgument(message, option=name)
+
+
+def session_overwrites(session: Mapping[str, str]) -> str | None:
+    """What Spark's own setting says about overwrites of partitions; None if the session does not have it."""
+    return next((value for key, value in session.items() if key.lower() == _OVERWRITES.lower()), None)
+
+
 def _check_slip(key: str, plain: str) -> None:
     if "." in plain:
         return
-    like = difflib.get_close_matches(plain, _OWN, 1, _LIKENESS)
-    if like:
-        message = f"there is no option {key!r}: is {_OWN[like[0]]} meant?"
+    like = difflib.get_close_matches(plain, _ALMOST, 1, _LIKENESS)
+    if like and like[0] != plain:
+        message = f"there is no option {key!r}: is {_ALMOST[like[0]]} meant?"
         raise InvalidArgument(message, option=key)

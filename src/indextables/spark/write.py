@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
+from indextables.errors import CommitError, InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 from indextables.log.actions import Add, Metadata, Protocol
-from indextables.spark.settings import Settings, task_session
+from indextables.spark.settings import WRITING, Settings, check_session, session_overwrites, task_session
 from indextables.table.answers import Answer, accepted, heard
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.table.write import write_adds
 
         session = task_session()
+        check_session(session, WRITING)
         plan = self._plan()
         if plan.is_idle:
             # A worker that leaves rows in the pipe is of no use to the next task.
@@ -122,20 +123,46 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return self._answer(write_adds(env, target, rows), session)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """One version for all tasks.
+        """One version for all tasks. Files that were merged before it go when it is known whether it landed.
 
-        Raises CommitConflict with nothing left behind, or CommitStateUnknown with nothing deleted.
+        Raises CommitConflict with nothing left behind, or CommitStateUnknown with nothing deleted; SplitCorrupt if a
+        file that was to be merged cannot be read back, with nothing committed or deleted.
         """
-        from indextables.table.append import commit_append
-        from indextables.table.overwrite import commit_overwrite
-        from indextables.table.write import registered
+        from indextables.table.write import discard
 
         answers = _answers(messages)
         adds = accepted(self._write, answers)
         plan = self._plan()
         if plan.is_idle:
             return
-        log = self._log(_session_of(answers))
+        session = _session_of(answers)
+        log = self._log(session)
+        adds, replaced = _right_sized(log.env, plan, adds)
+        try:
+            self._commit(log, plan, adds, self._partitions_in(session))
+        except CommitError:
+            discard(log.env, replaced)
+            raise
+        discard(log.env, replaced)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete the files of finished tasks, but only where no commit can have been tried.
+
+        Spark calls `commit` when every task has answered, and `abort` after a commit that failed, with the same
+        messages. So an answer that is missing proves that nothing was committed; without one nothing is touched, and
+        purge takes what nobody refers to.
+        """
+        from indextables.table.write import discard
+
+        if any(message is None for message in messages):
+            answers = _answers(messages)
+            discard(self._env(_session_of(answers)), heard(self._write, answers))
+
+    def _commit(self, log: Log, plan: _Plan, adds: list[Add], partitions: PartitionMode) -> None:
+        from indextables.table.append import commit_append
+        from indextables.table.overwrite import commit_overwrite
+        from indextables.table.write import registered
+
         target = self._target(log.env, plan)
         metadata = self._created(log, plan, adds) if plan.is_new else plan.metadata
         if metadata is None:
@@ -152,7 +179,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 adds,
                 where=where,
                 text=text,
-                partitions=self._partitions,
+                partitions=partitions,
                 mapping=mapping,
                 txn=txn,
                 user_metadata=note,
@@ -160,19 +187,6 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             )
         elif adds or txn is not None or change is not None:
             commit_append(log, metadata, adds, mapping=mapping, txn=txn, user_metadata=note, change=change)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the files of finished tasks, but only where no commit can have been tried.
-
-        Spark calls `commit` when every task has answered, and `abort` after a commit that failed, with the same
-        messages. So an answer that is missing proves that nothing was committed; without one nothing is touched, and
-        purge takes what nobody refers to.
-        """
-        from indextables.table.write import discard
-
-        if any(message is None for message in messages):
-            answers = _answers(messages)
-            discard(self._env(_session_of(answers)), heard(self._write, answers))
 
     def _answer(self, adds: list[Add], session: Mapping[str, str]) -> WrittenFiles:
         task = TaskContext.get()
@@ -240,13 +254,6 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         )
         settings.txn()
         settings.save_mode()
-        if settings.flag("optimizeWrite"):
-            message = (
-                "Spark gives a Python source no way to ask for a shuffle before the write: use "
-                "indextables.write(df, path, optimizeWrite=True) or df.hint('rebalance').write..., or let small splits "
-                "be merged afterwards with mergeOnWrite.enabled"
-            )
-            raise NotSupported(message, option="optimizeWrite")
 
     def _check_partitioning(self, given: Sequence[str] | None, table: Sequence[str]) -> None:
         if given and [name.lower() for name in given] != [name.lower() for name in table]:
@@ -310,6 +317,15 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
         return check_partition_mode(self._settings.text("partitionOverwriteMode") or "static")
 
+    def _partitions_in(self, session: Mapping[str, str]) -> PartitionMode:
+        """As the call says, else as Spark's own setting says, which planners do not see and commits do."""
+        from indextables.table.overwrite import check_partition_mode
+
+        settings = self._settings
+        if "partitionOverwriteMode" in settings or "replaceWhere" in settings or settings.flag("overwriteSchema"):
+            return self._partitions
+        return check_partition_mode(session_overwrites(session) or "static")
+
     def _plan(self) -> _Plan:
         return _PLAN.decode(self._plan_json)
 
@@ -349,6 +365,18 @@ def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:
     from indextables.table.evolve import Evolution
 
     return log.snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
+
+
+def _right_sized(env: LogEnv, plan: _Plan, adds: list[Add]) -> tuple[list[Add], list[Add]]:
+    """The files to commit, and those that are not: with `optimizeWrite` the small ones of the tasks are merged."""
+    if not adds or not env.options.over(plan.metadata.configuration)[opt.OPTIMIZE_WRITE]:
+        return adds, []
+    # Most writes never get here: what merging needs is loaded when it is needed.
+    from indextables.table.right_size import right_sized
+    from indextables.table.running import Threads
+
+    sized = right_sized(env, plan.metadata, adds, Threads(env))
+    return sized.adds, sized.replaced
 
 
 def _session_of(answers: Sequence[Answer | None]) -> dict[str, str]:
