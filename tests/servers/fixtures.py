@@ -1,4 +1,4 @@
-"""The servers as fixtures: one of each per run, started by the first test that asks."""
+"""The servers as fixtures: one of each kind of process per run, started by the first test that asks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ def s3_of_the_run() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3(s3_of_the_run: S3Server) -> Iterator[S3Server]:
-    """Our own S3 server, without the faults and requests of the test before."""
-    s3_of_the_run.calm()
-    yield s3_of_the_run
-    s3_of_the_run.calm()
+def s3() -> Iterator[S3Server]:
+    """Our own S3 server, for one test: a request that a client of another test gave up on may come late."""
+    with S3Server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -227,7 +227,7 @@ def test_a_request_that_hangs_leaves_time_for_another(s3: S3Server, store: Store
     release = threading.Event()
     s3.inject(Fault(method="GET", hook=release.wait))
     try:
-        assert store.get("key", policy=CallPolicy(deadline_s=6)) == b"data"
+        assert store.get("key", policy=CallPolicy(deadline_s=12)) == b"data"
     finally:
         release.set()
 
