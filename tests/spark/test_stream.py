@@ -137,7 +137,8 @@ def test_a_stream_appends_and_numbers_its_batches_itself(spark, source, tmp_path
 
     def run(writing, name):
         place = writing.format("indextables").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
-        place.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination(240)
+        while not ended(place.trigger(availableNow=True), tmp_path / name):
+            pass
 
     with pytest.raises(Exception, match="txnAppId"):
         run(frame.writeStream.option("txnAppId", "mine").option("txnVersion", "1"), "numbered")
