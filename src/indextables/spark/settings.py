@@ -7,18 +7,19 @@ configuration as local properties: `task_session` reads them, and an answer of a
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, StorePermissionDenied, StoreUnavailable
 from indextables.options import OPTIMIZE_WRITE, PREFIX
 from indextables.spark.running import REGISTRY_PREFIX
 from indextables.table.arguments import check_names, check_text
 
-__all__ = ["NAMES", "SESSION", "Settings", "check_session", "session_overwrites", "task_session"]
+__all__ = ["NAMES", "SESSION", "Settings", "check_session", "planning", "session_overwrites", "task_session"]
 
 SESSION = "indextables.session.secrets"
 """Option: the session's configuration as JSON, where the caller could see it and the planner cannot.
@@ -199,6 +200,22 @@ def check_session(session: Mapping[str, str], names: Sequence[str]) -> None:
 def session_overwrites(session: Mapping[str, str]) -> str | None:
     """What Spark's own setting says about overwrites of partitions; None if the session does not have it."""
     return next((value for key, value in session.items() if key.lower() == _OVERWRITES.lower()), None)
+
+
+@contextlib.contextmanager
+def planning(settings: Settings) -> Iterator[None]:
+    """Where a worker plans: a store that does not let it in may be one that only the session says how to reach."""
+    try:
+        yield
+    except (StorePermissionDenied, StoreUnavailable) as error:
+        if settings.session:
+            raise
+        message = (
+            f"{error.args[0]}. The worker that plans for format('indextables') sees nothing of the session: give keys "
+            "and endpoint of the store as options of the load or save, as environment of the cluster, or use "
+            "indextables.write(df, path) and IndexTable.forPath(spark, path), which hand the session's on"
+        )
+        raise type(error)(message, **error.details) from error
 
 
 def _check_slip(key: str, plain: str) -> None:

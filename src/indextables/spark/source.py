@@ -27,7 +27,7 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 
 from indextables.errors import InvalidArgument, NotSupported
 from indextables.spark.registry import PATH_KEY
-from indextables.spark.settings import READING, Settings
+from indextables.spark.settings import READING, Settings, planning
 from indextables.storage.url import parse_location
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         settings = self._settings()
         url = self._path(settings)
         log = self._log(settings, url)
-        version, _, metadata = log.metadata_at(_version(settings, log))
+        with planning(settings):
+            version, _, metadata = log.metadata_at(_version(settings, log))
         whole = spark_schema(metadata.schemaString)
         if any(name in self.options for name in _CATALOG):
             return _for_catalog(settings, whole, url)

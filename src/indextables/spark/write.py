@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from indextables import options as opt
 from indextables.errors import CommitError, InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 from indextables.log.actions import Add, Metadata, Protocol
-from indextables.spark.settings import WRITING, Settings, check_session, session_overwrites, task_session
+from indextables.spark.settings import WRITING, Settings, check_session, planning, session_overwrites, task_session
 from indextables.table.answers import Answer, accepted, heard
 
 if TYPE_CHECKING:
@@ -200,7 +200,8 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._check()
         log = self._log()
         try:
-            snapshot = log.snapshot()
+            with planning(self._settings):
+                snapshot = log.snapshot()
         except TableNotFound:
             return self._planned_new(log, given)
         check_rows_writable(snapshot.protocol, self._url)
