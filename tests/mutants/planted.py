@@ -30,6 +30,8 @@ MERGE_TESTS = ("tests/table/test_merge_splits.py",)
 SKIP_TESTS = ("tests/table/test_skips.py",)
 ON_WRITE_TESTS = ("tests/table/test_merge_on_write.py",)
 MERGE_SIMULATION = ("tests/mutants/some_merges.py",)
+CARE_SIMULATION = ("tests/mutants/some_care.py",)
+TAIL_TESTS = ("tests/table/test_tail.py",)
 
 
 class Bug(NamedTuple):
@@ -313,7 +315,7 @@ BUGS = [
     Bug(
         "a merged file goes to the end of the table",
         TABLE + "merge_work.py",
-        "tags={**kept, **position_tag(*place), **full},",
+        "tags={**kept, **position_tag(version, line, part + beyond), **full},",
         "tags={**kept, **full},",
         MERGE_TESTS,
     ),
@@ -502,9 +504,86 @@ BUGS = [
     Bug(
         "a restore does not notice that its lease is over",
         TABLE + "restore.py",
-        "        if not lease.is_held():\n",
-        "        if False:\n",
+        "    if not lease.is_held():\n",
+        "    if False:\n",
         OPERATE_TESTS,
+    ),
+    Bug(
+        "a restore holds another lease than purges",
+        TABLE + "restore.py",
+        "    lease = acquire(log.env, LEASE)\n",
+        '    lease = acquire(log.env, "restore")\n',
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a restore that looks for long lets its lease end",
+        TABLE + "restore.py",
+        "    lease.renew()\n",
+        "",
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a vector that arrives while its split is merged is dropped",
+        TABLE + "merge_commit.py",
+        "    if not len(rows):\n        return add\n    payload",
+        "    return add\n    payload",
+        MEANWHILE_TESTS,
+    ),
+    Bug(
+        "merged rows are new rows",
+        TABLE + "merge_work.py",
+        "                    dataChange=False,\n",
+        "                    dataChange=True,\n",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "reindexed rows are new rows",
+        TABLE + "reindex.py",
+        "                dataChange=False,\n",
+        "                dataChange=True,\n",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "purge takes any age for safe",
+        TABLE + "purge.py",
+        "if judged is not None and judged < floor and not force and",
+        "if judged is not None and judged < 0 and not force and",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge keeps data files for an hour, whatever was asked for",
+        TABLE + "purge.py",
+        "return _Asked(round(hours * _HOUR_MS), rules, now_ms)",
+        "return _Asked(_HOUR_MS, rules, now_ms)",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge sees nothing behind a long log",
+        TABLE + "purge_listing.py",
+        "                after = LOG_END\n                break\n",
+        "                return\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge goes on when somebody else has its lease",
+        TABLE + "purge.py",
+        '    if not lease.is_held():\n        return "somebody else',
+        '    if False:\n        return "somebody else',
+        CARE_SIMULATION,
+    ),
+    Bug(
+        "purge ignores the intents of readers",
+        TABLE + "purge.py",
+        '    return _unknown_reader(held, plan.oldest) or ""\n',
+        '    return ""\n',
+        PURGE_TESTS + CARE_SIMULATION,
+    ),
+    Bug(
+        "purge reads no further than the newest checkpoint",
+        TABLE + "reachable.py",
+        "    columns += [data_keys(files, log.url) for files in bases.values()]\n",
+        "",
+        PURGE_TESTS + INCIDENT_TESTS,
     ),
     Bug(
         "purge ignores the intents of writers",
@@ -530,7 +609,7 @@ BUGS = [
     Bug(
         "purge counts failed deletes as done",
         TABLE + "purge.py",
-        "done.append(_without(batch, text_array(list(lost))) if lost else batch)",
+        "done.append(_without(batch, text_array([*lost, *late])) if lost or late else batch)",
         "done.append(batch)",
         PURGE_TESTS,
     ),
@@ -586,7 +665,7 @@ BUGS = [
     Bug(
         "a restore brings back files that are gone",
         TABLE + "restore.py",
-        "    _check_there(log, then.version, comes, runner)\n",
+        "    _check_there(log, then.version, comes, lease, runner)\n",
         "",
         OPERATE_TESTS,
     ),

@@ -28,6 +28,8 @@ from indextables.split.search_model import SearchMetrics
 from indextables.split.writer import write_splits
 from indextables.storage import open_store
 
+FLIPS = int(os.environ.get("INDEXTABLES_SEARCH_FLIPS", "50000"))
+FLIP_SEED = int(os.environ.get("INDEXTABLES_SEARCH_FLIPS_SEED", "1"))
 QUERIES = [
     "foo bar",
     'message:"foo bar"~2',
@@ -280,6 +282,37 @@ def test_components_made_to_hurt_cause_typed_errors_or_fallbacks_and_no_crash(wo
 @pytest.mark.soak
 def test_many_components_made_to_hurt_cause_no_crash(world, tmp_path):
     assert _attacked(world, tmp_path, 200) == 200 * len(COMPONENTS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_a_search_beside_any_flipped_bit_finds_the_same_or_names_the_split(world, tmp_path):
+    store = open_store(f"memory://{tmp_path.name}")
+    for ref in world.refs:
+        store.put(ref.key, world.store.get(ref.key))
+    expected = {query: answers(world.searcher, query) for query in QUERIES}
+    more = {"schema": world.searcher.schema, "index": world.searcher.index}
+    chance = random.Random(FLIP_SEED)
+    blamed: list[bool] = []
+    for number in range(FLIPS):
+        ref = chance.choice(world.refs)
+        data = bytearray(world.store.get(ref.key))
+        place, bit = chance.randrange(len(data)), chance.randrange(8)
+        data[place] ^= 1 << bit
+        store.put(ref.key, bytes(data))
+        query = QUERIES[number % len(QUERIES)]
+        try:
+            searcher = open_searcher(store, world.refs, tmp_path / "flipped", **more)
+            found = answers(searcher, query)
+            assert searcher.count(query) == len(found), (ref.key, place, bit)
+            assert_same(found, expected[query])
+        except SplitCorrupt as error:
+            blamed.append(error.path == ref.key)
+        shutil.rmtree(tmp_path / "flipped")
+        store.put(ref.key, world.store.get(ref.key))
+    assert blamed
+    assert all(blamed)
+    assert len(blamed) < FLIPS
 
 
 COMPONENTS = ("term", "idx", "fieldnorm", "pos", "fast")

@@ -1,0 +1,170 @@
+"""Bugs planted into what reads: streams, their sinks, pruning, deletion vectors, scans, searches, states."""
+
+from __future__ import annotations
+
+from tests.mutants.planted import LOG, TABLE, TAIL_TESTS, Bug
+
+QUERY = "indextables/query/"
+SPARK = "indextables/spark/"
+SPLIT = "indextables/split/"
+STATE = LOG + "state/"
+
+ANSWER_TESTS = ("tests/table/test_answers.py",)
+STREAM_TESTS = ("tests/spark/test_stream_parts.py",)
+PRUNE_TESTS = ("tests/query/test_prune.py", "tests/query/test_prune_oracle.py")
+VECTOR_TESTS = ("tests/split/test_dv.py",)
+READER_TESTS = ("tests/split/test_reader.py",)
+SEARCH_TESTS = ("tests/split/test_search.py",)
+ADVANCE_TESTS = ("tests/state/test_advance.py",)
+CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
+
+
+BUGS = [
+    Bug(
+        "the offset of a stream is one file too far",
+        TABLE + "tail.py",
+        "return Place(version, first + taken, place.is_starting_version)",
+        "return Place(version, first + taken + 1, place.is_starting_version)",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "a batch that begins within a version is counted from the version's first file",
+        TABLE + "tail.py",
+        "return Place(version, first + taken, place.is_starting_version)",
+        "return Place(version, taken, place.is_starting_version)",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "the version in which a batch ends is read whole",
+        TABLE + "tail.py",
+        "pieces.append(Piece(end.version, 0, end.index, is_snapshot=False))",
+        "pieces.append(Piece(end.version, 0, None, is_snapshot=False))",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "the version of the first snapshot comes again as a change",
+        TABLE + "tail.py",
+        "            first += 1\n",
+        "",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "a stream passes over removed rows unasked",
+        TABLE + "tail.py",
+        "            if self._skip:\n",
+        "            if removed.num_rows:\n",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "a stream goes on in another table of the same place",
+        TABLE + "tail.py",
+        "    if wire.tableId != table_id:\n",
+        "    if not wire.tableId:\n",
+        TAIL_TESTS,
+    ),
+    Bug(
+        "a batch that a sink repeats is written again",
+        SPARK + "stream_write.py",
+        "first.writer.as_batch(first.query, batchId).commit(",
+        "first.writer.commit(",
+        STREAM_TESTS,
+    ),
+    Bug(
+        "an abort deletes files that may be committed",
+        SPARK + "write.py",
+        "        if any(message is None for message in messages):\n            answers",
+        "        if messages:\n            answers",
+        STREAM_TESTS,
+    ),
+    Bug(
+        "the files of every attempt are committed",
+        TABLE + "answers.py",
+        "adds = [add for partition in sorted(chosen) for add in chosen[partition].adds]",
+        "adds = [add for answer in answers if answer is not None for add in answer.adds]",
+        ANSWER_TESTS,
+    ),
+    Bug(
+        "a task that has not answered is not missed",
+        TABLE + "answers.py",
+        "    if sorted(chosen) != list(range(len(chosen))):\n",
+        "    if not chosen and answers:\n",
+        ANSWER_TESTS,
+    ),
+    Bug(
+        "a file whose bound is the value itself is left out",
+        QUERY + "prune.py",
+        'below, above = compare("<=", lower, value), compare(">=", upper, value)',
+        'below, above = compare("<", lower, value), compare(">=", upper, value)',
+        PRUNE_TESTS,
+    ),
+    Bug(
+        "a file whose bounds are not known is left out",
+        QUERY + "prune.py",
+        "return pc.fill_null(values, unknown).to_numpy",
+        "return pc.fill_null(values, False).to_numpy",
+        PRUNE_TESTS,
+    ),
+    Bug(
+        "nulls of a damaged count are not looked for",
+        QUERY + "prune.py",
+        "return some | ~consistent, others | ~consistent",
+        "return some, others",
+        PRUNE_TESTS,
+    ),
+    Bug(
+        "the first deleted row of a split stays",
+        SPLIT + "dv.py",
+        "        mask[rows] = False\n",
+        "        mask[rows[1:]] = False\n",
+        VECTOR_TESTS,
+    ),
+    Bug(
+        "vectors count from the start of each row group",
+        SPLIT + "scan.py",
+        "alive[group.start : group.start + group.num_rows]",
+        "alive[: group.num_rows]",
+        READER_TESTS,
+    ),
+    Bug(
+        "pages of hits are one off",
+        SPLIT + "search.py",
+        "hits.take(np.arange(min(offset, end), end))",
+        "hits.take(np.arange(min(offset + 1, end), end))",
+        SEARCH_TESTS,
+    ),
+    Bug(
+        "rows of hits come in the order of their splits",
+        SPLIT + "search.py",
+        "            table = _reordered(table, back)\n",
+        "",
+        SEARCH_TESTS,
+    ),
+    Bug(
+        "a remove with wrong partition values takes nothing away",
+        STATE + "advance.py",
+        "        found = pa.concat_tables([found, _entries_of(env, ref, base, others, paths)])\n",
+        "        del others\n",
+        ADVANCE_TESTS,
+    ),
+    Bug(
+        "entries under a tombstone count as there",
+        STATE + "advance.py",
+        "tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)",
+        "tables.append(wanted)",
+        ADVANCE_TESTS,
+    ),
+    Bug(
+        "a log is cut below a gap",
+        STATE + "retention.py",
+        "        if any(v not in slots for v in range(ref.version + 1, head + 1)):\n",
+        "        if ref.version > head:\n",
+        CLEANUP_TESTS,
+    ),
+    Bug(
+        "a log is cut at a checkpoint without tokens",
+        STATE + "retention.py",
+        "if fact is None or not fact.has_tokens or",
+        "if fact is None or",
+        CLEANUP_TESTS,
+    ),
+]
