@@ -411,7 +411,7 @@ OPTIMIZE_WRITE = _flag(
 )
 OPTIMIZE_WRITE_MAX_MERGE_SIZE = _size(
     "optimizeWrite.maxMergeSize",
-    1_073_741_824,
+    536_870_912,
     "bytes of small splits that the commit of a write with `optimizeWrite` merges at most; the rest stays as written",
 )
 
