@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from tests.servers.spark_faults import first, kill_driver, pids_of
+from tests.spark.streams import run_to_the_end
 
 from indextables.spark.source import IndexTablesSource
 from indextables.spark.stream_read import TableStreamReader
@@ -120,7 +121,7 @@ def main(spark: SparkSession, folder: str, phase: str, batch: str = "1") -> None
     rows.write.format("killed").options(fault=fault, **once).mode("append").save(f"{folder}/batch")
     stream = spark.readStream.format("killed").options(fault=fault, maxFilesPerTrigger="1").load(f"{folder}/source")
     sink = stream.writeStream.format("killed").options(fault=fault, checkpointLocation=f"{folder}/checkpoint")
-    sink.trigger(availableNow=True).start(f"{folder}/sink").awaitTermination()
+    run_to_the_end(sink.trigger(availableNow=True), f"{folder}/sink")
 
 
 def _with_fault(made: Any, kind: type, fault: Fault) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.frames import held, last_commit, read, splits, write
+from tests.spark.streams import run_to_the_end
 
 import indextables
 from indextables.errors import CommitStateUnknown, MetadataChanged, StoreUnavailable
@@ -175,7 +176,7 @@ def test_the_session_and_the_table_can_ask_for_it_and_the_call_decides(spark, tm
 
 def test_a_micro_batch_of_a_stream_is_merged_too(spark, tmp_path):
     write(spark.range(0, 40, 1, 4), tmp_path / "source")
-    query = (
+    writing = (
         spark.readStream.format("indextables")
         .load(str(tmp_path / "source"))
         .repartition(4)
@@ -183,9 +184,8 @@ def test_a_micro_batch_of_a_stream_is_merged_too(spark, tmp_path):
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .option("optimizeWrite", "true")
         .trigger(availableNow=True)
-        .start(str(tmp_path / "sink"))
     )
-    assert query.awaitTermination(240)
+    run_to_the_end(writing, tmp_path / "sink")
     assert held(tmp_path / "sink") == list(range(40))
     assert len(live(tmp_path / "sink")) == 1
     assert indextables.open(tmp_path / "sink").version == 1

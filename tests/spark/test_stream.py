@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from tests.spark.streams import run_to_the_end
 
 import indextables
 
@@ -42,24 +42,8 @@ def copy(frame, folder, *, to="sink", trigger=None):
         .option("indexing.typemap.message", "text")
         .trigger(**(trigger or {"availableNow": True}))
     )
-    while not ended(writing, folder / to):
-        pass
+    run_to_the_end(writing, folder / to)
     return batches(folder / to)[written:]
-
-
-def ended(writing, path):
-    """Run the query. False if Spark gave up on its Python process, for which it waits ten seconds: a busy machine may
-    need longer, and a query that is started again goes on where it was."""
-    query = writing.start(str(path))
-    try:
-        assert query.awaitTermination(240)
-    except PySparkException as error:
-        if "failed to connect back" not in str(error):
-            raise
-        return False
-    finally:
-        query.stop()
-    return True
 
 
 def batches(path):
@@ -137,8 +121,7 @@ def test_a_stream_appends_and_numbers_its_batches_itself(spark, source, tmp_path
 
     def run(writing, name):
         place = writing.format("indextables").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
-        while not ended(place.trigger(availableNow=True), tmp_path / name):
-            pass
+        run_to_the_end(place.trigger(availableNow=True), tmp_path / name)
 
     with pytest.raises(Exception, match="txnAppId"):
         run(frame.writeStream.option("txnAppId", "mine").option("txnVersion", "1"), "numbered")
