@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import random
 import re
 import shutil
@@ -22,6 +23,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.spark import registry
+from indextables.sql import session as session_module
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -392,6 +394,113 @@ def test_enable_is_idempotent_and_ends_with_disable(spark, place):
     indextables.disable(spark)
     assert indextables.sql(spark, f"SELECT count(*) AS n FROM indextables.`{place}`").collect()[0].n == 30
     assert indextables.sql(spark, "SELECT 1 AS one").collect()[0].one == 1
+
+
+def test_a_second_import_of_the_package_takes_over(spark, place):
+    text = f"SELECT count(*) AS n FROM indextables.`{place}`"
+    original = spark.sql
+    indextables.enable(spark)
+    spec = importlib.util.spec_from_file_location("indextables_again", session_module.__file__)
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    for module in (again, session_module, again):
+        assert module.run_sql(spark, text).collect()[0].n == 30
+        module.enable(spark)
+        assert spark.sql(text).collect()[0].n == 30
+        assert spark.sql("SELECT 1 AS one").collect()[0].one == 1
+    session_module.disable(spark)
+    assert spark.sql == original
+
+
+def test_what_is_put_over_an_enabled_session_is_asked_once(spark, place):
+    text = f"SELECT count(*) AS n FROM indextables.`{place}`"
+    seen = []
+    enabled = indextables.enable(spark).sql
+    spark.sql = lambda text, *more, **named: seen.append(text) or enabled(text, *more, **named)
+    try:
+        assert spark.sql(text).collect()[0].n == 30
+        assert indextables.enable(spark).sql(text).collect()[0].n == 30
+        assert seen[0] == text
+        assert len(seen) == 2
+        indextables.disable(spark)
+        assert spark.sql("SELECT 1 AS one").collect()[0].one == 1
+    finally:
+        del spark.sql
+
+
+@pytest.mark.connect
+def test_every_form_of_naming_a_table(session, copy):
+    registry.register(session, "mine", copy)
+    for text in (
+        "TABLE t",
+        "SELECT * FROM IDENTIFIER('t') WHERE t.id >= 0",
+        "SELECT t.* FROM IDENTIFIER(:name)",
+        "SELECT /*+ BROADCAST(t), COALESCE(1) */ t.* FROM range(1) JOIN t ON true, range(1) AS r",
+        "FROM t |> WHERE id >= 0",
+        "SELECT * FROM (TABLE t) UNION TABLE mine",
+    ):
+        assert session.sql(text, args={"name": "spark_catalog.default.t"}).count() == 30, text
+    session.sql("INSERT INTO IDENTIFIER('mine') TABLE t")
+    assert indextables.open(copy).count() == 60
+    assert session.sql("SELECT {text} AS a FROM range(1)", text=session.range(1).id).count() == 1
+    assert session.sql("SELECT count(*) AS n FROM t, {spark}", spark=session.range(2)).collect()[0].n == 60
+
+
+@pytest.mark.connect
+def test_a_name_that_cannot_be_followed_is_refused_with_the_way_that_works(session, place):
+    for text in (
+        "SELECT * FROM explode(TABLE(t))",
+        "SELECT * FROM t WITH (a = 'b')",
+        "REFRESH TABLE t",
+        "ALTER TABLE t ADD COLUMN x INT",
+        f"SELECT * FROM indextables.`{place}` WITH (a = 'b')",
+    ):
+        with pytest.raises(NotSupported, match="createOrReplaceTempView"):
+            session.sql(text)
+    session.sql("CREATE TEMP VIEW t AS SELECT 1 AS other")
+    try:
+        assert session.sql("SELECT * FROM t").columns == SCHEMA.names
+        with pytest.raises(NotSupported, match="createOrReplaceTempView"):
+            session.sql("SELECT * FROM t WITH (a = 'b')")
+    finally:
+        session.sql("DROP VIEW t")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        session.sql("SELECT * FROM t WHERE (")
+
+
+@pytest.mark.connect
+def test_views_and_copies_of_a_catalog_table_are_their_own_rows(session, place):
+    session.sql(f"CREATE TABLE whole USING indextables OPTIONS (path '{place}')")
+    session.sql("CREATE TEMP VIEW `few-rows` AS SELECT * FROM whole WHERE id < 3")
+    session.sql("CREATE VIEW few AS SELECT * FROM whole WHERE id < 3")
+    session.sql("CREATE TABLE copied USING parquet AS SELECT * FROM whole WHERE id < 3")
+    try:
+        for name, count in {"whole": 30, "`few-rows`": 3, "few": 3, "copied": 3}.items():
+            joined = f"SELECT count(*) AS n FROM indextables.`{place}` AS a JOIN {name} AS b ON a.id = b.id"
+            assert session.sql(joined).collect()[0].n == count, name
+        assert registry.resolve(session, "whole") == registry.resolve(session, "t")
+        for name in ("few", "copied"):
+            with pytest.raises(TableNotFound):
+                indextables.IndexTable.forName(session, name)
+            with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+                session.sql(f"OPTIMIZE {name}")
+    finally:
+        for text in ("VIEW few", "VIEW `few-rows`", "TABLE copied", "TABLE whole"):
+            session.sql(f"DROP {text}")
+
+
+def test_a_condition_on_names_that_the_statement_gives_takes_no_rows_away(session):
+    renamed = "SELECT count(*) AS n FROM t AS x(id, level, message, note, at)"
+    assert session.sql(f"{renamed} WHERE x.id = 5").collect()[0].n == 1
+    swapped = "SELECT x.message AS id FROM t AS x(message, note, level, id, at) WHERE note = 'ERROR' AND message < 20"
+    assert answer(session.sql(swapped)) == answer(session.sql("SELECT id FROM t WHERE level = 'ERROR' AND id < 20"))
+    pivoted = "SELECT count(*) AS n FROM (SELECT id, level FROM t) PIVOT (count(*) FOR level IN ('INFO', 'WARN'))"
+    assert session.sql(pivoted).collect()[0].n == 30
+    both = "SELECT count(*) AS n, count(*) FILTER (WHERE TEXTSEARCH(message, 'disk')) AS hits FROM t"
+    hits = session.sql("SELECT id FROM t WHERE TEXTSEARCH(message, 'disk')").count()
+    assert tuple(session.sql(both).collect()[0]) == (30, hits)
+    nulls = session.sql("SELECT id FROM t WHERE note IS NULL OR message IS NULL").count()
+    assert session.sql("SELECT count(*, note) AS n FROM t").collect()[0].n == 30 - nulls
 
 
 @pytest.mark.connect

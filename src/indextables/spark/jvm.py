@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["jvm_errors"]
+__all__ = ["jvm_errors", "unknown_table"]
 
 
 def jvm_errors() -> tuple[type[Exception], ...]:
@@ -14,3 +14,15 @@ def jvm_errors() -> tuple[type[Exception], ...]:
     except ImportError:  # a client of Connect alone
         return (PySparkException,)
     return PySparkException, Py4JError
+
+
+def unknown_table(error: BaseException) -> str | None:
+    """The table, or the format of a path, that Spark says it does not know; None for all other errors."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return None
+    condition, told = error.getCondition() or "", error.getMessageParameters() or {}
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return str(told.get("relationName", "")).replace("`", "") or None
+    return told.get("dataSourceType") if condition == "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" else None

@@ -2,7 +2,8 @@
 
 `spark.indextables.tables.<name>` holds the URL of the table. Names are compared in lower case and without the catalog
 `spark_catalog` and the schema `default`, as Spark does. A table of Spark's catalog that was made with a path is found
-by the path that its columns carry.
+by the path that its columns carry. A view of it, and a table of another format that was made from it, carry the path in
+their columns too and are other rows: they are no tables of ours.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from indextables.table.arguments import check_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PATH_KEY", "forget", "key_of_name", "names", "register", "resolve"]
+__all__ = ["PATH_KEY", "forget", "key_of_name", "names", "quoted", "register", "resolve"]
 
 PATH_KEY = "indextables.path"
 """Metadata of a column of a catalog table: the path of the table that it belongs to."""
@@ -78,12 +79,28 @@ def key_of_name(name: str) -> str:
     return REGISTRY_PREFIX + ".".join(parts)
 
 
+def quoted(name: str) -> str:
+    """A name of several parts as Spark reads it, whatever letters it has."""
+    return name if "`" in name else ".".join(f"`{part}`" for part in name.split("."))
+
+
 def _in_catalog(spark: SparkSession, name: str) -> str | None:
     """The path that the columns of a catalog table carry; a name that Spark does not know has none."""
-    if not spark.catalog.tableExists(name):
+    spelled = quoted(name)
+    if not spark.catalog.tableExists(spelled):
         return None
-    for field in spark.table(name).schema.fields:
+    for field in spark.table(spelled).schema.fields:
         path = field.metadata.get(PATH_KEY)
-        if path:
+        if path and _is_table_of_ours(spark, spelled):
             return parse_location(path).url
     return None
+
+
+def _is_table_of_ours(spark: SparkSession, spelled: str) -> bool:
+    """False for views, and for tables of which Spark tells that they are in another format."""
+    known = spark.catalog.getTable(spelled)
+    if known.isTemporary or known.tableType not in ("MANAGED", "EXTERNAL"):
+        return False
+    # Spark's own `sql`, whatever was put in its place; of a source that is written in Python it tells no provider.
+    told = type(spark).sql(spark, f"DESCRIBE TABLE EXTENDED {spelled}").where("col_name = 'Provider'").collect()
+    return all(row.data_type == "indextables" for row in told)

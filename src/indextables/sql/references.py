@@ -23,7 +23,18 @@ from indextables.sql.tokens import Token, tokens, unquoted
 # What sqlglot cannot read is Spark's business; its warnings about it would go to the user's terminal.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
-__all__ = ["AsOf", "Found", "Reference", "find_references", "has_signs", "table_names", "value_of"]
+__all__ = [
+    "FORMAT",
+    "AsOf",
+    "Found",
+    "Reference",
+    "find_references",
+    "has_path",
+    "has_signs",
+    "is_unread_query",
+    "table_names",
+    "value_of",
+]
 
 MAX_TEXT_CHARS = 1_000_000
 
@@ -33,6 +44,8 @@ _FIRST_WORDS = frozenset(
     {"SELECT", "WITH", "FROM", "INSERT", "CREATE", "CACHE", "EXPLAIN", "DESCRIBE", "DESC"}
     | {"DELETE", "UPDATE", "MERGE", "TABLE", "VALUES"}
 )
+_QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "INSERT", "TABLE", "VALUES"})
+_PATH = re.compile(r"\bindextables\s*\.\s*`", re.IGNORECASE)
 _EXPLAIN_WORDS = frozenset({"EXPLAIN", "EXTENDED", "CODEGEN", "COST", "FORMATTED", "DESCRIBE", "DESC", "QUERY"})
 _TRAVEL = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
 _TRAVELS = re.compile(r"\bAS\s+OF\b|@[vV]\d", re.IGNORECASE)
@@ -92,6 +105,22 @@ def has_signs(text: str) -> bool:
     """True if the statement may say something that only we understand: a path, a search, or a version."""
     lower = text.lower()
     return any(sign in lower for sign in _SIGNS) or _TRAVELS.search(text) is not None
+
+
+def has_path(text: str) -> bool:
+    """True if the statement names a table by its path."""
+    return _PATH.search(text) is not None
+
+
+def is_unread_query(text: str, args: Args | None = None) -> bool:
+    """True for a query, or an INSERT, that cannot be read here: whose tables are not known."""
+    listed = list(tokens(text))
+    if not listed or (listed[0].upper not in _QUERY_WORDS and listed[0].text != "("):
+        return False
+    cover = _Cover(text)
+    _cover_words(cover, listed, is_format=True)
+    _cover_names(cover, listed, lambda _: True, args)
+    return len(text) > MAX_TEXT_CHARS or _parsed(cover.text) is None
 
 
 def table_names(text: str, args: Args | None = None) -> list[str]:

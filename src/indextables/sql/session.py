@@ -28,7 +28,17 @@ from indextables.query.parse import parse
 from indextables.sql.commands import run_command
 from indextables.sql.context import is_table, moment_ms
 from indextables.sql.cursor import Args
-from indextables.sql.references import Found, Reference, find_references, has_signs, table_names, value_of
+from indextables.sql.references import (
+    FORMAT,
+    Found,
+    Reference,
+    find_references,
+    has_path,
+    has_signs,
+    is_unread_query,
+    table_names,
+    value_of,
+)
 from indextables.sql.spark_rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.sql.statements import Target
 from indextables.table.running import Progress, Runner
@@ -41,25 +51,31 @@ __all__ = ["SessionContext", "disable", "enable", "run_sql"]
 
 _LOGGER = logging.getLogger("indextables")
 
-_BEFORE = "_indextables_sql_before"
+_OVERRIDES = "_indextables_overrides"
+"""Attribute of a `sql` of ours: what stood in its place, None for the method of the class."""
 _PLACE = "__indextables_{}"
+_CANNOT_FOLLOW = (
+    "{} means a table of IndexTables, which cannot be given to Spark in this form of statement: make a temporary view, "
+    "IndexTable.forName(spark, name).toDF().createOrReplaceTempView('v'), and name the view"
+)
 
 
 def enable(spark: SparkSession) -> SparkSession:
     """Let `spark.sql` of this session object understand what `indextables.sql` does; returns the session.
 
-    Only this object changes: not other sessions, not those of `newSession()`. Calling it again does nothing.
+    Only this object changes: not other sessions, not those of `newSession()`. Calling it again does nothing, unless
+    this package was imported anew: then its new code takes the place of the old.
     """
-    if not _is_enabled(spark):
-        setattr(spark, _BEFORE, spark.__dict__.get("sql"))
-        spark.sql = types.MethodType(_enabled_sql, spark)
+    now = spark.__dict__.get("sql")
+    if not _is_ours(now) or now.__func__.__globals__ is not globals():
+        spark.sql = types.MethodType(_overriding(_original(spark)), spark)
     return spark
 
 
 def disable(spark: SparkSession) -> SparkSession:
     """Take back what `enable` did; returns the session."""
-    if _is_enabled(spark):
-        before = spark.__dict__.pop(_BEFORE)
+    if _is_ours(spark.__dict__.get("sql")):
+        before = _original(spark)
         del spark.sql
         if before is not None:
             spark.sql = before
@@ -80,7 +96,11 @@ def run_sql(spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> 
         QueryInvalid: A search, or where it stands, cannot be understood.
         IndexTablesError: What the verb of a command raises.
     """
-    before: Any = spark.__dict__.get(_BEFORE) if _is_enabled(spark) else spark.__dict__.get("sql")
+    return _run(spark, text, args, kwargs, _original(spark))
+
+
+def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], before: Any) -> DataFrame:
+    """As `run_sql`; `before` is what takes statements that are not ours, None for the method of the class."""
     original = before or functools.partial(type(spark).sql, spark)
     # Spark itself says what it thinks of anything that is no text.
     if not isinstance(text, str):
@@ -141,6 +161,12 @@ class SessionContext:
                 found.add(name)
         return found
 
+    def is_of_spark(self, name: str) -> bool:
+        """True if Spark has a table or view of this name."""
+        from indextables.spark import registry
+
+        return bool(self._spark.catalog.tableExists(registry.quoted(name)))
+
     def log(self, target: Target) -> Log:
         return self.table(target).log()
 
@@ -163,13 +189,26 @@ class SessionContext:
         return IndexTable(self._spark, url)
 
 
-def _enabled_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's
-    """As `spark.sql`, and what `indextables.sql` understands."""
-    return run_sql(self, sqlQuery, args, **kwargs)
+def _overriding(before: Any) -> Callable[..., DataFrame]:
+    """A `sql` for a session, which knows itself what it overrides: whatever is put over it cannot make it go round."""
+
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's
+        """As `spark.sql`, and what `indextables.sql` understands."""
+        return _run(self, sqlQuery, args, kwargs, before)
+
+    setattr(sql, _OVERRIDES, before)
+    return sql
 
 
-def _is_enabled(spark: SparkSession) -> bool:
-    return getattr(spark.__dict__.get("sql"), "__func__", None) is _enabled_sql
+def _is_ours(method: Any) -> bool:
+    """True for a `sql` that `enable` made, of this import of the package or of another one."""
+    return hasattr(getattr(method, "__func__", None), _OVERRIDES)
+
+
+def _original(spark: SparkSession) -> Any:
+    """What takes statements that are not ours; None for the method of the class."""
+    now = spark.__dict__.get("sql")
+    return getattr(now.__func__, _OVERRIDES) if _is_ours(now) else now
 
 
 def _query(
@@ -179,13 +218,13 @@ def _query(
     context = SessionContext(spark)
     is_known: Callable[[str], bool] = context.is_table_name
     if not has_signs(text):
-        known = context.registered(table_names(text))
+        known = context.registered(table_names(text, args))
         if not known:
             return original(text, **given, **kwargs)
         is_known = known.__contains__
-    found = find_references(text, is_known, is_format=bool(kwargs))
+    found = find_references(text, is_known, is_format=bool(kwargs), args=args)
     if found is None:
-        return original(text, **given, **kwargs)
+        return _not_followed(context, text, args, lambda: original(text, **given, **kwargs))
     opened = _Opened(context, found, args)
     rewritten = rewrite_for_spark(found, [opened.columns(ref) for ref in found.references], args)
     given = {} if rewritten.args is None else {"args": rewritten.args}
@@ -214,6 +253,31 @@ def _query(
         if not found.keeps_names:
             for view in views.values():
                 spark.catalog.dropTempView(view.strip("`"))
+
+
+def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[], DataFrame]) -> DataFrame:
+    """What Spark says to a statement in which no table of ours was found.
+
+    Raises NotSupported where it is about one all the same: Spark would not find it, or read its own of that name.
+    """
+    from indextables.spark.jvm import jvm_errors, unknown_table
+
+    known = context.registered(table_names(text, args))
+    if not known and not has_path(text):
+        return run()
+    taken = next((name for name in sorted(known) if context.is_of_spark(name)), None)
+    if taken is not None and is_unread_query(text, args):
+        raise NotSupported(_CANNOT_FOLLOW.format(repr(taken)), query=text)
+    try:
+        frame = run()
+        # Connect looks at a statement when it is asked what comes of it.
+        _ = frame.schema
+    except jvm_errors() as error:
+        unknown = unknown_table(error)
+        if unknown is None or not (unknown == FORMAT or context.registered([unknown])):
+            raise
+        raise NotSupported(_CANNOT_FOLLOW.format(repr(unknown)), query=text) from error
+    return frame
 
 
 class _Opened:
