@@ -153,9 +153,10 @@ def restorer(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
         actor.doing = "restore"
         log = open_log(actor.env())
         for _ in range(count):
-            actor.ambient.sleep(RETENTION_S * actor.ambient.random())
+            actor.ambient.sleep(RETENTION_S * 2 * actor.ambient.random())
             try:
-                version = int(actor.ambient.random() * (log.latest_version() + 1))
+                # Old versions more often than new ones: those are what purges and truncations race for.
+                version = int(actor.ambient.random() ** 2 * (log.latest_version() + 1))
                 report = restore(log, version=version, runner=Threads(actor.env()))
             except VersionExpired:
                 outcomes["too late to restore"] += 1
@@ -300,7 +301,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
     cast: dict[str, Callable[[Actor], None]] = {
         "emptier": emptier(dice.choice((2, 4)), outcomes),
-        "restorer": restorer(dice.choice((1, 2, 3)), outcomes),
+        "restorer": restorer(dice.choice((2, 3, 4)), outcomes),
         "truncater": truncater(outcomes),
         "merger": merger(dice.choice((1, 2)), outcomes),
         "deleter": deleter(dice.choice((1, 2)), outcomes),

@@ -20,14 +20,19 @@ from tests.table.merge_world import (
     splits_in_store,
     table_of,
 )
+from tests.table.operate_world import Faulty
 
 from indextables.errors import MetadataChanged
 from indextables.log.actions import DeletionVector, Remove
 from indextables.log.intents import INTENT_DIR
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
 from indextables.log.write import change_metadata
 from indextables.split import dv
+from indextables.table.merge_splits import merge_splits
 from indextables.table.merge_vectors import SourceRows, carried
+from indextables.table.running import Threads
 
 
 def paths(table) -> list[str]:
@@ -109,6 +114,28 @@ def test_merges_of_other_partitions_do_not_touch_each_other(tmp_path):
     assert (report.merged_groups, report.given_up) == (1, 1)
     assert table.files().num_rows == 2
     assert order_by_partition(table) == order
+
+
+def test_the_history_counts_the_groups_that_a_commit_really_merged(tmp_path):
+    table = table_of(tmp_path / "t", [10] * 3, partitions=["a", "b"], partition_by=["p"])
+    hit = table.files("p = 'a'")["path"].to_pylist()[0]
+    log, done = log_of(table), []
+
+    def delete_at_the_commit(method: str, key: str) -> bool:
+        if method == "put_if_absent" and key == version_key(4) and not done:
+            done.append(delete_rows(log_of(table), {hit: [0]}))
+        return False
+
+    env = Faulty(log.env, delete_at_the_commit).env
+    report = merge_splits(Log(env), runner=Threads(env))
+    assert (report.merged_groups, report.given_up, report.versions) == (2, 0, [5, 6])
+    merges = [dict(told["operationMetrics"]) for told in table.refresh().history(2).to_pylist()]
+    assert [(told["numGroups"], told["numRemovedFiles"], told["numOutputRows"]) for told in merges] == [
+        ("1", "3", "15"),
+        ("1", "3", "15"),
+    ]
+    assert ids(table.to_arrow()).count(0) == 0
+    assert table.count() == 29
 
 
 def test_appends_during_a_merge_stay_behind_what_was_there(tmp_path):

@@ -15,6 +15,7 @@ from indextables import options as opt
 from indextables.errors import (
     CommitConflict,
     CommitError,
+    IndexTablesError,
     InvalidArgument,
     NotSupported,
     QueryInvalid,
@@ -32,7 +33,7 @@ from indextables.log.write import change_metadata, record_skip
 from indextables.options import Options
 from indextables.table.drop_partitions import drop_partitions
 from indextables.table.health import Health, advise
-from indextables.table.purge import LEASE
+from indextables.table.purge import LEASE, delete_keys, purge
 from indextables.table.restore import restore
 from indextables.table.running import Threads
 from indextables.table.truncate import truncate_time_travel
@@ -178,6 +179,78 @@ def test_a_restore_of_many_files_holds_its_lease_as_long_as_it_takes():
     assert restore(log, version=1, runner=Meanwhile(env, slowly)).added_files == 8001
     assert len(reasons) == 3
     assert all("another process" in reason for reason in reasons)
+
+
+def test_a_purge_that_stalls_before_a_delete_takes_nothing_of_a_restore_that_came_meanwhile():
+    """Its lease is over when it wakes up: what it was about to delete may have come back to life."""
+    table, clock = new_table()
+    table.append(rows(1))
+    (path,) = table.files()["path"].to_pylist()
+    table.overwrite(rows(2))
+    table.truncate_time_travel()
+    clock.advance(days=8)
+    env = table._log.env
+    back = []
+
+    class Stalling(Threads):
+        def run(self, job, units):
+            if job is delete_keys and not back:
+                clock.advance(hours=0.3)
+                with acquire(env, LEASE):
+                    back.append(log_append(Log(env), [Add(path, {}, 4, 1, dataChange=True, numRecords=1)]))
+            return super().run(job, units)
+
+    report = purge(Log(env), runner=Stalling(env))
+    assert back
+    assert (report.count("split"), report.reason) == (0, "it took longer than its lease lasts: run it again")
+    assert path in keys(table)
+    again = table.purge()
+    assert (again.count("split"), again.kept["named by a version"]) == (0, 2)
+
+
+def test_deletes_are_not_sent_when_the_lease_is_about_to_end():
+    table, clock = new_table()
+    strays = {orphan(table, number) for number in range(3)}
+    clock.advance(days=8)
+    env = table._log.env
+
+    class Slow(Threads):
+        def run(self, job, units):
+            clock.advance(hours=0.2 if job is delete_keys else 0)
+            return super().run(job, units)
+
+    report = purge(Log(env), runner=Slow(env))
+    assert (report.count("split"), report.failed) == (0, {})
+    assert "took longer" in report.reason
+    assert strays <= keys(table)
+    assert table.purge().count("split") == 3
+
+
+def test_a_restore_that_stalls_at_its_commit_tells_that_a_purge_has_taken_its_files():
+    table, clock = new_table()
+    table.append(rows(1))
+    (path,) = table.files()["path"].to_pylist()
+    table.overwrite(rows(2))
+    rival = indextables.open(table.url, ambient=clock)
+    purged = []
+
+    def stall(method: str, key: str) -> bool:
+        if method == "put_if_absent" and key == version_key(3) and not purged:
+            purged.append(key)
+            rival.truncate_time_travel()
+            clock.advance(days=8)
+            purged.append(rival.purge().count("split"))
+        return False
+
+    env = Faulty(table._log.env, stall).env
+    with pytest.raises(IndexTablesError) as raised:
+        restore(Log(env), version=1, runner=Threads(env))
+    assert purged[1] == 1
+    assert path not in keys(table)
+    if isinstance(raised.value, VersionExpired):
+        assert raised.value.details["missing"] == [path]
+        table.refresh().restore(raised.value.details["version"] - 1)
+    assert ids(table.refresh()) == [2]
 
 
 def test_a_restore_that_another_commit_overtakes_is_a_conflict():
@@ -369,6 +442,8 @@ def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays
         appended_first = operations[:2] == ["DROP PARTITIONS", "WRITE"]
         assert ids(table.refresh()) == ([2, 5] if appended_first else [2, 3, 4, 5])
         assert report.dropped == (2 if appended_first else 1)
+        drop = next(told for told in table.history().to_pylist() if told["operation"] == "DROP PARTITIONS")
+        assert dict(drop["operationMetrics"])["numRemovedFiles"] == str(report.dropped)
         seen.add((appended_first, version_key(3) in calls[call - 1]))
     assert (True, True) in seen, "no append came between the last read and the commit"
 

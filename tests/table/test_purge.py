@@ -34,6 +34,7 @@ from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
 from indextables.split import dv
 from indextables.storage.store import StoreFacts
+from indextables.table.partitions import partitionings
 from indextables.table.purge import LEASE
 from indextables.table.purge_plan import Claims, Names, decide, keys_of_paths, listed_table, ranges_over
 
@@ -192,6 +193,45 @@ def test_the_version_of_a_live_reader_stays_with_its_files():
     assert table.purge().deleted > 0
     with pytest.raises(VersionExpired):
         contents(table, [3])
+
+
+def test_a_reader_of_a_version_that_can_no_longer_be_read_keeps_every_file():
+    """It was opened in time and announced itself too late: only it knows which files it needs."""
+    table, clock = new_table()
+    table.append(rows(1))
+    reader = table.at(version=1)
+    table.overwrite(rows(2))
+    table.truncate_time_travel()
+    clock.advance(days=8)
+    held = protect_version(table._log.env, 1, ttl_ms=3_600_000)
+    report = table.purge()
+    assert report.count("split") == 0
+    assert "a reader needs version 1, and 3 is the oldest that can be read" in report.kept
+    assert reader.to_arrow()["id"].to_pylist() == [1]
+    held.release()
+    assert table.purge().count("split") == 1
+
+
+def test_a_reader_of_a_version_that_is_gone_stops_a_purge_that_is_at_work():
+    table, clock = new_table()
+    table.append(rows(1))
+    table.overwrite(rows(2))
+    table.truncate_time_travel()
+    before = splits(table)
+    clock.advance(days=8)
+    inner, told = table._log.env, []
+
+    def announce(method: str, key: str) -> bool:
+        if method == "put_if_absent" and "lease-purge" in key:
+            told.append("leased")
+        if method == "page" and told and "splits/" in key and len(told) == 1:
+            told.append(protect_version(inner, 1, ttl_ms=3_600_000))
+        return False
+
+    report = purge_of(Faulty(inner, announce).env)
+    assert len(told) == 2
+    assert splits(table) == before
+    assert "a reader needs version 1" in str(report.kept) + report.reason
 
 
 def test_an_intent_that_cannot_be_understood_stops_everything():
@@ -397,6 +437,40 @@ def test_a_table_inside_a_partition_folder_of_this_one_survives():
     assert report.files["path"].to_pylist() == [stray]
     assert report.kept["inside another table"] == 1
     assert inner.refresh().to_arrow()["id"].to_pylist() == [7]
+
+
+def test_files_of_a_former_partitioning_go_also_when_no_version_remembers_it():
+    table, clock = new_table(partitioned=True)
+    table.append(rows(1, d="a"))
+    table.overwrite(rows(2), overwrite_schema=True, partition_by=[])
+    table.overwrite(rows(3, d="b"), overwrite_schema=True, partition_by=["id"])
+    strays = [orphan(table, 1, "d=z/"), orphan(table, 2), orphan(table, 3, "id=7/")]
+    mine = "e=a/splits/split-" + "0" * 32 + ".split"
+    table._log.env.store.put(mine, b"mine")
+    (live,) = table.files()["path"].to_pylist()
+    table.truncate_time_travel()
+    clock.advance(days=8)
+    assert table.health().orphans == 5
+    report = table.purge()
+    assert report.count("split") == 5
+    assert set(strays) <= set(report.files["path"].to_pylist())
+    assert splits(table) == {mine, live}
+    assert table.refresh().to_arrow()["id"].to_pylist() == [3]
+
+
+def test_a_restore_forgets_no_partitioning_that_the_table_had():
+    table, clock = new_table(partitioned=True)
+    table.append(rows(1, d="a"))
+    table.overwrite(rows(2, d="b"), overwrite_schema=True, partition_by=["id"])
+    table.restore(1)
+    assert table.partition_columns == ["d"]
+    table.restore(table.version)
+    stray = orphan(table, 1, "id=7/")
+    clock.advance(days=8)
+    assert table.purge().files["path"].to_pylist() == [stray]
+    assert partitionings(table.refresh().metadata) == [["d"], ["id"]]
+    table.restore(2)
+    assert partitionings(table.metadata) == [["id"], ["d"]]
 
 
 def test_partition_values_that_need_escaping_do_not_make_live_files_look_like_orphans():

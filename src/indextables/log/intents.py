@@ -7,8 +7,9 @@ How long an intent lives is told by the store alone: it ends `ttlMs` after the t
 written, so that nobody's clock can stretch or cut it. Whoever needs it longer writes it again.
 
 A lease makes long work exclusive. Its files are numbered: the holder is who created the newest number, and to take over
-from a holder that is gone is to create the next one, which the store lets only one succeed at. What is done under a
-lease is safe without it; a lease spares two processes from doing it twice.
+from a holder that is gone is to create the next one, which the store lets only one succeed at. No store lets a delete
+or a commit depend on another object, so that a holder which stalls past its time can still do the one thing that it
+was about to do: whoever must not be late looks at the lease right before (`holds`), with time to spare.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ __all__ = [
     "Lease",
     "Protection",
     "Protections",
+    "Ticket",
     "acquire",
+    "holds",
     "protect_keys",
     "protect_version",
     "protections",
@@ -89,6 +92,13 @@ class Protections(msgspec.Struct, frozen=True):
     everything: str | None = None
     live: int = 0
     expired: tuple[str, ...] = ()
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """A lease as another process may look at it: its name and the number of its holder."""
+
+    name: str
+    number: int
 
 
 def store_now_ms(env: LogEnv) -> int:
@@ -196,6 +206,13 @@ def acquire(env: LogEnv, name: str, *, ttl_ms: int = 900_000) -> Lease | None:
     return Lease(env, key, intent, name, newest + 1)
 
 
+def holds(env: LogEnv, ticket: Ticket, *, spare_ms: int = 0) -> bool:
+    """True if nobody has taken this lease over and it lasts for `spare_ms` more at least. Raises StoreError."""
+    numbers = _numbers(env, ticket.name)
+    mine = numbers.get(ticket.number)
+    return mine is not None and max(numbers) == ticket.number and not _is_over(env, mine, spare_ms)
+
+
 class _Held:
     """A file of ours in the intents folder, as a context."""
 
@@ -236,20 +253,18 @@ class Lease(_Held):
 
     def __init__(self, env: LogEnv, key: str, intent: Intent, name: str, number: int) -> None:
         super().__init__(env, key, intent)
-        self._name = name
-        self._number = number
+        self.ticket = Ticket(name, number)
 
     def renew(self) -> None:
-        """Hold on for the whole time to live again. Raises StoreError, also if somebody else took over."""
+        """Hold on for the whole time to live again. Raises StoreError, also if the time is over."""
         if not self.is_held():
-            raise StoreError(f"the lease {self._name} of {self._env.store.url} was taken over", key=self._key)
+            message = f"the lease {self.ticket.name} of {self._env.store.url} is over, or was taken over"
+            raise StoreError(message, key=self._key)
         super().renew()
 
-    def is_held(self) -> bool:
-        """True if nobody has taken over and the time is not over. Raises StoreError."""
-        numbers = _numbers(self._env, self._name)
-        mine = numbers.get(self._number)
-        return mine is not None and max(numbers) == self._number and not _is_over(self._env, mine)
+    def is_held(self, *, spare_ms: int = 0) -> bool:
+        """As `holds`."""
+        return holds(self._env, self.ticket, spare_ms=spare_ms)
 
     def modified_ms(self) -> int:
         """The store's time of the last renewal. Raises StoreError."""
@@ -260,7 +275,7 @@ class Lease(_Held):
         try:
             self._env.store.put(self._key, _encode(msgspec.structs.replace(self._intent, released=True)))
         except IndexTablesError as error:
-            _LOGGER.warning("the lease %s of %s ends by itself: %s", self._name, self._env.store.url, error)
+            _LOGGER.warning("the lease %s of %s ends by itself: %s", self.ticket.name, self._env.store.url, error)
 
 
 def _write(env: LogEnv, intent: Intent) -> Protection:
@@ -290,7 +305,7 @@ def _numbers(env: LogEnv, name: str) -> dict[int, ObjectMeta]:
     return found
 
 
-def _is_over(env: LogEnv, meta: ObjectMeta) -> bool:
+def _is_over(env: LogEnv, meta: ObjectMeta, spare_ms: int = 0) -> bool:
     try:
         intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
     except ObjectNotFound:
@@ -298,7 +313,7 @@ def _is_over(env: LogEnv, meta: ObjectMeta) -> bool:
     if isinstance(intent, Intent) and intent.released:
         return True
     ttl_ms = MAX_TTL_MS if isinstance(intent, str) else min(intent.ttlMs, MAX_TTL_MS)
-    return store_now_ms(env) - meta.modified_ms > ttl_ms + _GRAIN_MS
+    return store_now_ms(env) + spare_ms - meta.modified_ms > ttl_ms + _GRAIN_MS
 
 
 def _lease_key(name: str, number: int) -> str:

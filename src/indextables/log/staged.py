@@ -50,6 +50,7 @@ class Staged(msgspec.Struct, frozen=True):
 
     Files come as Structs where they are few, as a table with the columns of `FILES_SCHEMA` (or fewer) where they are
     many. `removed_rows` holds the live rows that `removes` takes away, where they are known: totals need them.
+    `metrics` are told in `commitInfo` beside those of the transaction: what is counted anew for each attempt.
     """
 
     adds: Files = ()
@@ -60,6 +61,7 @@ class Staged(msgspec.Struct, frozen=True):
     domains: tuple[DomainMetadata, ...] = ()
     skips: tuple[MergeSkip, ...] = ()
     removed_rows: pa.Table | None = None
+    metrics: dict[str, str | None] = {}
 
 
 def encode(staged: Staged, info: CommitInfo, *, version: int, root_url: str, compress: bool) -> bytes:

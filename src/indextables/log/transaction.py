@@ -130,8 +130,8 @@ class Transaction:
     def bind(self, build: Callable[[Snapshot], Staged], *, replaces_range: bool = False) -> Transaction:
         """Compute removes, adds or skips from the newest version each time the commit is put on top of it.
 
-        What `build` returns replaces the staged files and skips. `replaces_range` makes it an overwrite: of the rows
-        that `read_where` describes, or of all.
+        What `build` returns replaces the staged files and skips; its metrics are told beside the transaction's own.
+        `replaces_range` makes it an overwrite: of the rows that `read_where` describes, or of all.
         """
         self._bind = build
         self._replaces_range = replaces_range
@@ -243,7 +243,7 @@ class Transaction:
             inCommitTimestamp=now_ms if before is None else max(now_ms, before + 1),
             operation=self._operation,
             operationParameters=self._parameters,
-            operationMetrics=self._metrics,
+            operationMetrics={**self._metrics, **staged.metrics},
             readVersion=self.snapshot.version if self.snapshot is not None else None,
             isolationLevel="Serializable" if self._is_serializable(base) else "WriteSerializable",
             isBlindAppend=self.is_blind_append,
@@ -272,6 +272,7 @@ class Transaction:
                 removes=built.removes,
                 skips=built.skips,
                 removed_rows=built.removed_rows,
+                metrics=built.metrics,
             )
             self._bound = (base.version, merged)
         return msgspec.structs.replace(self._bound[1], metadata=self._staged.metadata)

@@ -74,7 +74,8 @@ def drop_partitions(
 
     def removed(head: Snapshot) -> Staged:
         taken[:] = [_inside(head, predicate)]
-        return Staged(removes=removes_of(taken[0], log.env.ambient.now_ms()), removed_rows=taken[0])
+        removes = removes_of(taken[0], log.env.ambient.now_ms())
+        return Staged(removes=removes, removed_rows=taken[0], metrics=_metrics(taken[0]))
 
     def may_match(files: pa.Table) -> bool:
         return bool(pc.any(prune(files, predicate, snapshot.schema, columns), min_count=0).as_py())
@@ -83,7 +84,6 @@ def drop_partitions(
         log,
         operation="DROP PARTITIONS",
         parameters={"predicate": where},
-        metrics={"numRemovedFiles": str(chosen.num_rows)},
         table_id=snapshot.table_id,
         # Files of another partitioning have no values of these columns, and would count as the partition null.
         written_for=snapshot.metadata,
@@ -94,6 +94,11 @@ def drop_partitions(
 
 def _inside(snapshot: Snapshot, predicate: Node) -> pa.Table:
     return files_inside(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
+
+
+def _metrics(files: pa.Table) -> dict[str, str | None]:
+    size = int(pc.sum(files["size"], min_count=0).as_py() or 0)
+    return {"numRemovedFiles": str(files.num_rows), "numRemovedBytes": str(size)}
 
 
 def _report(files: pa.Table, version: int, *, dry_run: bool) -> DropReport:

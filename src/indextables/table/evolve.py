@@ -19,7 +19,7 @@ from indextables.log.actions import Metadata, Protocol
 from indextables.log.protocol import with_feature
 from indextables.log.schema import FIELD_ID, assign_ids, highest_id, schema_from_json, schema_to_json, validate_schema
 from indextables.options import Options
-from indextables.table.partitions import check_partition_columns
+from indextables.table.partitions import check_partition_columns, remembering
 from indextables.table.rows import Rows, fits
 
 __all__ = [
@@ -127,7 +127,7 @@ def replaced_schema(
     kept = {field.name.lower() for field in fields if field.metadata and FIELD_ID.encode() in field.metadata}
     gone = [field.name for field in before if field.name.lower() not in kept]
     changed = _with_schema(_without_indexing(metadata, gone), schema, properties)
-    return Evolution(msgspec.structs.replace(changed, partitionColumns=columns))
+    return Evolution(remembering(msgspec.structs.replace(changed, partitionColumns=columns), metadata))
 
 
 def keep_highest_id(metadata: Metadata, newer: Metadata) -> Metadata:

@@ -27,6 +27,7 @@ from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
+from indextables.table.partitions import partitionings
 from indextables.table.purge_plan import Names, listed_table
 from indextables.table.reachable import data_keys
 from indextables.table.search import shared_index_cache
@@ -235,7 +236,7 @@ def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | 
 
 def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
     """How many old files the newest version does not name: counted where they are few, estimated from a sample else."""
-    names = Names.of(snapshot.partition_columns)
+    names = Names.of(partitionings(snapshot.metadata))
     sample: list[ObjectMeta] = []
     for prefix_after in (None, "_transaction_log0"):
         left = _SAMPLE + 1 - len(sample)

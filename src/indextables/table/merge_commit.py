@@ -163,7 +163,9 @@ class _Attempt:
         if not self.kept:
             return None
         left = self._staged()
-        return msgspec.structs.replace(staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows)
+        return msgspec.structs.replace(
+            staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows, metrics=self._metrics()
+        )
 
     def _staged(self) -> Staged:
         paths = [source.path for found in self.kept for source in found.moved.sources]

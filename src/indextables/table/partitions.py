@@ -17,10 +17,26 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, PathEscape
 from indextables.lazy import pc
+from indextables.log.actions import Metadata
 from indextables.log.paths import encode_path, key_of
 from indextables.query.partition import HIVE_NULL, can_partition, partition_to_text
 
-__all__ = ["Part", "check_partition_columns", "folder_of", "folder_pattern", "split_rows"]
+__all__ = [
+    "FORMER_KEY",
+    "Part",
+    "check_partition_columns",
+    "folder_of",
+    "folder_pattern",
+    "partitionings",
+    "remembering",
+    "split_rows",
+]
+
+FORMER_KEY = "partitioning.former"
+"""Property of a table: the lists of columns that it was partitioned by before, as JSON.
+
+Files that were written so may lie around long after the last version that knew them: purge tells them by it.
+"""
 
 # As Hive and Spark: what could end a name, start an option or need quoting somewhere.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
@@ -96,6 +112,29 @@ def folder_pattern(columns: Sequence[str]) -> str:
     return "".join(f"(?:{name})=[^/]+/" for name in names)
 
 
+def partitionings(metadata: Metadata) -> list[list[str]]:
+    """Every list of columns that the table is known to be or to have been partitioned by, today's first."""
+    try:
+        former = _FORMER.decode(metadata.configuration.get(FORMER_KEY, "[]"))
+    except msgspec.MsgspecError:
+        former = []
+    found: list[list[str]] = []
+    for columns in (list(metadata.partitionColumns), *former):
+        if columns not in found:
+            found.append(columns)
+    return found
+
+
+def remembering(metadata: Metadata, before: Metadata) -> Metadata:
+    """`metadata`, with every partitioning that `before` knows among its former ones."""
+    today, *former = partitionings(metadata)
+    former += [columns for columns in partitionings(before) if columns != today and columns not in former]
+    if not former:
+        return metadata
+    told = {**metadata.configuration, FORMER_KEY: msgspec.json.encode(former).decode()}
+    return msgspec.structs.replace(metadata, configuration=told)
+
+
 def _part(name: str, value: str | None) -> str:
     """`column=value`; what the log would refuse as a path, or a file system as too long, is named by a hash."""
     for column in (_escape(name), _hashed(name)):
@@ -131,3 +170,7 @@ def _hashed(text: str) -> str:
 
 def _escape(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_FORMER = msgspec.json.Decoder(list[list[str]])

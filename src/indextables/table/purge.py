@@ -10,7 +10,6 @@ deleted. Names that this library does not give are never touched.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -28,32 +27,25 @@ from indextables.errors import (
 )
 from indextables.log.arrays import int64_array, text_array
 from indextables.log.env import LogEnv
-from indextables.log.intents import Lease, Protections, acquire, protections, store_now_ms
+from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.cleanup import CleanupPlan, CleanupReport, carry_out, listed, plan_cleanup
 from indextables.log.state.retention import Rules
 from indextables.log.transaction import Transaction
-from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
+from indextables.table.purge_listing import Listed, list_data
 from indextables.table.purge_plan import (
     LISTED,
-    LOG,
-    LOG_END,
     Claims,
     Decision,
-    KeyRange,
-    Names,
     decide,
-    listed_table,
-    nested_roots,
-    ranges_over,
 )
-from indextables.table.reachable import Reach, data_keys, from_ipc, named_since, reach, to_ipc
+from indextables.table.reachable import Reach, data_keys, named_since, reach
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.truncated import truncated_at
 
-__all__ = ["LEASE", "PurgeReport", "delete_keys", "list_range", "purge"]
+__all__ = ["LEASE", "PurgeReport", "delete_keys", "purge"]
 
 LEASE = "purge"
 """The lease of whoever deletes or brings back data files."""
@@ -61,13 +53,11 @@ LEASE = "purge"
 _LOGGER = logging.getLogger("indextables")
 
 _HOUR_MS = 3_600_000
-_KEYS_PER_RANGE = 250_000
 _BULK = 1000
 _BULKS_PER_BATCH = 16
-_CHUNK = 10_000
-_LOG_KEYS_LISTED = 1000
-"""Keys of the log that a listing of the data goes through, a page of them; a longer log is jumped over."""
 _ATTEMPTS = 3
+_SPARE_MS = 300_000
+"""What a lease must last for when a bulk of deletes is sent: longer than the store is tried, and than clocks differ."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
@@ -112,22 +102,15 @@ class _Asked(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-class _Listed(msgspec.Struct, frozen=True):
-    """The table's own data files, the folders of tables inside it, and how many objects are neither."""
-
-    files: pa.Table
-    nested: list[str]
-    foreign: int
-
-
 class _Plan(msgspec.Struct, frozen=True):
-    """Everything that goes, decided at one instant."""
+    """Everything that goes, decided at one instant. `oldest` is the oldest version whose files were asked for."""
 
     snapshot: Snapshot
     log: CleanupPlan
     data: Decision
     protections: Protections
     foreign: int
+    oldest: int
 
 
 def purge(
@@ -180,52 +163,14 @@ def purge(
     return report
 
 
-def list_range(env: LogEnv, unit: bytes) -> bytes:
-    """Job: the table's own data files in a range of keys. Raises StoreError."""
-    keys, names = _RANGE.decode(unit)
-    tables: list[pa.Table] = []
-    nested: list[str] = []
-    chunk: list[tuple[str, int, int]] = []
-    seen = 0
-
-    def flush() -> None:
-        if chunk:
-            paths = [key for key, _, _ in chunk]
-            tables.append(listed_table(paths, [size for _, size, _ in chunk], [time for _, _, time in chunk], names))
-            nested.extend(root for root in nested_roots(paths) if root not in nested)
-            chunk.clear()
-
-    for meta in _listing(env, keys):
-        seen += 1
-        chunk.append((meta.key, meta.size, meta.modified_ms))
-        if len(chunk) == _CHUNK:
-            flush()
-    flush()
-    found = pa.concat_tables(tables) if tables else LISTED.empty_table()
-    return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
-
-
-def _listing(env: LogEnv, keys: KeyRange) -> Iterator[ObjectMeta]:
-    """All objects of a range but the log's. A log of a page or less costs no request of its own. Raises StoreError."""
-    after, in_log = keys.after, 0
-    while True:
-        for meta in env.store.list_from("", after or None):
-            if keys.until and meta.key > keys.until:
-                return
-            if not meta.key.startswith(LOG):
-                yield meta
-                continue
-            in_log += 1
-            if in_log == _LOG_KEYS_LISTED:
-                after = LOG_END
-                break
-        else:
-            return
-
-
 def delete_keys(env: LogEnv, unit: bytes) -> bytes:
-    """Job: delete; the keys that may still be there, each with the reason."""
-    keys = _KEYS.decode(unit)
+    """Job: delete, if the lease is held for a while still; the keys that may be there, each with the reason.
+
+    None where nothing was deleted, because the lease is over or about to be. Raises StoreError.
+    """
+    ticket, keys = _DELETES.decode(unit)
+    if not holds(env, ticket, spare_ms=_SPARE_MS):
+        return msgspec.msgpack.encode(None)
     return msgspec.msgpack.encode(env.store.delete_many(keys))
 
 
@@ -276,40 +221,29 @@ def _planned(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Pro
 
 def _plan(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None) -> _Plan:
     known = log.snapshot()
-    found = _list(known, runner, progress)
+    found = list_data(known, runner, progress)
     cleanup = plan_cleanup(env, asked.rules)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
     claims = _claims(data_keys(snapshot.files, log.url), text_array([]), int64_array(_no_times()), held, snapshot)
     data = _decided(found, claims, asked)
-    if held.everything is not None:
-        kept = {**data.kept, held.everything: data.goes.num_rows}
-        data = Decision(LISTED.empty_table(), kept)
-    elif data.goes.num_rows:
+    oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
+    if data.goes.num_rows and held.everything is None:
         # Only now is it worth reading every version.
         told = reach(log, cleanup, runner, cut_removals=asked.rules.log_ms < asked.retention_ms)
         data = _decided(found, _claims_of(told, held), asked)
-        snapshot = told.snapshot
-    return _Plan(snapshot, cleanup, data, held, found.foreign)
+        snapshot, oldest = told.snapshot, told.oldest
+    everything = held.everything or _unknown_reader(held, oldest)
+    if everything is not None:
+        data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
+    return _Plan(snapshot, cleanup, data, held, found.foreign, oldest)
 
 
-def _list(known: Snapshot, runner: Runner, progress: Progress | None) -> _Listed:
-    names = Names.of(known.partition_columns)
-    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE)
-    answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
-    tables: list[pa.Table] = []
-    nested: list[str] = []
-    foreign = 0
-    for number, answer in enumerate(answers, 1):
-        if isinstance(answer, IndexTablesError):
-            raise answer
-        ipc, roots, others = _READ_LISTED.decode(answer)
-        tables.append(from_ipc(ipc))
-        nested += [root for root in roots if root not in nested]
-        foreign += others
-        if progress is not None:
-            progress(Step("list", number, len(answers), files=sum(table.num_rows for table in tables)))
-    return _Listed(pa.concat_tables(tables), nested, foreign)
+def _unknown_reader(held: Protections, oldest: int) -> str | None:
+    """Why nothing may go: a reader needs a version whose files nobody can tell any more. None if there is none."""
+    if held.oldest_version is None or held.oldest_version >= oldest:
+        return None
+    return f"a reader needs version {held.oldest_version}, and {oldest} is the oldest that can be read"
 
 
 def _claims_of(told: Reach, held: Protections) -> Claims:
@@ -327,7 +261,7 @@ def _claims(named: pa.Array, removed: pa.Array, removed_ms: pa.Array, held: Prot
     )
 
 
-def _decided(found: _Listed, claims: Claims, asked: _Asked) -> Decision:
+def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
     return decide(
         found.files, claims, now_ms=asked.now_ms, retention_ms=asked.retention_ms, nested=sorted(found.nested)
     )
@@ -360,11 +294,14 @@ def _carried_out(
         named = pa.concat_arrays([named, more])
         whole, batch = batch.num_rows, _without(batch, named)
         became_live += whole - batch.num_rows
-        lost = _delete(runner, batch)
+        lost, late = _delete(runner, batch, lease.ticket)
         failed |= lost
-        done.append(_without(batch, text_array(list(lost))) if lost else batch)
+        done.append(_without(batch, text_array([*lost, *late])) if lost or late else batch)
         if progress is not None:
             progress(Step("delete", min(start + size, left.num_rows), left.num_rows, files=sum(map(len, done))))
+        if late:
+            reason = "it took longer than its lease lasts: run it again"
+            break
     kept = {**plan.data.kept, "became live": became_live}
     plan = msgspec.structs.replace(plan, data=Decision(plan.data.goes, kept))
     gone = pa.concat_tables(done) if done else LISTED.empty_table()
@@ -379,14 +316,12 @@ def _why_not(log: Log, env: LogEnv, lease: Lease, asked: _Asked, plan: _Plan) ->
     lease.renew()
     if log.metadata_at()[2].id != plan.snapshot.table_id:
         return "another table lives here now"
-    held, cut = protections(env, asked.now_ms, table_id=plan.snapshot.table_id), plan.log.cut
+    held = protections(env, asked.now_ms, table_id=plan.snapshot.table_id)
     if held.everything is not None:
         return held.everything
     if _is_claimed(plan.data.goes, held):
         return "a writer has announced itself meanwhile: run it again"
-    if held.oldest_version is not None and cut.at is not None and held.oldest_version < cut.at.version:
-        return "a reader has announced itself meanwhile: run it again"
-    return ""
+    return _unknown_reader(held, plan.oldest) or ""
 
 
 def _is_claimed(goes: pa.Table, held: Protections) -> bool:
@@ -398,17 +333,21 @@ def _is_claimed(goes: pa.Table, held: Protections) -> bool:
     return bool(held.keys) and pc.any(pc.is_in(goes["path"], value_set=text_array(sorted(held.keys)))).as_py() is True
 
 
-def _delete(runner: Runner, batch: pa.Table) -> dict[str, str]:
+def _delete(runner: Runner, batch: pa.Table, ticket: Ticket) -> tuple[dict[str, str], list[str]]:
+    """Keys that could not be deleted, each with the reason, and those that it was too late for."""
     keys = batch["path"].to_pylist()
     units = [keys[start : start + _BULK] for start in range(0, len(keys), _BULK)]
     failed: dict[str, str] = {}
-    answers = runner.run(delete_keys, [msgspec.msgpack.encode(unit) for unit in units])
+    late: list[str] = []
+    answers = runner.run(delete_keys, [msgspec.msgpack.encode((ticket, unit)) for unit in units])
     for unit, answer in zip(units, answers, strict=True):
         if isinstance(answer, IndexTablesError):
             failed |= dict.fromkeys(unit, str(answer))
-        else:
-            failed |= _READ_FAILED.decode(answer)
-    return failed
+            continue
+        told = _READ_FAILED.decode(answer)
+        late += unit if told is None else []
+        failed |= told or {}
+    return failed, late
 
 
 def _forget_intents(env: LogEnv, held: Protections, asked: _Asked) -> list[str]:
@@ -485,7 +424,5 @@ def _no_times() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
-_RANGE = msgspec.msgpack.Decoder(tuple[KeyRange, Names])
-_KEYS = msgspec.msgpack.Decoder(list[str])
-_READ_LISTED = msgspec.msgpack.Decoder(tuple[bytes, list[str], int])
-_READ_FAILED = msgspec.msgpack.Decoder(dict[str, str])
+_DELETES = msgspec.msgpack.Decoder(tuple[Ticket, list[str]])
+_READ_FAILED = msgspec.msgpack.Decoder(dict[str, str] | None)

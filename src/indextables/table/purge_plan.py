@@ -62,9 +62,10 @@ class Names(msgspec.Struct, frozen=True):
     vector: str
 
     @classmethod
-    def of(cls, partition_columns: Sequence[str]) -> Names:
-        """For a table with these partition columns."""
-        return cls(rf"^{folder_pattern(partition_columns)}splits/split-[0-9a-f]{{32}}\.split$", _VECTOR)
+    def of(cls, partitionings: Sequence[Sequence[str]]) -> Names:
+        """For a table that is, or was, partitioned by one of these lists of columns."""
+        folders = "|".join(dict.fromkeys(folder_pattern(columns) for columns in partitionings))
+        return cls(rf"^(?:{folders})splits/split-[0-9a-f]{{32}}\.split$", _VECTOR)
 
 
 class KeyRange(msgspec.Struct, frozen=True):

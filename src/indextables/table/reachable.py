@@ -37,11 +37,12 @@ _EVENTS = pa.schema([("key", pa.string()), ("removed_ms", pa.int64())])
 class Reach(msgspec.Struct, frozen=True):
     """What the log says about data files, at `snapshot`.
 
-    `named` are the keys that a version names which stays readable. `removed` are keys that a commit took away, each
-    with the later one of the commit's and the store's time.
+    `named` are the keys that a version names which stays readable, from `oldest` on. `removed` are keys that a commit
+    took away, each with the later one of the commit's and the store's time.
     """
 
     snapshot: Snapshot
+    oldest: int
     named: pa.Array
     removed: pa.Array
     removed_ms: pa.Array
@@ -69,7 +70,8 @@ def reach(log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool) ->
         first -= 1
     states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
     columns = [data_keys(snapshot.files, log.url)]
-    columns += [data_keys(files, log.url) for files in _bases(log, states, first)]
+    bases = _bases(log, states, first)
+    columns += [data_keys(files, log.url) for files in bases.values()]
     now = snapshot.version
     kept = [(version, slots.get(version, 0)) for version in range(first, now + 1)]
     units = _units(kept, adds=True)
@@ -81,7 +83,7 @@ def reach(log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool) ->
     columns.append(combined(events["key"].filter(pc.invert(is_removal))))
     removals = events.filter(is_removal)
     named = pc.unique(pa.concat_arrays([column.cast(pa.string()) for column in columns]))
-    return Reach(snapshot, named, combined(removals["key"]), combined(removals["removed_ms"]))
+    return Reach(snapshot, min(bases, default=0), named, combined(removals["key"]), combined(removals["removed_ms"]))
 
 
 def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
@@ -133,10 +135,10 @@ def from_ipc(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def _bases(log: Log, states: Sequence[StateRef], first: int) -> list[pa.Table]:
+def _bases(log: Log, states: Sequence[StateRef], first: int) -> dict[int, pa.Table]:
     """The files of the oldest version from which version files lead on, and of those that stand alone below it."""
     if first == 0:
-        return []
+        return {}
     chained = min((ref.version for ref in states if ref.version >= first - 1), default=None)
     if chained is None:
         message = f"no checkpoint at {log.url} covers version {first - 1}, whose file is gone: nothing was deleted"
@@ -145,7 +147,8 @@ def _bases(log: Log, states: Sequence[StateRef], first: int) -> list[pa.Table]:
     for ref in states:
         if ref.version < first - 1:
             alone.setdefault(ref.version, ref)
-    return [log.snapshot(chained).files, *(read_state(log.env, ref).files for ref in alone.values())]
+    found = {version: read_state(log.env, ref).files for version, ref in alone.items()}
+    return {**found, chained: log.snapshot(chained).files}
 
 
 def _units(versions: Sequence[tuple[int, int]], *, adds: bool) -> list[bytes]:

@@ -7,12 +7,13 @@ place among the rows that they had. Nothing that lies between is undone: it stay
 from __future__ import annotations
 
 import datetime as dt
+import logging
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CommitConflict, IndexTablesError, InvalidArgument, VersionExpired
+from indextables.errors import CommitConflict, IndexTablesError, InvalidArgument, StoreError, VersionExpired
 from indextables.log.actions import Metadata
 from indextables.log.arrays import combined, int64_array
 from indextables.log.conflict import merge_registry
@@ -26,11 +27,14 @@ from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_version, millis
 from indextables.table.evolve import keep_highest_id
 from indextables.table.order import POSITION, positions
+from indextables.table.partitions import remembering
 from indextables.table.purge import LEASE
 from indextables.table.reachable import data_keys
 from indextables.table.running import Progress, Runner, Step
 
 __all__ = ["RestoreReport", "missing_keys", "restore"]
+
+_LOGGER = logging.getLogger("indextables")
 
 _KEYS_PER_UNIT = 500
 _UNITS_PER_SLOT = 8
@@ -134,7 +138,9 @@ def _restored(
         transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
     if metadata is not None:
         transaction.set_metadata(metadata)
+    _hold(log, lease)
     committed = transaction.commit_or_raise()
+    _check_still_there(log, committed.version, comes, lease, runner)
     if progress is not None:
         progress(Step("commit", 2, 2, files=report.added_files + report.removed_files))
     return msgspec.structs.replace(report, version=committed.version)
@@ -157,8 +163,9 @@ def _identities(files: pa.Table) -> pa.Array:
 
 
 def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
-    """Schema and properties of then, with every index plan that is registered by now; None if nothing changes."""
+    """Schema and properties of then, with every index plan and partitioning that is known by now; None if the same."""
     wanted = keep_highest_id(merge_registry(then.metadata, now.metadata), now.metadata)
+    wanted = remembering(wanted, now.metadata)
     return None if wanted == now.metadata else wanted
 
 
@@ -184,13 +191,40 @@ def _placed(tags: pa.Array, places: pa.Array) -> pa.Array:
 
 
 def _check_there(log: Log, version: int, files: pa.Table, lease: Lease, runner: Runner) -> None:
-    """Raises VersionExpired if a file that is to come back is gone.
+    """Raises VersionExpired if a file that is to come back is gone, CommitConflict if the lease is."""
+    missing = _missing(log, files, lease, runner)
+    if missing:
+        message = (
+            f"version {version} of {log.url} cannot be restored: {len(missing)} of its data files are gone "
+            f"({_some(missing)}). Nothing was committed"
+        )
+        raise VersionExpired(message, version=version, missing=missing, url=log.url)
+
+
+def _check_still_there(log: Log, version: int, files: pa.Table, lease: Lease, runner: Runner) -> None:
+    """Raises VersionExpired if the commit came so late that a purge had begun, and that has taken files of it."""
+    try:
+        if lease.is_held():
+            return
+    except StoreError as error:
+        _LOGGER.warning("whether a purge has begun at %s while it was restored is not known: %s", log.url, error)
+        return
+    missing = _missing(log, files, None, runner)
+    if missing:
+        message = (
+            f"version {version} of {log.url} was committed after a purge had begun, because this restore stalled, and "
+            f"{len(missing)} of its data files are gone ({_some(missing)}): restore version {version - 1}"
+        )
+        raise VersionExpired(message, version=version, missing=missing, url=log.url)
+
+
+def _missing(log: Log, files: pa.Table, lease: Lease | None, runner: Runner) -> list[str]:
+    """The keys that are not there.
 
     The lease is held anew after every round of looking, so that nobody deletes what was found before the commit.
-    Raises CommitConflict if somebody has taken it over.
     """
     if not files.num_rows:
-        return
+        return []
     keys = data_keys(files, log.url).to_pylist()
     units = [keys[start : start + _KEYS_PER_UNIT] for start in range(0, len(keys), _KEYS_PER_UNIT)]
     missing: list[str] = []
@@ -200,17 +234,21 @@ def _check_there(log: Log, version: int, files: pa.Table, lease: Lease, runner: 
             if isinstance(answer, IndexTablesError):
                 raise answer
             missing += _READ_LIST_STR.decode(answer)
-        if not lease.is_held():
-            message = f"a purge has begun at {log.url}, because this restore took too long: nothing was committed"
-            raise CommitConflict(message, url=log.url, reason="a purge is at work")
-        lease.renew()
-    if missing:
-        some = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        message = (
-            f"version {version} of {log.url} cannot be restored: {len(missing)} of its data files are gone ({some}). "
-            "Nothing was committed"
-        )
-        raise VersionExpired(message, version=version, missing=missing, url=log.url)
+        if lease is not None:
+            _hold(log, lease)
+    return missing
+
+
+def _hold(log: Log, lease: Lease) -> None:
+    """Hold the lease for its whole time again. Raises CommitConflict if it is over."""
+    if not lease.is_held():
+        message = f"a purge may have begun at {log.url}, because this restore took too long: nothing was committed"
+        raise CommitConflict(message, url=log.url, reason="a purge is at work")
+    lease.renew()
+
+
+def _some(keys: list[str]) -> str:
+    return ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
 
 
 def _bytes(files: pa.Table) -> int:

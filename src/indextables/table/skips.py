@@ -68,20 +68,17 @@ def clear_skips(log: Log, paths: Sequence[str] | None = None) -> int:
     if not snapshot.skips or wanted == []:
         return 0
     now_ms = log.env.ambient.now_ms()
+    cleared: list[MergeSkip] = []
 
     def clear(newest: Snapshot) -> Staged:
-        chosen = [path for path in sorted(newest.skips) if wanted is None or path in wanted]
-        return Staged(
-            skips=tuple(
-                MergeSkip(path, now_ms, "cleared by hand", "CLEAR SKIPS", retryAfter=now_ms, skipCount=0)
-                for path in chosen
-            )
-        )
+        cleared[:] = [
+            MergeSkip(path, now_ms, "cleared by hand", "CLEAR SKIPS", retryAfter=now_ms, skipCount=0)
+            for path in sorted(newest.skips)
+            if wanted is None or path in wanted
+        ]
+        return Staged(skips=tuple(cleared), metrics={"numSkips": str(len(cleared))})
 
-    cleared = clear(snapshot).skips
-    Transaction(log, snapshot, operation="CLEAR SKIPS", metrics={"numSkips": str(len(cleared))}).bind(
-        clear
-    ).commit_or_raise()
+    Transaction(log, snapshot, operation="CLEAR SKIPS").bind(clear).commit_or_raise()
     return len(cleared)
 
 
@@ -112,10 +109,9 @@ def record_skips(log: Log, reasons: Mapping[str, str], operation: str, *, cooldo
                     skipCount=1 if before is None else before.skipCount + 1,
                 )
             )
-        return Staged(skips=tuple(found))
+        return Staged(skips=tuple(found), metrics={"numSkips": str(len(found))})
 
     snapshot = log.snapshot()
     if not reasons or not count(snapshot).skips:
         return None
-    metrics = {"numSkips": str(len(reasons))}
-    return Transaction(log, snapshot, operation="SKIP", metrics=metrics).bind(count).commit_or_raise().version
+    return Transaction(log, snapshot, operation="SKIP").bind(count).commit_or_raise().version
