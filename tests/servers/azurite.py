@@ -37,6 +37,9 @@ def azurite() -> Iterator[dict[str, str]]:
     port = free_port()
     command = [node, script, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     options = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
+    # It closes connections that rested for five seconds, and a request may be on its way just then: on a busy machine
+    # the answer to a conditional put would be unknown.
+    options += ["--blobKeepAliveTimeout", "600"]
     with running([*command, *options], port=port):
         endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
         _make_container(endpoint)
