@@ -13,6 +13,7 @@ from tests.spark.vectors import delete_rows
 import indextables
 from indextables import IndexTable
 from indextables.errors import InvalidArgument, QueryInvalid, VersionExpired
+from indextables.spark import scan_native
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
 
@@ -203,6 +204,15 @@ def test_more_vectors_than_fit_into_a_predicate(spark, tmp_path, capfd):
     assert frame.columns == ["id", "s", "part"]
     assert same(frame, table)
     assert frame.count() == 240 - gone == 220
+
+
+@pytest.mark.parametrize("most", [16, 0])
+def test_a_file_with_more_rows_than_the_log_knows_is_not_judged_by_other_vectors(spark, tmp_path, monkeypatch, most):
+    made(tmp_path, numbers(900), batches=3)
+    delete_rows(tmp_path, lambda number, count: [] if number == 1 else [0], told_rows=100)
+    monkeypatch.setattr(scan_native, "_MOST_CONSTANTS", most)
+    with pytest.raises(Exception, match=r"no deletion vector was planned for split-|INVALID_ARRAY_INDEX"):
+        IndexTable.forPath(spark, tmp_path).toDF().collect()
 
 
 def test_vectors_hold_when_a_file_is_read_by_several_tasks(spark, tmp_path):

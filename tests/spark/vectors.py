@@ -12,8 +12,11 @@ from indextables.split import dv
 from indextables.table.environment import open_env
 
 
-def delete_rows(path, rows_of, options=None):
-    """`rows_of(number, num_rows)` says which rows of a split go; returns how many. Every other vector is a file."""
+def delete_rows(path, rows_of, options=None, told_rows=None):
+    """`rows_of(number, num_rows)` says which rows of a split go; returns how many. Every other vector is a file.
+
+    With `told_rows` the log tells so many rows of each split afterwards, whatever is true.
+    """
     log = Log(open_env(str(path), options))
     snapshot = log.snapshot()
     adds, removes, gone = [], [], 0
@@ -29,7 +32,8 @@ def delete_rows(path, rows_of, options=None):
         else:
             told = dv.inline(payload)
         vector = DeletionVector(**msgspec.structs.asdict(told))
-        adds.append(msgspec.structs.replace(_add(file), deletionVector=vector))
+        told = {} if told_rows is None else {"numRecords": told_rows}
+        adds.append(msgspec.structs.replace(_add(file), deletionVector=vector, **told))
         removes.append(Remove(path=file["path"], deletionTimestamp=log.env.ambient.now_ms(), dataChange=True))
         gone += len(rows)
     Transaction(log, snapshot, operation="DELETE").remove(removes).add(adds).commit_or_raise()

@@ -3,8 +3,8 @@
 Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
 column pruning, pushed filters and code generation are Spark's; filters on floating columns are not pushed, because NaN
 and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row
-number: the words of the bitmaps are constants of a predicate, or broadcast and joined by file where they are many, in
-a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
+number: the words of the bitmaps are one constant of a predicate, or broadcast and joined by file where they are many,
+in a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
 Python reader gives the same rows.
 """
 
@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +55,8 @@ _MOST_CONSTANTS, _MOST_CONSTANT_BYTES = 16, 512 << 10
 _MOST_ROWS_TOGETHER = 8_000_000
 """Rows of a table that is one scan although only some of its files have a vector."""
 
-_FILE, _ROW, _WORDS = "_it_file", "_it_row", "_it_words"
+_FILE, _ROW = "_metadata.file_name", "_metadata.row_index"
+_JOINED_FILE, _JOINED_ROW, _WORDS = "_it_file", "_it_row", "_it_words"
 
 _READING = {
     # Rows are never lost silently, whatever the session says.
@@ -186,37 +187,58 @@ def _read_alive(
 ) -> DataFrame:
     """Files with vectors, and `plain` ones without, which go with few vectors only.
 
-    A few small vectors stand in the predicate itself, as constants that Spark folds once; more are broadcast, which
+    A few small vectors stand in the predicate itself, as one array that Spark makes once; more are broadcast, which
     takes a job of its own. Among files with vectors, one that does not find its words ends the query.
     """
+    rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema)
+    if not _are_few(refs):
+        return _join_vectors(spark, rows, refs, schema)
+    # A bit that is not found is null, and no row goes by what nobody knows.
+    return rows.where(f"coalesce({_is_alive(refs, 'self' if plain else 'error')}, {_missing(_FILE)})")
+
+
+def _is_alive(refs: Sequence[SplitRef], others: Literal["self", "error"]) -> str:
+    """A predicate over rows of these files. Rows of `others` are alive by themselves, or an error.
+
+    The words of all files are one array, a word of ones before them. They come from a subquery: its answer is an array
+    of numbers for Spark, where a literal would be one of objects, sent with each task and written into every text of
+    the plan.
+    """
+    words = [np.array([-1], dtype=np.int64)]
+    cases = []
+    for ref in refs:
+        told = _alive(ref)
+        # A file with more rows than the log knows must not be judged by the words of the next one.
+        cases.append(f"WHEN '{_name(ref.key)}' THEN if({_ROW} < {len(told) * 64}L, {sum(map(len, words))}, NULL)")
+        words.append(told)
+    numbers = np.concatenate(words).tolist()
+    given = f"(SELECT from_json(col1, 'array<bigint>') FROM VALUES ('{numbers}'))"  # noqa: S608 - numbers only
+    at = f"cast(shiftright({_ROW}, 6) as int)"
+    first = f"CASE {_FILE} {' '.join(cases)} ELSE {f'-{at}' if others == 'self' else _missing(_FILE)} END"
+    return _is_set(f"{given}[{first} + {at}]", _ROW)
+
+
+def _join_vectors(spark: SparkSession, rows: DataFrame, refs: Sequence[SplitRef], schema: StructType) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
     names = [_quoted(name) for name in schema.names]
-    rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema).select(
-        *names, F.col("_metadata.file_name").alias(_FILE), F.col("_metadata.row_index").alias(_ROW)
-    )
-    missing = f"raise_error(concat('no deletion vector was planned for ', {_FILE}))"
-    if _are_few(refs):
-        cases = " ".join(f"WHEN '{_name(ref.key)}' THEN {_is_set(_constant(ref))}" for ref in refs)
-        alive = f"CASE {_FILE} {cases} ELSE {'true' if plain else missing} END"
-    else:
-        rows = rows.join(F.broadcast(spark.createDataFrame(_words(refs))), _FILE, "left")
-        alive = _is_set(f"coalesce({_WORDS}, {missing})")
-    return rows.where(alive).select(*names)
+    told = rows.select(*names, F.expr(_FILE).alias(_JOINED_FILE), F.expr(_ROW).alias(_JOINED_ROW))
+    told = told.join(F.broadcast(spark.createDataFrame(_words(refs))), _JOINED_FILE, "left")
+    alive = _is_set(f"{_WORDS}[cast(shiftright({_JOINED_ROW}, 6) as int)]", _JOINED_ROW)
+    return told.where(f"coalesce({alive}, {_missing(_JOINED_FILE)})").select(*names)
 
 
-def _is_set(words: str) -> str:
-    """True for a row whose bit is set: it is alive."""
-    return f"getbit({words}[cast({_ROW} div 64 as int)], cast({_ROW} % 64 as int)) = 1"
+def _is_set(word: str, row: str) -> str:
+    """True if the row is alive by this word of a bitmap; null where there is none."""
+    return f"(shiftright({word}, cast({row} & 63 as int)) & 1) = 1"
+
+
+def _missing(file: str) -> str:
+    return f"raise_error(concat('no deletion vector was planned for ', {file}))"
 
 
 def _are_few(refs: Sequence[SplitRef]) -> bool:
     return len(refs) <= _MOST_CONSTANTS and _vector_bytes(refs) <= _MOST_CONSTANT_BYTES
-
-
-def _constant(ref: SplitRef) -> str:
-    """The words of a vector as an expression of Spark's."""
-    return f"from_json('{_alive(ref).tolist()}', 'array<bigint>')"
 
 
 def _alive(ref: SplitRef) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -228,7 +250,7 @@ def _words(refs: Sequence[SplitRef]) -> pa.Table:
     words = [_alive(ref) for ref in refs]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
-    return pa.table({_FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
+    return pa.table({_JOINED_FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
 
 
 def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
@@ -322,7 +344,7 @@ def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) ->
 
 
 def _hides_metadata(schema: StructType) -> bool:
-    taken = {"_metadata", _FILE, _ROW, _WORDS}
+    taken = {"_metadata", _JOINED_FILE, _JOINED_ROW, _WORDS}
     return any(name.lower() in taken for name in schema.names)
 
 
