@@ -30,12 +30,11 @@ def ours(error: BaseException) -> IndexTablesError | None:
 @contextlib.contextmanager
 def raising_ours() -> Iterator[None]:
     """Errors of this library come out as themselves, caused by Spark's; others come out as they are."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
+    from indextables.spark.jvm import jvm_errors
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as cause:
+    except jvm_errors() as cause:
         made = ours(cause)
         if made is None:
             raise

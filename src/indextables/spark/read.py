@@ -260,8 +260,28 @@ def _as_field(column: pa.Array, field: pa.Field) -> pa.Array:
 
     if column.type == field.type:
         return column
+    if _needs_zone(column.type, field.type):
+        message = (
+            f"column {field.name} is {column.type} in the table, Spark asks for {field.type}: which instant a day or a "
+            "time of the clock is depends on the zone, which is known to the session only. Read the column as it is, "
+            "and cast it in the query"
+        )
+        raise SchemaMismatch(message, differences=[field.name])
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         message = f"column {field.name} is {column.type} in the table, Spark asks for {field.type}: {cause}"
         raise SchemaMismatch(message, differences=[field.name]) from cause
+
+
+def _needs_zone(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if a cast, at any depth, is between instants and something that is none."""
+    if given.num_fields and given.num_fields == wanted.num_fields:
+        return any(_needs_zone(given.field(place).type, wanted.field(place).type) for place in range(given.num_fields))
+    return _is_instant(given) != _is_instant(wanted)
+
+
+def _is_instant(data_type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(data_type)) and data_type.tz is not None

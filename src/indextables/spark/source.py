@@ -56,8 +56,8 @@ _WAYS_TO_WRITE = (
 class IndexTablesSource(DataSource):  # type: ignore[misc]
     """A table at the option `path`."""
 
-    _is_pinned = False
-    """True if the user named a version or time to read."""
+    _is_pinned: bool | None = None
+    """True if the user named a version or time to read; None as long as nobody asked for the schema."""
 
     @classmethod
     def name(cls) -> str:
@@ -87,6 +87,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.spark.read import TableReader
 
         settings = self._settings()
+        _check_columns(settings, schema)
         if _carried(schema) is not None:
             # Two references to one table of the catalog in one statement both get the options of the first.
             _refuse_reading(settings, "Spark mixes up options of a table of the catalog that a statement names twice:")
@@ -107,6 +108,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.spark.write import TableWriter
 
         settings = self._settings()
+        _refuse_in_writes(settings)
         return TableWriter(
             url=self._path(settings, writes=True),
             options=settings.table_options,
@@ -123,7 +125,11 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.spark.stream_read import TableStreamReader
 
         settings = self._settings()
-        if self._is_pinned:
+        _check_columns(settings, schema)
+        is_pinned = self._is_pinned
+        if is_pinned is None:
+            is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
+        if is_pinned:
             message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
             raise InvalidArgument(message, option="versionAsOf")
         for name in ("search", "limit"):
@@ -144,6 +150,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.spark.stream_write import TableStreamWriter
 
         settings = self._settings()
+        _refuse_in_writes(settings)
         return TableStreamWriter(
             url=self._path(settings, writes=True),
             options=settings.table_options,
@@ -237,7 +244,8 @@ def _version(settings: Settings, log: Log) -> int | None:
         return version
     from indextables.table.arguments import millis
 
-    return log.snapshot(timestamp_ms=millis(int(timestamp) if timestamp.isdigit() else timestamp)).version
+    is_number = timestamp.isascii() and timestamp.isdigit()
+    return log.snapshot(timestamp_ms=millis(int(timestamp) if is_number else timestamp)).version
 
 
 def _shown(settings: Settings, whole: StructType) -> StructType:
@@ -258,6 +266,30 @@ def _shown(settings: Settings, whole: StructType) -> StructType:
         message = f"the table has a column {SCORE!r} of its own: name the others in option columns"
         raise InvalidArgument(message, option="columns")
     return StructType([*shown.fields, StructField(SCORE, DoubleType())])
+
+
+def _check_columns(settings: Settings, schema: StructType) -> None:
+    """Raises InvalidArgument where a schema of the reader's own says something else than the option `columns`."""
+    names = settings.names("columns")
+    if names is None:
+        return
+    shown = [name.lower() for name in schema.names]
+    if "search" in settings:
+        shown = [name for name in shown if name != SCORE]
+    if shown != list(dict.fromkeys(name.lower() for name in names)):
+        message = "schema() and the option columns both say which columns are read: give one of them"
+        raise InvalidArgument(message, option="columns")
+
+
+def _refuse_in_writes(settings: Settings) -> None:
+    """Raises InvalidArgument for options of reads: an overwrite that heeds no `where` would replace every row."""
+    given = [name for name in READING if name in settings]
+    if given:
+        message = (
+            f"{', '.join(given)}: an option of reads, which a write does not heed. A filtered view is not written to: "
+            "use the path; replaceWhere says which partitions an overwrite replaces. Nothing was written"
+        )
+        raise InvalidArgument(message, option=given[0])
 
 
 def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:

@@ -1,0 +1,93 @@
+"""The data source as Spark's planners call it, without a session: what it refuses before it reads or writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import (
+    DateType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+import indextables
+from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.spark.source import IndexTablesSource
+
+ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
+ID = StructType([StructField("id", LongType())])
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = indextables.create(tmp_path / "t", ROWS)
+    made.append([{"id": 1, "at": dt.datetime(2026, 1, 1, 23, tzinfo=dt.UTC), "day": dt.date(2026, 1, 1)}])
+    return made
+
+
+def door(table, **options):
+    return IndexTablesSource(CaseInsensitiveDict({"path": table.url, **options}))
+
+
+def rows(reader):
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"where": "id = 1"}, {"columns": "id"}, {"limit": "1"}, {"versionAsOf": "0"}, {"search": "x"}],
+)
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_options_of_reads_are_refused_in_writes(table, option, overwrite):
+    with pytest.raises(InvalidArgument, match="replaceWhere"):
+        door(table, **option).writer(ID, overwrite)
+    with pytest.raises(InvalidArgument, match="an option of reads"):
+        door(table, **option).streamWriter(ID, overwrite=False)
+    assert table.version == 1
+
+
+def test_a_schema_and_the_option_columns_are_not_mixed(table):
+    assert rows(door(table, columns="ID").reader(ID)) == [{"id": 1}]
+    assert rows(door(table).reader(ID)) == [{"id": 1}]
+    for names in ("day", "id,day"):
+        with pytest.raises(InvalidArgument, match="give one of them"):
+            door(table, columns=names).reader(ID)
+
+
+def test_a_stream_is_pinned_to_no_version_whoever_names_its_columns(table):
+    asked = door(table, versionAsOf="1")
+    asked.schema()
+    for source in (asked, door(table, versionAsOf="1"), door(table, timestampAsOf="2026-01-01")):
+        with pytest.raises(InvalidArgument, match="startingVersion"):
+            source.streamReader(ID)
+    planned = door(table)
+    planned.schema()
+    planned.streamReader(ID)
+
+
+@pytest.mark.parametrize("time", ["²", "\u0661", "tomorrow", ""])
+def test_a_time_that_is_none_is_told(table, time):
+    with pytest.raises(InvalidArgument, match="is no time"):
+        door(table, timestampAsOf=time).schema()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("at", TimestampNTZType()), ("at", DateType()), ("at", StringType()), ("day", TimestampType())],
+)
+def test_a_column_is_not_read_in_a_zone_that_nobody_named(table, name, kind):
+    reader = door(table).reader(StructType([StructField(name, kind)]))
+    with pytest.raises(SchemaMismatch, match="depends on the zone"):
+        rows(reader)
+
+
+def test_a_column_is_read_as_another_type_that_holds_it(table):
+    found = rows(door(table).reader(StructType([StructField("id", StringType()), StructField("at", TimestampType())])))
+    assert found == [{"id": "1", "at": dt.datetime(2026, 1, 1, 23, tzinfo=dt.UTC)}]
