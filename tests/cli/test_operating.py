@@ -1,10 +1,12 @@
 """merge-splits, skips, purge, drop-partitions, truncate, restore, reindex, prewarm, flush-caches; the question."""
 
+import json
 import os
 import pty
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 import indextables
@@ -151,6 +153,29 @@ def test_what_cannot_be_undone_is_not_done_where_nobody_can_be_asked(command, da
     assert (ran.code, ran.out) == (2, "")
     assert "--yes" in ran.err
     assert sorted(days.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["purge"], "nothing to delete"),
+        (["drop-partitions", "--where", "day = 'x'"], "nothing to drop"),
+        (["truncate"], "nothing to forget, 0 is the oldest version"),
+    ],
+    ids=lambda given: given[0],
+)
+def test_on_a_terminal_nothing_is_asked_where_nothing_would_go(tmp_path, arguments, words):
+    place = tmp_path / "empty"
+    indextables.create(place, pa.schema([("day", pa.string()), ("n", pa.int64())]), partition_by=["day"])
+    main, side = pty.openpty()
+    name, *rest = arguments
+    for more, expected in (([], words), (["--json"], "dry_run")):
+        line = [*LINE, name, str(place), *rest, *more]
+        ran = subprocess.run(line, stdin=side, stderr=side, stdout=subprocess.PIPE, timeout=120, check=False)
+        assert ran.returncode == 0
+        assert expected in (json.loads(ran.stdout) if more else ran.stdout.decode())
+    os.close(side)
+    os.close(main)
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])

@@ -85,7 +85,7 @@ def test_a_wrong_command_is_one_line(command, logs, text, words):
 class Terminal:
     """A shell in a terminal of its own; `says` waits for what it shows."""
 
-    def __init__(self, logs, folder):
+    def __init__(self, logs, folder, *arguments):
         self.main, side = pty.openpty()
         environment = {
             **os.environ,
@@ -94,7 +94,7 @@ class Terminal:
             "TERM": "dumb",
             "COLUMNS": "120",
         }
-        line = [*LINE, "sql", str(logs)]
+        line = [*LINE, "sql", str(logs), *arguments]
         self.process = subprocess.Popen(
             line, stdin=side, stdout=side, stderr=side, env=environment, start_new_session=True
         )
@@ -154,3 +154,59 @@ def test_ctrl_c_drops_what_was_typed_and_ctrl_d_leaves(logs, tmp_path):
     shell.says("indextables> ")
     shell.types("\x04")
     assert shell.leaves() == 0
+
+
+def test_a_prompt_asks_before_what_takes_something_away(logs, tmp_path):
+    (logs / "splits" / f"split-{0:032x}.split").write_bytes(b"nobody")
+    at_once = "PURGE INDEXTABLE t OLDER THAN 0 HOURS FORCE"
+    shell = Terminal(logs, tmp_path)
+    shell.says("indextables> ")
+    shell.types(f"{at_once} DRY RUN;\n")
+    assert "[y/N]" not in shell.says("indextables> ")
+    for answer in ("n", "", "nope"):
+        shell.types(f"{at_once};\n")
+        shell.says("Delete 1 files (6 B) of t for good? [y/N]: ")
+        shell.types(f"{answer}\n")
+        shell.says("nothing was done")
+        shell.says("indextables> ")
+    assert len(list((logs / "splits").iterdir())) == 2
+    shell.types("TRUNCATE INDEXTABLES TIME TRAVEL t;\n")
+    shell.says("Forget all versions of t before the newest for good (")
+    shell.says("[y/N]: ")
+    shell.process.send_signal(signal.SIGINT)
+    shell.says("interrupted")
+    shell.says("indextables> ")
+    shell.types(f"{at_once};\n")
+    shell.says("[y/N]: ")
+    shell.types("y\n")
+    shell.says("indextables> ")
+    assert len(list((logs / "splits").iterdir())) == 1
+    # Nothing is left to delete, so that there is nothing to ask.
+    shell.types(f"{at_once};\n")
+    assert "[y/N]" not in shell.says("indextables> ")
+    shell.types("\\q\n")
+    assert shell.leaves() == 0
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 2), ("y", 0, 1)])
+def test_a_statement_asks_at_a_terminal_before_it_takes_something_away(command, log_file, tmp_path, answer, code, left):
+    place = tmp_path / "days"
+    command("ingest", place, log_file, "--partition-by", "day")
+    shell = Terminal(place, tmp_path, "DROP INDEXTABLES PARTITIONS FROM t WHERE day = '2024-01-01'; SELECT 1")
+    shell.says("Drop 1 files (")
+    shell.says("[y/N]: ")
+    shell.types(f"{answer}\n")
+    shell.says("nothing was done" if code else "1")
+    assert shell.leaves() == code
+    assert command("sql", place, "SELECT count(DISTINCT day) AS n FROM t", "--json").lines == [{"n": left}]
+
+
+def test_nobody_is_asked_who_said_yes_or_sits_at_no_terminal(command, log_file, tmp_path):
+    place = tmp_path / "days"
+    command("ingest", place, log_file, "--partition-by", "day")
+    text = "DROP INDEXTABLES PARTITIONS FROM t WHERE day = '{}'"
+    shell = Terminal(place, tmp_path, "--yes", text.format("2024-01-01") + "; SELECT 7 AS seven")
+    assert "[y/N]" not in shell.says("seven")
+    assert shell.leaves() == 0
+    ran = command("sql", place, text.format("2024-01-02"), "--json")
+    assert (ran.code, ran.lines[0]["files"]) == (0, 1)

@@ -10,19 +10,30 @@ import typer
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from indextables.sql.commands import Irreversible
+    from indextables.sql.context import Context
     from indextables.table.running import Progress
 
-__all__ = ["Quiet", "Yes", "agreed", "bar", "is_asked"]
+__all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without a question.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no bar.")]
+
+
+class Declined(Exception):
+    """The answer was no: nothing is done."""
+
+
+def can_ask() -> bool:
+    """True if somebody sits at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def is_asked(*, yes: bool) -> bool:
     """True if a question has to be asked. Raises InvalidArgument where nobody could answer it."""
     if yes:
         return False
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise InvalidArgument(
             "this cannot be undone and nobody can be asked: give --yes, or --dry-run to see what goes"
         )
@@ -36,6 +47,29 @@ def agreed(question: str) -> None:
     if not typer.confirm(question, err=True):
         sys.stderr.write("nothing was done\n")
         raise typer.Exit(outcome.FAILED)
+
+
+def question_of(command: Irreversible, context: Context) -> str | None:
+    """What to ask before a command of SQL, by what a dry run of it tells; None if it would do nothing.
+
+    Raises what the command raises.
+    """
+    import msgspec
+
+    from indextables.cli import render
+    from indextables.sql import statements as st
+    from indextables.sql.commands import execute
+
+    goes = execute(msgspec.structs.replace(command, dry_run=True), context)
+    table, count = command.target.text, f"{goes.num_rows:,} files"
+    if not goes.num_rows:
+        return None
+    if isinstance(command, st.TruncateTimeTravel):
+        return f"Forget all versions of {table} before the newest for good ({count})?"
+    size = render.size(sum(size or 0 for size in goes["size"].to_pylist()))
+    if isinstance(command, st.DropPartitions):
+        return f"Drop {count} ({size}) of {table}?"
+    return f"Delete {count} ({size}) of {table} for good?"
 
 
 def bar(*, quiet: bool) -> Progress | None:

@@ -38,6 +38,8 @@ _MaybeMatching = Annotated[
     typer.Option("--where", "-w", metavar="SQL", help="Only files that may hold rows for which this is true."),
 ]
 
+_DROPPED = ["path", "partitionValues", "size"]
+
 
 def merge_splits(
     table: TablePath,
@@ -159,7 +161,10 @@ def purge(
     if asks:
         foreseen = opened.purge(dry_run=True, **wanted)
         if not foreseen.deleted:
-            _say("nothing to delete" + _because(foreseen.reason))
+            if as_json:
+                _as_json(foreseen, foreseen.files, leave_out="files")
+            else:
+                _say("nothing to delete" + _because(foreseen.reason))
             return
         agreed(f"Delete {foreseen.deleted:,} files ({render.size(foreseen.bytes)}) of {table} for good?")
     report = opened.purge(dry_run=dry_run, **wanted)
@@ -194,12 +199,15 @@ def drop_partitions(
     if asks:
         foreseen = opened.drop_partitions(where, dry_run=True)
         if not foreseen.dropped:
-            _say("no partition matches, nothing to drop")
+            if as_json:
+                _as_json(foreseen, foreseen.files.select(_DROPPED), leave_out="files")
+            else:
+                _say("no partition matches, nothing to drop")
             return
         agreed(f"Drop {_amount(foreseen.dropped, foreseen.rows)} of {table}?")
     report = opened.drop_partitions(where, dry_run=dry_run)
     if as_json:
-        _as_json(report, report.files.select(["path", "partitionValues", "size"]), leave_out="files")
+        _as_json(report, report.files.select(_DROPPED), leave_out="files")
         return
     _list(report.files["path"].to_pylist())
     done = "would go" if dry_run else f"dropped, version {report.version}"
@@ -225,6 +233,12 @@ def truncate(
     opened = open_table(table, option)
     if asks:
         foreseen = opened.truncate_time_travel(dry_run=True)
+        if not foreseen.deleted:
+            if as_json:
+                _as_json(foreseen, None)
+            else:
+                _say(f"nothing to forget, {foreseen.oldest} is the oldest version{_because(foreseen.reason)}")
+            return
         agreed(f"Forget all versions of {table} before {foreseen.oldest} for good ({foreseen.deleted:,} files)?")
     report = opened.truncate_time_travel(dry_run=dry_run, progress=bar(quiet=quiet))
     if as_json:

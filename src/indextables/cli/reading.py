@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from indextables.cli.asking import Yes, can_ask
 from indextables.cli.parameters import (
     AsJson,
     AtTime,
@@ -26,6 +27,7 @@ from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from indextables.embedded import Table
+    from indextables.sql.commands import Consent
     from indextables.sql.local import LocalSession
 
 __all__ = ["count", "search", "sql"]
@@ -95,12 +97,14 @@ def sql(
     ] = None,
     version: AtVersion = None,
     timestamp: AtTime = None,
+    yes: Yes = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a SELECT or a command over the table, which is called t. TEXTSEARCH(column | *, 'query') searches.
 
-    Without a statement, statements are read from the pipe or from the terminal: a shell.
+    Without a statement, statements are read from the pipe or from the terminal: a shell. At a terminal, PURGE, TRUNCATE
+    and DROP PARTITIONS ask first.
 
     \b
     Examples:
@@ -111,17 +115,19 @@ def sql(
       indextables sql logs "MERGE SPLITS t"
       indextables sql logs --file nightly.sql
     """
-    from indextables.cli.shell import prompt, run_script
+    from indextables.cli.shell import ask_at_prompt, ask_once, prompt, run_script
 
     if statement is not None and file is not None:
         raise InvalidArgument("give a statement or --file, not both")
-    session = _session(table, pairs(with_table, "--with"), option, version, timestamp)
+    is_shell = statement is None and file is None and sys.stdin.isatty()
+    consent = None if yes or not can_ask() else ask_at_prompt if is_shell else ask_once
+    session = _session(table, pairs(with_table, "--with"), option, version, timestamp, consent)
     params = pairs(param, "--param")
     if statement is not None:
         run_script(session, statement, params, as_json=as_json)
     elif file is not None and file != "-":
         run_script(session, _text_of(file), params, as_json=as_json, name=file)
-    elif file == "-" or not sys.stdin.isatty():
+    elif not is_shell:
         run_script(session, sys.stdin.read(), params, as_json=as_json, name="standard input")
     else:
         prompt(session, params, as_json=as_json)
@@ -149,7 +155,12 @@ def count(
 
 
 def _session(
-    table: str, others: dict[str, str], option: list[str] | None, version: int | None, timestamp: str | None
+    table: str,
+    others: dict[str, str],
+    option: list[str] | None,
+    version: int | None,
+    timestamp: str | None,
+    consent: Consent | None,
 ) -> LocalSession:
     """Raises TableNotFound, InvalidArgument for a name given twice, and what a version raises that is not there."""
     from indextables.cli.asking import bar
@@ -163,7 +174,7 @@ def _session(
         open_table(path, option)
         named[name.lower()] = path
     pinned = {} if version is None and timestamp is None else {"t": opened.version}
-    return LocalSession(named, pairs(option, "--option"), pinned=pinned, progress=bar(quiet=False))
+    return LocalSession(named, pairs(option, "--option"), pinned=pinned, progress=bar(quiet=False), consent=consent)
 
 
 def _text_of(file: str) -> str:

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indextables.cli import outcome, render
+from indextables.cli.asking import Declined, agreed, question_of
 from indextables.cli.interrupt import WATCH
 from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
+    from indextables.sql.commands import Irreversible
+    from indextables.sql.context import Context
     from indextables.sql.local import LocalSession
 
-__all__ = ["prompt", "run_script"]
+__all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]
 
 HELP = """\
 Statements end with ; and may have several lines. The table is t.
@@ -30,6 +33,29 @@ _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "TEXTSEARCH(", "count(*)", "JOIN", "DESCRIBE"),
     *("MERGE SPLITS", "PURGE INDEXTABLE", "DESCRIBE INDEXTABLES HISTORY", "CHECKPOINT INDEXTABLES", "VERSION AS OF"),
 )
+
+
+def ask_once(command: Irreversible, context: Context) -> None:
+    """Ask before a command that takes something away; leaves with 1 unless the answer is yes."""
+    question = question_of(command, context)
+    if question is not None:
+        agreed(question)
+
+
+def ask_at_prompt(command: Irreversible, context: Context) -> None:
+    """Ask before a command that takes something away. Raises Declined unless the answer is yes."""
+    question = question_of(command, context)
+    if question is None:
+        return
+    WATCH.at_prompt = True
+    try:
+        answer = input(f"{question} [y/N]: ")
+    except EOFError:
+        answer = ""
+    finally:
+        WATCH.at_prompt = False
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Declined
 
 
 def run_script(session: LocalSession, text: str, params: dict[str, str], *, as_json: bool, name: str = "") -> None:
@@ -144,6 +170,8 @@ class _Shell:
         except KeyboardInterrupt:
             WATCH.answered()
             sys.stderr.write("interrupted\n")
+        except Declined:
+            sys.stderr.write("nothing was done\n")
         except IndexTablesError as error:
             sys.stderr.write(_marked(error, statement) + f"error: {outcome.line_of(error)}\n")
 

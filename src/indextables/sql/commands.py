@@ -6,7 +6,7 @@ The same text does the same in Spark, in the shell and in a Python process: only
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -24,14 +24,22 @@ from indextables.sql.results import rows_of, table_of
 from indextables.table.environment import table_env
 from indextables.table.inspect import actions_of, detail_of
 
-__all__ = ["execute", "run_command"]
+__all__ = ["Consent", "Irreversible", "execute", "run_command"]
+
+Irreversible: TypeAlias = st.Purge | st.DropPartitions | st.TruncateTimeTravel
+"""What takes something away; each can be asked what it would do."""
+
+Consent: TypeAlias = Callable[[Irreversible, Context], None]
+"""Called before such a command, unless it is a dry run; what it raises ends it with nothing done."""
 
 
-def run_command(text: str, context: Context, args: Args | None = None) -> pa.Table | None:
+def run_command(
+    text: str, context: Context, args: Args | None = None, *, consent: Consent | None = None
+) -> pa.Table | None:
     """Run `text` if it is a command of ours and answer with its rows; None if it belongs to the engine below.
 
     `args` are the values of `:name` or `?`; they are bound, never pasted. Raises CommandSyntaxError before anything is
-    looked at, and what the verb raises.
+    looked at, and what `consent` and the verb raise.
     """
     command = parse_command(text, args)
     if isinstance(command, st.OnlyIfOurs):
@@ -40,6 +48,8 @@ def run_command(text: str, context: Context, args: Args | None = None) -> pa.Tab
         if command.fault is not None:
             raise command.fault
         command = command.command
+    if consent is not None and isinstance(command, Irreversible) and not command.dry_run:
+        consent(command, context)
     return None if command is None else execute(command, context)
 
 

@@ -86,7 +86,7 @@ class LocalContext:
         return Log(open_env(path, self._options))
 
     def runner(self, log: Log) -> Runner:
-        return Threads(log.env)
+        return Threads(log.env, "maintenance")
 
     def register(self, name: str, url: str) -> None:
         known = self._names.get(name.lower())

@@ -16,7 +16,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.snapshot import Log, Snapshot
-from indextables.sql.commands import run_command
+from indextables.sql.commands import Consent, run_command
 from indextables.sql.context import LocalContext, moment_ms
 from indextables.sql.references import Found, Reference, find_references, table_names, value_of
 from indextables.sql.statements import Target
@@ -40,10 +40,13 @@ class LocalSession:
         *,
         pinned: Mapping[str, int] | None = None,
         progress: Progress | None = None,
+        consent: Consent | None = None,
     ) -> None:
+        """`consent` is called before commands that take something away."""
         self._names = {name.lower(): path for name, path in names.items()}
         self._context = LocalContext(self._names, options, progress)
         self._options = opt.Options(options or {})
+        self._consent = consent
         self._pinned = {name.lower(): version for name, version in (pinned or {}).items()}
         self._kept: dict[str, tuple[Log, Searchers]] = {}
 
@@ -62,7 +65,7 @@ class LocalSession:
         Raises CommandSyntaxError and QueryInvalid (with `query` and `position`), NotSupported, and what a command's
         verb or reading a table raises.
         """
-        rows = run_command(text, self._context, params)
+        rows = run_command(text, self._context, params, consent=self._consent)
         if rows is not None:
             return rows
         from indextables.sql.engine import run
