@@ -10,6 +10,7 @@ import shutil
 import urllib.request
 from collections.abc import Iterator
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
@@ -35,11 +36,11 @@ def azurite() -> Iterator[dict[str, str]]:
         lambda folder: ([*install, folder], {}),
     )
     port = free_port()
-    command = [node, script, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    # By itself it closes connections that rested for five seconds. A request may be on its way just then, on a busy
+    # machine at least, and the answer to a conditional put is unknown.
+    resting = Path(__file__).with_name("resting.cjs")
+    command = [node, "--require", resting, script, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     options = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
-    # It closes connections that rested for five seconds, and a request may be on its way just then: on a busy machine
-    # the answer to a conditional put would be unknown.
-    options += ["--blobKeepAliveTimeout", "600"]
     with running([*command, *options], port=port):
         endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
         _make_container(endpoint)
