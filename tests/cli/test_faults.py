@@ -139,7 +139,7 @@ def test_ctrl_c_ends_a_command_that_waits_with_one_line(logs, tmp_path):
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process, pipe.open("wb") as held:
         # Opening the pipe waits for its reader: the command is in the middle of its work.
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
         held.close()
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
@@ -151,7 +151,7 @@ def test_ctrl_c_is_one_line_however_long_the_process_takes_to_end(logs, tmp_path
     line = [sys.executable, "-c", never_ends, "ingest", str(logs), str(pipe), "--format", "jsonl"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process, pipe.open("wb"):
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 
@@ -174,7 +174,7 @@ except KeyboardInterrupt:
     WATCH.answered()
     print("heard")
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "goes on\nheard\n", "")
 
 
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
         while cpu_seconds(process) < 2:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 

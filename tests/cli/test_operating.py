@@ -189,7 +189,7 @@ def test_on_a_terminal_the_answer_decides(command, days, tmp_path, answer):
         while b"[y/N]" not in asked:
             asked += os.read(main, 1000)
         os.write(main, answer.encode() + b"\n")
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     os.close(main)
     assert b"Drop 2 files with 50 rows of " in asked
     assert process.returncode == (0 if answer == "y" else 1)

@@ -111,7 +111,7 @@ class Terminal:
         os.write(self.main, text.encode())
 
     def leaves(self):
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=300)
         os.close(self.main)
         return code
 

@@ -50,7 +50,7 @@ def test_two_processes_taking_one_file_at_a_time_add_it_once(command, logs, log_
         for _ in range(2)
     ]
     for process in both:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=300)
         assert process.returncode == 0, said
     assert command("count", logs).out == "100\n"
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 def cache_folder(name: str) -> Path:

@@ -43,7 +43,7 @@ def race(url: str, options: dict, *, writers: int, commits: int) -> list[dict]:
         process.stdin.flush()
     reports = []
     for process in processes:
-        out, _ = process.communicate(timeout=240)
+        out, _ = process.communicate(timeout=800)
         assert process.returncode == 0
         reports += [json.loads(line) for line in out.splitlines()]
     return reports

@@ -35,7 +35,7 @@ def in_child(work):
 
 def run(s3: S3Server, name: str, body: str) -> None:
     script = PROLOGUE.format(name=name, settings=s3.settings()) + textwrap.dedent(body)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
