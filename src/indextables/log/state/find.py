@@ -53,7 +53,7 @@ def find_states(listing: Iterable[ObjectMeta]) -> list[StateRef]:
 def list_checkpoints(env: LogEnv) -> Iterator[ObjectMeta]:
     """Version files and checkpoints, without the manifests that lie between them in the order of keys."""
     for meta in env.store.list_from(LOG_DIR):
-        if meta.key[len(LOG_DIR) : len(LOG_DIR) + 1].isalpha():
+        if not meta.key[len(LOG_DIR) : len(LOG_DIR) + 1].isdigit():
             break
         yield meta
     yield from env.store.list_from(LOG_DIR, LOG_DIR + "state-v")

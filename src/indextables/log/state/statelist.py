@@ -215,7 +215,7 @@ def _infos_without_bounds(table: pa.Table) -> tuple[ManifestInfo, ...]:
     told = {field.name for field in items.type}
     names = ("path", "numEntries", "minAddedAtVersion", "maxAddedAtVersion", "sizeInBytes", "crc32c", "setHash")
     columns = [
-        pc.struct_field(items, name).to_pylist() if name in told else [None] * len(items)
+        items.field(name).to_pylist() if name in told else [None] * len(items)
         for name in (*names, "compacted")
     ]
     return tuple(
