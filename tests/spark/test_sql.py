@@ -503,6 +503,31 @@ def test_a_condition_on_names_that_the_statement_gives_takes_no_rows_away(sessio
     assert session.sql("SELECT count(*, note) AS n FROM t").collect()[0].n == 30 - nulls
 
 
+ODD = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("s", pa.string()), ("o", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "where", "expected"),
+    [
+        ("spark.sql.ansi.enabled", "false", "f = '0.3'", [1]),
+        ("spark.sql.ansi.enabled", "false", "id NOT IN ('02')", [1, 2, 3]),
+        ("spark.sql.parser.escapedStringLiterals", "true", "s = 'a\\tb'", [2]),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 's = "o"', [3]),
+    ],
+)
+def test_conditions_mean_what_the_settings_of_the_session_say(session, tmp_path, setting, value, where, expected):
+    table = indextables.create(tmp_path / "odd", ODD)
+    for row in ((1, 0.3, "a\tb", "x"), (2, 0.5, "a\\tb", "y"), (3, 0.7, "same", "same")):
+        table.append([dict(zip(ODD.names, row, strict=True))])
+    before = session.conf.get(setting)
+    session.conf.set(setting, value)
+    try:
+        found = session.sql(f"SELECT id FROM indextables.`{tmp_path / 'odd'}` WHERE {where}")
+        assert [number for (number,) in answer(found)] == expected
+    finally:
+        session.conf.set(setting, before)
+
+
 @pytest.mark.connect
 def test_views_over_our_tables_live_on(session):
     session.sql("CREATE OR REPLACE TEMP VIEW errors AS SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout')")

@@ -118,7 +118,7 @@ class SessionContext:
     """Commands in a Spark session: its names, its tasks, its time zone."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.spark = spark
 
     @property
     def progress(self) -> Progress | None:
@@ -126,7 +126,7 @@ class SessionContext:
 
     @property
     def time_zone(self) -> str:
-        return str(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
+        return str(self.spark.conf.get("spark.sql.session.timeZone") or "UTC")
 
     def knows(self, target: Target) -> bool:
         if not target.is_path:
@@ -143,7 +143,7 @@ class SessionContext:
         from indextables.spark import registry
 
         try:
-            return registry.find(self._spark, name) is not None
+            return registry.find(self.spark, name) is not None
         except InvalidArgument:
             return False
 
@@ -157,7 +157,7 @@ class SessionContext:
                 key = registry.key_of_name(name)
             except InvalidArgument:
                 continue
-            if self._spark.conf.get(key, None) is not None:
+            if self.spark.conf.get(key, None) is not None:
                 found.add(name)
         return found
 
@@ -165,7 +165,7 @@ class SessionContext:
         """True if Spark has a table or view of this name."""
         from indextables.spark import registry
 
-        return bool(self._spark.catalog.tableExists(registry.quoted(name)))
+        return bool(self.spark.catalog.tableExists(registry.quoted(name)))
 
     def log(self, target: Target) -> Log:
         return self.table(target).log()
@@ -173,20 +173,20 @@ class SessionContext:
     def runner(self, log: Log) -> Runner:
         from indextables.spark.indextable import IndexTable
 
-        return IndexTable(self._spark, log.url).runner()
+        return IndexTable(self.spark, log.url).runner()
 
     def register(self, name: str, url: str) -> None:
         from indextables.spark import registry
 
-        registry.register(self._spark, name, url)
+        registry.register(self.spark, name, url)
 
     def table(self, target: Target) -> IndexTable:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
         from indextables.spark import registry
         from indextables.spark.indextable import IndexTable
 
-        url = target.text if target.is_path else registry.resolve(self._spark, target.text)
-        return IndexTable(self._spark, url)
+        url = target.text if target.is_path else registry.resolve(self.spark, target.text)
+        return IndexTable(self.spark, url)
 
 
 def _overriding(before: Any) -> Callable[..., DataFrame]:
@@ -340,7 +340,7 @@ class _Opened:
             return table.spark.range(1).selectExpr(f"CAST({counted} AS BIGINT) AS {COUNTED}")
         env = table_env(self.log(reference).env, snapshot.metadata)
         # Spark applies them itself, in its own zone, whatever the options of the table say.
-        where = _understood(need.filters, snapshot, self._context.time_zone)
+        where = self._understood(need.filters, snapshot)
         if not need.required and not need.marked:
             return native_scan(
                 table.spark,
@@ -357,6 +357,21 @@ class _Opened:
             table, env, snapshot, columns=names, required=marks[0], marked=marks[1], score=need.score, where=where
         )
 
+    def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> Node | None:
+        """The filters that leave out files, together; what Spark has and means otherwise is left to it alone."""
+        from indextables.spark.dialect import reads_otherwise
+
+        found = []
+        zone = self._context.time_zone
+        for text in filters:
+            try:
+                parse(text, snapshot.schema, time_zone=zone)
+            except (QueryInvalid, LimitExceeded):
+                continue
+            if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
+                found.append(f"({text})")
+        return parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
+
     def target(self, reference: Reference) -> str:
         """A view that rows can be inserted into."""
         table = self.table(reference)
@@ -368,18 +383,6 @@ class _Opened:
             )
         reader = table.spark.read.format("indextables").options(**table.reader_options(table.place()))
         return _kept(reader.load(table.url))
-
-
-def _understood(filters: Sequence[str], snapshot: Snapshot, zone: str) -> Node | None:
-    """The filters that leave out files, together; what our language does not have is left to Spark alone."""
-    found = []
-    for text in filters:
-        try:
-            parse(text, snapshot.schema, time_zone=zone)
-        except (QueryInvalid, LimitExceeded):
-            continue
-        found.append(f"({text})")
-    return parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
 
 
 def _kept(frame: DataFrame) -> str:
