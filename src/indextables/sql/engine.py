@@ -55,7 +55,7 @@ def run(
     try:
         result = _execute(rewritten, sources, needs, values, _context(memory_limit, limit=limit))
     except QueryInvalid as fault:
-        if _PLANNER_BUG not in str(fault):
+        if _PLANNER_BUG not in str(fault.__cause__):
             raise
         result = _execute(rewritten, sources, needs, values, _context(memory_limit, partitions=1))
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
