@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.servers.fixtures import (
     azurite,
@@ -31,3 +31,6 @@ __all__ = [
 # Property tests are judged by what they find, not by how busy the machine is; what one finds can be played again.
 settings.register_profile("tests", deadline=None, print_blob=True)
 settings.load_profile("tests")
+
+# Whether a planted bug is found is all that `tests.mutants` asks: nobody reads the smallest example.
+settings.register_profile("mutants", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))

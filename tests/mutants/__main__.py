@@ -63,7 +63,8 @@ def is_caught(copied: Path, bug: Bug, sound: dict[tuple[str, ...], str | None]) 
 def run(copied: Path, tests: tuple[str, ...]) -> str | None:
     """The first test that fails, None if all pass."""
     for test in tests:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout=600", test]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout=600"]
+        command += ["--hypothesis-profile=mutants", test]
         places = f"{copied / 'src'}{os.pathsep}{copied}"
         environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
         ran = subprocess.run(command, cwd=copied, env=environment, capture_output=True, text=True, check=False)

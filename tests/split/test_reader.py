@@ -93,6 +93,16 @@ def world(tmp_path_factory):
     return store, table, split
 
 
+@pytest.fixture(scope="module")
+def refs(world):
+    """The same rows as a split of one row group, and as a file of somebody else with several."""
+    store, table, split = world
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=700)
+    store.put("groups.parquet", sink.getvalue().to_pybytes())
+    return {"split": split.ref, "row groups": SplitRef("groups.parquet", num_rows=ROWS)}
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, ROWS - 1), max_size=60), st.sets(st.integers(0, 6)), st.randoms())
 def test_fetch_gives_the_rows_asked_for_in_the_order_asked(world, rows, columns, chance):
@@ -201,19 +211,22 @@ def test_columns_match_in_any_case_and_unknown_ones_are_named(world):
         list(scan(reader, ["nobody"]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=60)
 @given(
+    st.sampled_from(["split", "row groups"]),
     st.sets(st.integers(0, ROWS - 1), max_size=300),
     st.lists(st.integers(0, ROWS), max_size=6),
     st.sampled_from([None, "id % 7 = 3", "half is null", "id = 1234", "id < 0", "half > 'v2' and id > 100"]),
     st.sampled_from([None, ["half"], ["words", "id"], ["deep"]]),
     st.sampled_from([1, 100, 131_072]),
 )
-def test_a_scan_is_the_rows_less_deleted_within_ranges_that_pass(world, deleted, edges, where, columns, batch_rows):
-    store, table, split = world
+def test_a_scan_is_the_rows_less_deleted_within_ranges_that_pass(
+    world, refs, kind, deleted, edges, where, columns, batch_rows
+):
+    store, table, _ = world
     edges = sorted(set(edges))[: len(set(edges)) // 2 * 2]
     ranges = list(zip(edges[::2], edges[1::2], strict=True)) or None
-    ref = msgspec.structs.replace(split.ref, vector=dv.encode(deleted) if deleted else None)
+    ref = msgspec.structs.replace(refs[kind], vector=dv.encode(deleted) if deleted else None)
     node = parse(where, table.schema) if where else None
     found = list(
         scan(SplitReader(store, ref), columns, where=node, row_ranges=ranges, row_numbers="_row", batch_rows=batch_rows)
