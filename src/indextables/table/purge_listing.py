@@ -6,6 +6,7 @@ Units of work are ranges of keys, so that a cluster can share them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 import pyarrow as pa
@@ -69,22 +70,14 @@ def list_range(env: LogEnv, unit: bytes) -> bytes:
     keys, names = _RANGE.decode(unit)
     tables: list[pa.Table] = []
     nested: list[str] = []
-    chunk: list[tuple[str, int, int]] = []
     seen = 0
-
-    def flush() -> None:
-        if chunk:
-            paths = [key for key, _, _ in chunk]
-            tables.append(listed_table(paths, [size for _, size, _ in chunk], [time for _, _, time in chunk], names))
-            nested.extend(root for root in nested_roots(paths) if root not in nested)
-            chunk.clear()
-
-    for meta in _listing(env, keys):
-        seen += 1
-        chunk.append((meta.key, meta.size, meta.modified_ms))
-        if len(chunk) == _CHUNK:
-            flush()
-    flush()
+    listing = _listing(env, keys)
+    while chunk := list(islice(listing, _CHUNK)):
+        seen += len(chunk)
+        paths = [meta.key for meta in chunk]
+        sizes, times = [meta.size for meta in chunk], [meta.modified_ms for meta in chunk]
+        tables.append(listed_table(paths, sizes, times, names))
+        nested += [root for root in nested_roots(paths) if root not in nested]
     found = pa.concat_tables(tables) if tables else LISTED.empty_table()
     return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
 
