@@ -524,6 +524,9 @@ def test_conditions_mean_what_the_settings_of_the_session_say(session, tmp_path,
     try:
         found = session.sql(f"SELECT id FROM indextables.`{tmp_path / 'odd'}` WHERE {where}")
         assert [number for (number,) in answer(found)] == expected
+        # A predicate of ours stays what it is.
+        ours = indextables.IndexTable.forPath(session, tmp_path / "odd").toDF(where)
+        assert ours.count() == table.count(where=where)
     finally:
         session.conf.set(setting, before)
 

@@ -26,6 +26,7 @@ from indextables.log.env import LogEnv
 from indextables.log.paths import key_of
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node, walk
+from indextables.spark.dialect import reads_otherwise
 from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
 from indextables.spark.jvm import jvm_errors
 from indextables.spark.source import spark_schema
@@ -106,6 +107,8 @@ def native_scan(
         return _from_memory(spark, env, snapshot, names, where, schema)
     files = prune_files(snapshot, where)
     by_spark = not _is_odd(schema) and not _means_another_zone(spark, env, where)
+    if text is not None and reads_otherwise(spark, text, snapshot.schema):
+        by_spark = False
     frame = _read_files(spark, env, snapshot, place, files, schema) if by_spark else None
     if frame is None:
         return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
