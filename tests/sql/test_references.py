@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.references import find_references, has_signs, table_names
 from indextables.sql.spark_rewrite import COUNTED, rewrite_for_spark
-from indextables.sql.tokens import tokens
+from indextables.sql.tokens import tokens, unquoted
 
 COLUMNS = ["id", "level", "message", "note"]
 KNOWN = {"logs", "db.logs", "t"}
@@ -260,6 +260,22 @@ def test_a_query_that_has_to_be_computed_is_refused(query):
 def test_all_columns_are_there_where_a_name_is_computed():
     assert rewritten("SELECT IDENTIFIER('level') FROM logs WHERE TEXTSEARCH(note, 'x')")[1][0].columns is None
     assert rewritten("SELECT count(*, id) FROM logs WHERE id = 1 OR id = 2")[1][0].columns is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (r"'caf\u00e9 \U0001F600 \ud83d\ude00 \101\n'", "caf\u00e9 \U0001f600 \U0001f600 A\n"),
+        (r"'100\% a\_b \q\'\x41'", r"100\% a\_b q'x41"),
+        (r"'\ud83d'", "\ufffd"),
+        (r"'\U00110000 \u12'", "\ufffd u12"),
+    ],
+)
+def test_a_text_is_read_as_spark_reads_it(typed, meant):
+    (token,) = tokens(typed)
+    assert unquoted(token) == meant
+    needs = rewritten(f"SELECT id FROM logs WHERE TEXTSEARCH(note, {typed})")[1]
+    assert needs[0].required[0].query == meant
 
 
 def test_values_by_place_that_a_search_takes_are_not_left_for_spark():

@@ -49,7 +49,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
-_ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)|''|\"\"", re.DOTALL)
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -74,6 +74,15 @@ def first_word(text: str) -> str:
     return "" if token is None else token.upper
 
 
+def _unescaped(escaped: str) -> str:
+    """What Spark reads behind a backslash: a sign by its number, one that has a name, or itself."""
+    if len(escaped) > 1:
+        number = int(escaped, 8) if escaped.isdigit() else int(escaped[1:], 16)
+        return chr(number) if number < 0x110000 else "\ufffd"
+    # Both keep the backslash: it is there for LIKE.
+    return f"\\{escaped}" if escaped in "%_" else _ESCAPES.get(escaped, escaped)
+
+
 def unquoted(token: Token) -> str:
     """What a text or a name in backticks stands for; a word is itself."""
     if token.kind == "name":
@@ -85,7 +94,9 @@ def unquoted(token: Token) -> str:
     def plain(match: re.Match[str]) -> str:
         escaped = match.group(1)
         if escaped is not None:
-            return _ESCAPES.get(escaped, escaped)
+            return _unescaped(escaped)
         return quote if match.group() == quote * 2 else match.group()
 
-    return _ESCAPED.sub(plain, token.text[1:-1])
+    found = _ESCAPED.sub(plain, token.text[1:-1])
+    # Two halves of a pair are one character, half of one is none.
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
