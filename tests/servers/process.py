@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 START_SECONDS = 300.0
+PORTS = (20_000, 32_000)
+"""Below those that Linux and macOS hand out by themselves."""
 
 
 def cache_folder(name: str) -> Path:
@@ -26,9 +29,15 @@ def cache_folder(name: str) -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and that the system gives to nobody who asks for any port.
+
+    A server may need seconds until it listens, and other tests of the machine open ports all the time.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def build(folder: Path, result: str, make: Callable[[Path], tuple[Sequence[str | Path], Mapping[str, str]]]) -> Path:
