@@ -7,12 +7,13 @@ second process for it), so it uses the fixture `spark` and neither `sparkContext
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
+
+from tests.servers.process import free_port
 
 MODE = "TEST_SPARK_MODE"
 
@@ -56,9 +57,7 @@ def _connect_builder():
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     # The client of a local server takes 15002, whatever port the server was told.
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)
     return SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
