@@ -284,7 +284,7 @@ def test_no_damage_kills_the_process(tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=800,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr[-2000:]
 
@@ -345,6 +345,6 @@ def test_no_forged_footer_kills_the_process(tmp_path, kind):
         check=False,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=800,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr[-2000:]
