@@ -89,6 +89,23 @@ def test_sorted_rows_stay_sorted_when_some_of_their_files_are_rewritten(tmp_path
     assert table.to_arrow()["n"].to_pylist() == sorted(numbers)
 
 
+def test_sorting_a_partition_of_more_files_than_fit_a_group_comes_to_an_end(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("n", pa.int64())]))
+    numbers = list(range(600))
+    random.Random(5).shuffle(numbers)
+    for start in range(0, 600, 100):
+        table.append([{"n": n} for n in numbers[start : start + 100]])
+    size = table.files()["size"][0].as_py()
+    first = table.merge_splits(cluster_by=["n"], max_source_splits_per_merge=2, target_size=size)
+    assert (first.merged_groups, first.source_splits, first.failed) == (3, 6, [])
+    assert sorted(table.to_arrow()["n"].to_pylist()) == sorted(numbers)
+    assert table.merge_splits(cluster_by=["n"], max_source_splits_per_merge=2, target_size=size).groups == 0
+    table.append([{"n": 600}])
+    again = table.merge_splits(cluster_by=["n"], max_source_splits_per_merge=2, target_size=size)
+    assert (again.merged_groups, again.source_splits) == (1, 1)
+    assert table.count() == 601
+
+
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_a_predicate_on_any_clustered_column_matches_fewer_files(tmp_path, curve):
     schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("z", pa.float64())])

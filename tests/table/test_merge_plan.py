@@ -100,6 +100,18 @@ def test_a_partition_that_is_sorted_already_is_left_alone():
     assert plan.cooling == 1
 
 
+def test_of_a_partition_with_more_files_than_a_group_may_have_what_is_not_sorted_yet_is():
+    """Whoever begins with the first files each time sorts the same ones for ever."""
+    done = [(CLUSTERED, "zorder(x)")]
+    rows = [{"tags": done if n in (0, 1, 4) else None} for n in range(6)]
+    limits = Limits(target_bytes=100, max_sources=2, memory_bytes=1000)
+    plan = clustering_groups(files_of(rows), [], (), limits, "zorder(x)")
+    found = [plan.files["path"].take(pa.array(group)).to_pylist() for group in plan.groups]
+    assert found == [["f002", "f003"], ["f005"]]
+    plan = clustering_groups(files_of([{"tags": done}] * 6), [], (), limits, "zorder(x)")
+    assert plan.groups == []
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_groups_are_neighbours_of_one_partition_within_the_limits(data):

@@ -76,7 +76,9 @@ def clustering_groups(
 ) -> MergePlan:
     """One group per partition, of all its files, for rows that are sorted anew.
 
-    A partition all of whose files carry the tag value `done` under `CLUSTERED` is left as it is.
+    A partition all of whose files carry the tag value `done` under `CLUSTERED` is left as it is. Of one that has more
+    files than a group may have, those without the tag are sorted, in as many groups as it takes: so that every run gets
+    further, and one that is repeated comes to an end.
     """
     files, codes = by_partition(in_order(files), partition_columns)
     if not files.num_rows:
@@ -91,8 +93,11 @@ def clustering_groups(
     groups = []
     for start, end in zip(starts, np.r_[starts[1:], len(codes)], strict=True):
         rows = np.arange(start, end)[~left_alone[start:end]]
-        if len(rows) and not sorted_already[rows].all():
-            groups.append(rows[: limits.max_sources])
+        fresh = rows[~sorted_already[rows]]
+        if len(fresh) and len(rows) <= limits.max_sources:
+            groups.append(rows)
+        elif len(fresh):
+            groups += np.split(fresh, range(limits.max_sources, len(fresh), limits.max_sources))
     return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
 
