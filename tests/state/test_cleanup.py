@@ -159,6 +159,20 @@ def test_a_checkpoint_without_tokens_is_no_base_for_deleting():
     assert slots(env) == list(range(12))
 
 
+@pytest.mark.parametrize(("has_tokens", "cut"), [(True, 10), (False, None)])
+def test_an_old_checkpoint_without_tokens_is_no_base_for_deleting_although_the_newest_has_them(has_tokens, cut):
+    env = environment(RETENTION | {"state.format": "json"})
+    log = RandomLog(env, 1)
+    for _ in range(10):
+        log.step()
+    old = log.state()
+    write_checkpoint(env, old if has_tokens else msgspec.structs.replace(old, tokens=None))
+    env.ambient.advance(days=400)
+    log.step()
+    write_checkpoint(env, log.state())
+    assert clean_up(env).cut == cut
+
+
 @pytest.mark.parametrize("damage", ["garbage", "missing manifest", "short manifest"])
 def test_a_damaged_checkpoint_is_no_base_for_deleting(damage):
     env = environment(RETENTION)
