@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 import indextables
-from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.errors import InvalidArgument, SchemaMismatch, VersionNotFound
 from indextables.spark.source import IndexTablesSource
 
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
@@ -70,6 +70,21 @@ def test_a_stream_is_pinned_to_no_version_whoever_names_its_columns(table):
     planned = door(table)
     planned.schema()
     planned.streamReader(ID)
+
+
+def test_a_time_is_taken_in_a_zone_that_is_known(table):
+    made = table.history(1)["timestamp"].to_pylist()[0].astimezone(dt.UTC).replace(tzinfo=None)
+    later = (made + dt.timedelta(hours=1)).isoformat()
+    for time in (later, "2026-01-01"):
+        with pytest.raises(InvalidArgument, match="names no zone"):
+            door(table, timestampAsOf=time).schema()
+        with pytest.raises(InvalidArgument, match="names no zone"):
+            door(table, startingTimestamp=time).streamReader(ID).initialOffset()
+    assert door(table, timestampAsOf=later, timeZone="UTC").schema().names == ROWS.names
+    assert rows(door(table, timestampAsOf=f"{later}Z").reader(ID)) == [{"id": 1}]
+    # An hour later in a zone to the east is before the table was made.
+    with pytest.raises(VersionNotFound):
+        door(table, timestampAsOf=later, timeZone="Asia/Tokyo").schema()
 
 
 @pytest.mark.parametrize("time", ["²", "\u0661", "tomorrow", ""])

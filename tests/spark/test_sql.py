@@ -503,6 +503,24 @@ def test_a_condition_on_names_that_the_statement_gives_takes_no_rows_away(sessio
     assert session.sql("SELECT count(*, note) AS n FROM t").collect()[0].n == 30 - nulls
 
 
+@pytest.mark.parametrize(
+    ("zone", "second", "third"),
+    [("+01:00", [2], []), ("GMT+1", [2], []), ("CAT", [2], []), ("+05:30", [1, 2], [2])],
+)
+def test_a_zone_that_only_spark_has_a_name_for(session, tmp_path, zone, second, third):
+    table = indextables.create(tmp_path / "t", SCHEMA)
+    for number in (1, 2):
+        table.append([{"id": number, "at": dt.datetime(2026, 1, number, 20, 45, tzinfo=dt.UTC)}])
+    before = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for day, expected in (("2026-01-02 00:00:00", second), ("2026-01-03", third)):
+            text = f"SELECT id FROM indextables.`{tmp_path / 't'}` WHERE id > 0 AND at >= '{day}'"
+            assert [number for (number,) in answer(session.sql(text))] == expected
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
+
+
 ODD = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("s", pa.string()), ("o", pa.string())])
 
 

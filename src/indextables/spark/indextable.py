@@ -26,7 +26,8 @@ from indextables.spark.running import Place
 from indextables.spark.scan_native import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.source import spark_schema
-from indextables.table.arguments import check_count, check_text, check_version, millis
+from indextables.spark.zones import instant_ms, session_zone
+from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env
 from indextables.table.inspect import detail_of, live_rows
 from indextables.table.plan import column_names
@@ -114,14 +115,15 @@ class IndexTable(Merging, Operate, SparkHandle):
         """The rows, read by Spark itself. The DataFrame stays at the version that is newest now.
 
         `where` leaves out splits before Spark plans and is answered exactly; a later `.where()` only filters rows.
-        Columns have the names and types of the table and may be null for Spark.
+        Columns have the names and types of the table and may be null for Spark. A time as text that names no zone is in
+        that of the session, a datetime without one in that of this process, as Spark gives and takes them.
 
         Raises QueryInvalid, InvalidArgument, VersionNotFound, VersionExpired, NotSupported for tables of another
         system.
         """
         place = self.place()
         log = self.log(place)
-        snapshot = _snapshot(log, versionAsOf, timestampAsOf)
+        snapshot = _snapshot(log, versionAsOf, timestampAsOf, session_zone(self.spark))
         lease_if_asked(log, snapshot)
         env = table_env(log.env, snapshot.metadata)
         return native_scan(
@@ -202,11 +204,11 @@ class IndexTable(Merging, Operate, SparkHandle):
         return f"IndexTable({self.url!r})"
 
 
-def _snapshot(log: Log, version: int | None, timestamp: dt.datetime | str | int | None) -> Snapshot:
+def _snapshot(log: Log, version: int | None, timestamp: dt.datetime | str | int | None, zone: str | None) -> Snapshot:
     if version is not None and timestamp is not None:
         raise InvalidArgument("give versionAsOf or timestampAsOf, not both")
     if timestamp is not None:
-        return log.snapshot(timestamp_ms=millis(timestamp))
+        return log.snapshot(timestamp_ms=instant_ms(timestamp, zone))
     return log.snapshot(None if version is None else check_version(version))
 
 

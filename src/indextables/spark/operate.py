@@ -12,6 +12,7 @@ from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.state.repair import RepairReport
 from indextables.log.verify import VerifyReport, verify
 from indextables.spark.handle import SparkHandle
+from indextables.spark.zones import instant_ms, session_zone
 from indextables.table import drop_partitions as drop_verb
 from indextables.table import health as health_verb
 from indextables.table import maintain
@@ -69,8 +70,12 @@ class Operate(SparkHandle):
         return restore_verb.restore(self.log(), version=version, runner=self.runner())
 
     def restoreToTimestamp(self, timestamp: dt.datetime | str | int) -> RestoreReport:
-        """Make the table what it was at a time (a datetime, ISO text, or milliseconds since the epoch)."""
-        return restore_verb.restore(self.log(), timestamp=timestamp, runner=self.runner())
+        """Make the table what it was at a time (a datetime, ISO text, or milliseconds since the epoch).
+
+        A text that names no zone is in that of the session, a datetime without one in that of this process.
+        """
+        moment = instant_ms(timestamp, session_zone(self.spark))
+        return restore_verb.restore(self.log(), timestamp=moment, runner=self.runner())
 
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None

@@ -17,6 +17,7 @@ import msgspec
 from indextables import errors
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated
 from indextables.options import PREFIX
+from indextables.spark.zones import session_zone
 from indextables.table.running import Answer, Job
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ REGISTRY_PREFIX = f"{PREFIX}tables."
 
 _ARROW, _SEPARATOR = " -> ", "\x1f\x1e"
 """Between key and value where Scala shows them, and between pairs."""
-
-_SESSION_ZONE = "spark.sql.session.timeZone"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -109,7 +108,7 @@ def session_options(spark: SparkSession) -> dict[str, str]:
     }
     zone_key = f"{PREFIX}timezone"
     if not any(key.lower() == zone_key for key in found):
-        zone = spark.conf.get(_SESSION_ZONE, None)
+        zone = session_zone(spark)
         if zone:
             found[zone_key] = zone
     return found

@@ -30,6 +30,7 @@ from indextables.spark.dialect import reads_otherwise
 from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
 from indextables.spark.jvm import jvm_errors
 from indextables.spark.source import spark_schema
+from indextables.spark.zones import session_zone
 from indextables.split import dv
 from indextables.split.ref import SplitRef
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
@@ -341,7 +342,7 @@ def _is_odd(schema: StructType) -> bool:
 
 def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) -> bool:
     """True if Spark would take times in the predicate for those of another zone than was asked for."""
-    if where is None or env.options[opt.TIME_ZONE] == spark.conf.get("spark.sql.session.timeZone"):
+    if where is None or env.options[opt.TIME_ZONE] == session_zone(spark):
         return False
     return any(pa.types.is_timestamp(node.type) for node in walk(where))
 

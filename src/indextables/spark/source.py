@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import DoubleType, StructField, StructType
 
+from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported
 from indextables.spark.registry import PATH_KEY
 from indextables.spark.settings import READING, Settings, planning
@@ -242,10 +243,12 @@ def _version(settings: Settings, log: Log) -> int | None:
     version, timestamp = settings.version(), settings.text("timestampAsOf")
     if timestamp is None:
         return version
-    from indextables.table.arguments import millis
+    from indextables.spark.zones import instant_ms
 
     is_number = timestamp.isascii() and timestamp.isdigit()
-    return log.snapshot(timestamp_ms=millis(int(timestamp) if is_number else timestamp)).version
+    options = log.env.options
+    zone = options[opt.TIME_ZONE] if options.given(opt.TIME_ZONE) else None
+    return log.snapshot(timestamp_ms=instant_ms(int(timestamp) if is_number else timestamp, zone)).version
 
 
 def _shown(settings: Settings, whole: StructType) -> StructType:

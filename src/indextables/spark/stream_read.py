@@ -66,11 +66,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
-        from indextables.table.arguments import millis
+        from indextables.spark.zones import instant_ms
 
         tail, options = self._open()
         version, time = options[opt.STARTING_VERSION], options[opt.STARTING_TIMESTAMP]
-        start = tail.starting(version or None, millis(time) if time else None)
+        zone = options[opt.TIME_ZONE] if version or options.given(opt.TIME_ZONE) else None
+        start = tail.starting(version or None, instant_ms(time, zone) if time else None)
         return self._offset(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:

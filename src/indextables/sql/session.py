@@ -126,7 +126,9 @@ class SessionContext:
 
     @property
     def time_zone(self) -> str:
-        return str(self.spark.conf.get("spark.sql.session.timeZone") or "UTC")
+        from indextables.spark.zones import session_zone
+
+        return session_zone(self.spark) or "UTC"
 
     def knows(self, target: Target) -> bool:
         if not target.is_path:
@@ -366,7 +368,8 @@ class _Opened:
         for text in filters:
             try:
                 parse(text, snapshot.schema, time_zone=zone)
-            except (QueryInvalid, LimitExceeded):
+            except (QueryInvalid, LimitExceeded, InvalidArgument):
+                # The zone of the session may have no name.
                 continue
             if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
                 found.append(f"({text})")
