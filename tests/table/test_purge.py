@@ -105,6 +105,17 @@ def test_a_purge_after_a_purge_finds_nothing():
     assert table.refresh().version == version
 
 
+def test_a_purge_of_a_tidy_table_writes_nothing_but_its_lease():
+    table, clock = new_table()
+    table.append(rows(1))
+    clock.advance(days=8)
+    table.purge()
+    spy = Spy(table._log.env)
+    report = purge_of(spy.env)
+    assert report.deleted == 0
+    assert [key.rpartition("/")[2] for key in spy.written] == ["lease-purge-000000000002.json"] * 2
+
+
 def test_an_age_below_the_safe_one_has_to_be_forced():
     table, clock = new_table()
     key = orphan(table, 1)

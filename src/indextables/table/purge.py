@@ -270,7 +270,8 @@ def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
 def _carried_out(
     log: Log, env: LogEnv, plan: _Plan, asked: _Asked, lease: Lease, runner: Runner, progress: Progress | None
 ) -> PurgeReport:
-    reason = _why_not(log, env, lease, asked, plan)
+    goes_on = bool(plan.log.keys or plan.data.goes.num_rows or plan.protections.expired)
+    reason = _why_not(log, env, lease, asked, plan) if goes_on else ""
     if reason:
         return _report_of(plan, CleanupReport(), LISTED.empty_table(), reason=reason)
     cleaned = carry_out(env, plan.log)
