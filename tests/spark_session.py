@@ -2,6 +2,7 @@
 
 A process runs one of the two. A test that is marked `connect` beside `spark` is run in both (`tests.parts` starts a
 second process for it), so it uses the fixture `spark` and neither `sparkContext` nor anything private of the JVM.
+`TEST_SPARK_CATALOG=hive` gives a classic session the catalog of Hive, over Derby, in the place of the one in memory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 from tests.servers.process import free_port
 
 MODE = "TEST_SPARK_MODE"
+CATALOG = "TEST_SPARK_CATALOG"
 
 
 def is_connect() -> bool:
@@ -36,6 +38,8 @@ def spark(tmp_path_factory):
         from pyspark.sql import SparkSession
 
         builder = _connect_builder() if is_connect() else SparkSession.builder.master("local[2]")
+        if os.environ.get(CATALOG) == "hive":
+            builder = _hive_builder(builder, tmp_path_factory.mktemp("metastore"))
         session = (
             builder.appName("indextables-tests")
             .config("spark.ui.enabled", "false")
@@ -46,6 +50,8 @@ def spark(tmp_path_factory):
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .getOrCreate()
         )
+        if os.environ.get(CATALOG) == "hive":
+            assert session.conf.get("spark.sql.catalogImplementation") == "hive"
         if not is_connect():
             session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -61,3 +67,11 @@ def _connect_builder():
     # The client of a local server takes 15002, whatever port the server was told.
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)
     return SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
+
+
+def _hive_builder(builder, folder):
+    return (
+        builder.enableHiveSupport()
+        .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={folder}/db;create=true")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
+    )

@@ -156,3 +156,36 @@ def test_a_catalog_keeps_its_columns_when_the_table_grows_and_says_when_one_is_g
     table.overwrite(pa.table({"id": [5]}), overwrite_schema=True)
     with pytest.raises(Exception, match="columns that the table lacks: s"):
         spark.table("ca").collect()
+
+
+def test_a_name_that_is_saved_with_a_path_has_its_rows_there_and_is_read_with_it(spark, tmp_path):
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("indextables").mode("append").option("path", path).saveAsTable("placed")
+    try:
+        spark.range(3, 5).write.format("indextables").mode("append").option("path", path).saveAsTable("placed")
+        with pytest.raises(Exception, match="without a list of columns"):
+            spark.table("placed").collect()
+        assert ids(spark.read.option("path", path).table("placed")) == [0, 1, 2, 3, 4]
+    finally:
+        spark.sql("drop table placed")
+    assert held(tmp_path / "t") == [0, 1, 2, 3, 4]
+
+
+def test_a_name_that_is_replaced_without_a_path_keeps_its_rows(spark, catalog):
+    """Spark takes the entry away before it asks us; what it named stays."""
+    with pytest.raises(Exception, match=WAYS):
+        spark.table("cb").write.format("indextables").mode("overwrite").saveAsTable("ca")
+    with pytest.raises(Exception, match=WAYS):
+        spark.table("cb").writeTo("cb").using("indextables").createOrReplace()
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [2])
+
+
+def test_a_name_stays_at_the_path_that_it_was_made_with(spark, catalog):
+    spark.sql(f"alter table ca set location '{catalog / 'b'}'")
+    assert ids(spark.table("ca")) == [1]
+    spark.sql("alter table ca rename to renamed")
+    try:
+        assert ids(spark.table("renamed")) == [1]
+    finally:
+        spark.sql("drop table renamed")
+    assert (held(catalog / "a"), held(catalog / "b")) == ([1], [2])
