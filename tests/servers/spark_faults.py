@@ -26,9 +26,14 @@ def first(marker: str | Path) -> bool:
     return True
 
 
+def executor() -> int:
+    """The JVM of the executor that this Python worker belongs to."""
+    return _parent_of(os.getppid())
+
+
 def kill_executor() -> NoReturn:
     """SIGKILL the JVM of the executor that this Python worker belongs to, then the worker."""
-    _kill(_parent_of(os.getppid()))
+    _kill(executor())
 
 
 def kill_worker() -> NoReturn:

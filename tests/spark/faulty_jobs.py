@@ -16,13 +16,15 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
-from tests.servers.spark_faults import first, kill_executor, kill_worker
+from tests.servers.spark_faults import executor, first, kill_executor, kill_worker
 
 from indextables.errors import CommitStateUnknown
 from indextables.spark.source import IndexTablesSource
 
 ROWS = 4000
 TASKS = 4
+MAPPED = "mapped"
+"""The files that tell which attempts have mapped, and where."""
 
 
 class FaultySource(IndexTablesSource):
@@ -53,6 +55,8 @@ class FaultyWriter(DataSourceArrowWriter):
         message = self._inner.write(iterator)
         self._note(message)
         if self._fault == "executor after" and first(self._marker):
+            kill_executor()
+        if self._fault == "mapper after" and _has_mapped(self._marker) and first(self._marker):
             kill_executor()
         if self._fault == "worker after" and first(self._marker):
             kill_worker()
@@ -90,9 +94,10 @@ def main(spark: SparkSession, folder: str) -> None:
             write(rows(spark), folder, fault)
         except PySparkException as error:
             (Path(folder) / f"{fault.replace(' ', '-')}.error").write_text(str(error), encoding="utf-8")
-    # The executor that dies takes its part of the shuffle along: the stage before has to run again.
-    noted = rows(spark).mapInArrow(_Noting(f"{folder}/mapped"), "id bigint, message string")
-    write(noted.repartition(TASKS, "id"), folder, "executor after", name="shuffle")
+    # The executor that dies takes its part of the shuffle along: the stage before has to run again. One that came up
+    # since, in the place of one that died before, has no part.
+    noted = rows(spark).mapInArrow(_Noting(f"{folder}/{MAPPED}"), "id bigint, message string")
+    write(noted.repartition(TASKS, "id"), folder, "mapper after", name="shuffle")
 
 
 def rows(spark: SparkSession) -> DataFrame:
@@ -106,7 +111,7 @@ def write(frame: DataFrame, folder: str, fault: str, *, name: str | None = None)
 
 
 class _Noting:
-    """Passes batches on, and leaves a file for every attempt that did."""
+    """Passes batches on, and leaves a file for every attempt that did, with the executor that it ran in."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -115,7 +120,12 @@ class _Noting:
         yield from batches
         task = TaskContext.get()
         assert task is not None
-        Path(f"{self._place}.{task.taskAttemptId()}").touch()
+        Path(f"{self._place}.{task.taskAttemptId()}").write_text(str(executor()), encoding="utf-8")
+
+
+def _has_mapped(marker: str) -> bool:
+    """True in an executor that holds a part of the shuffle."""
+    return str(executor()) in [note.read_text(encoding="utf-8") for note in Path(marker).parent.glob(f"{MAPPED}.*")]
 
 
 def _wait_for_a_second_copy(marker: str) -> None:
