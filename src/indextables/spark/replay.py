@@ -2,7 +2,7 @@
 
 Only for object stores, where many small reads take long; everything else is read by the driver, and so is the log
 whenever anything goes wrong with the tasks. Results do not depend on where the files were read. Workers remember the
-files that they have read, by full path, size and time, until they expire or a driver asks for a new epoch.
+files that they have read, by full path, size, time and tag, until they expire or a driver asks for a new epoch.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class VersionFile(msgspec.Struct, frozen=True):
     path: str
     size: int
     modificationTime: int
+    etag: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -180,7 +181,8 @@ def _read(env: LogEnv, file: VersionFile) -> VersionContent:
 
 
 def _key(env: LogEnv, file: VersionFile) -> tuple[object, ...]:
-    return env.store.url, file.path, file.size, file.modificationTime
+    # Times of stores are whole seconds: a table that was dropped and made anew has files of the same size and time.
+    return env.store.url, file.path, file.size, file.modificationTime, file.etag
 
 
 def _listed(env: LogEnv, versions: Sequence[int]) -> list[VersionFile] | None:
@@ -192,7 +194,7 @@ def _listed(env: LogEnv, versions: Sequence[int]) -> list[VersionFile] | None:
     # Keys sort like versions, and `.` sorts before every digit.
     for meta in env.store.list_from(folder, after=first[: first.rfind(".")]):
         if meta.key in wanted:
-            found[wanted[meta.key]] = VersionFile(wanted[meta.key], meta.key, meta.size, meta.modified_ms)
+            found[wanted[meta.key]] = VersionFile(wanted[meta.key], meta.key, meta.size, meta.modified_ms, meta.etag)
         if meta.key > last:
             break
     return [found[version] for version in versions] if len(found) == len(wanted) else None
