@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -154,3 +155,15 @@ def test_an_offset_of_another_table_is_refused(table, tmp_path):
     other = indextables.create(tmp_path / "other", ROWS)
     with pytest.raises(TableReplaced):
         source(other).latestOffset(source(table).initialOffset(), ReadAllAvailable())
+
+
+@pytest.mark.parametrize("appends", [1, 8], ids=["fewer versions than were read", "more of them"])
+def test_a_table_that_is_made_anew_under_a_running_stream_is_noticed(table, tmp_path, appends):
+    reader = source(table)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    shutil.rmtree(tmp_path / "source")
+    anew = indextables.create(tmp_path / "source", ROWS)
+    for number in range(appends):
+        anew.append(pa.table({"id": [100 + number]}))
+    with pytest.raises(TableReplaced, match="new checkpoint location"):
+        reader.latestOffset(end, ReadAllAvailable())

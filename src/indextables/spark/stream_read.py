@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from indextables import options as opt
+from indextables.errors import TableReplaced
 from indextables.spark.read import SplitPartition, TableReader, grouped
 from indextables.table.tail import Limits, Place, Tail, place_from, place_to
 
@@ -88,7 +89,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """How far the next batch goes; `start` itself if nothing was added."""
         tail, _ = self._open()
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits()
-        return self._offset(tail.reach(self._place(start), limits, self._last))
+        place = self._place(start)
+        end = tail.reach(place, limits, self._last)
+        # Nothing new and fewer versions than were read, or something new: it may be another table's.
+        if end != place or tail.log.latest_version() < place.version - 1:
+            self._check_still_there(tail)
+        return self._offset(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """The end of what is there, for the progress of the query."""
@@ -127,6 +133,18 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _place(self, offset: Mapping[str, Any]) -> Place:
         tail, _ = self._open()
         return place_from(offset, tail.baseline.id, self._url)
+
+    def _check_still_there(self, tail: Tail) -> None:
+        """Raises TableReplaced if the table was dropped and made anew since this reader opened it."""
+        from indextables.log.snapshot import Log
+
+        now = Log(self._env()).metadata_at()[2].id
+        if now != tail.baseline.id:
+            message = (
+                f"the stream reads the table {tail.baseline.id}, at {self._url} there is {now} now: it was dropped and "
+                "re-created. Use a new checkpoint location to read the new one"
+            )
+            raise TableReplaced(message, url=self._url, table_id=tail.baseline.id)
 
     def _limits(self) -> Limits:
         _, options = self._open()
