@@ -106,3 +106,24 @@ def test_a_column_is_not_read_in_a_zone_that_nobody_named(table, name, kind):
 def test_a_column_is_read_as_another_type_that_holds_it(table):
     found = rows(door(table).reader(StructType([StructField("id", StringType()), StructField("at", TimestampType())])))
     assert found == [{"id": "1", "at": dt.datetime(2026, 1, 1, 23, tzinfo=dt.UTC)}]
+
+
+class Frame:
+    """As much of a DataFrame as is looked at before anything is asked of Spark."""
+
+    write = None
+    sparkSession = None
+
+
+@pytest.mark.parametrize("path", [None, 5, b"/x", ["/x"]])
+def test_what_is_no_path_is_told(path):
+    with pytest.raises(InvalidArgument, match="a table is at a path or URL"):
+        indextables.write(Frame(), path)
+    with pytest.raises(InvalidArgument, match="a table is at a path or URL"):
+        indextables.IndexTable.forPath(None, path)
+
+
+@pytest.mark.parametrize("name", ["saveMode", "savemode", "spark.indextables.saveMode"])
+def test_a_second_mode_does_not_drop_the_rows_of_an_append(tmp_path, name):
+    with pytest.raises(InvalidArgument, match="say in mode"):
+        indextables.write(Frame(), tmp_path, mode="append", options={name: "ignore"})

@@ -69,6 +69,8 @@ def write(
     if not (hasattr(df, "write") and hasattr(df, "sparkSession")):
         raise InvalidArgument(f"df is a Spark DataFrame, not {type(df).__name__}: a Table takes other data in append()")
     given = _texts({**check_mapping("options", options), **settings})
+    if "saveMode" in Settings(given):
+        raise InvalidArgument("say in mode what a table that is there means, not in saveMode", option="saveMode")
     wanted, existing = _modes(mode)
     columns = [partitionBy] if isinstance(partitionBy, str) else partitionBy
     if columns is not None:

@@ -88,6 +88,8 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
         if not isinstance(path, str):
             raise InvalidArgument("a table path must be text, not bytes: decode it with os.fsdecode")
         return _local(path)
+    if not isinstance(url, str):
+        raise InvalidArgument(f"a table is at a path or URL, not at {url!r}")
     match = _SCHEME.match(url)
     if match is None:
         return _local(url)
