@@ -53,6 +53,20 @@ def test_orphans_go_when_they_are_old_and_young_ones_stay():
     assert table.to_arrow()["id"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize(
+    ("options", "asked", "hours"),
+    [({}, {}, 168), ({"purge.defaultRetentionHours": "72"}, {}, 72), ({}, {"older_than_hours": 48}, 48)],
+)
+def test_an_orphan_stays_as_long_as_was_asked_for_and_no_longer(options, asked, hours):
+    table, clock = new_table(**options)
+    key = orphan(table, 1)
+    clock.advance(hours=hours - 0.1)
+    assert table.purge(**asked).count("split") == 0
+    clock.advance(hours=0.2)
+    assert table.purge(**asked).count("split") == 1
+    assert key not in keys(table)
+
+
 def test_a_dry_run_lists_exactly_what_goes_and_writes_nothing():
     table, clock = new_table(**{"state.retention.hours": "0", "state.retention.versions": "1"})
     grown(table, clock, 30, days=2, every=5)
@@ -223,7 +237,9 @@ def test_a_reader_of_a_version_that_can_no_longer_be_read_keeps_every_file():
     assert table.purge().count("split") == 1
 
 
-def test_a_reader_of_a_version_that_is_gone_stops_a_purge_that_is_at_work():
+@pytest.mark.parametrize(("when", "where"), [("page", "splits/"), ("put", "lease-purge")])
+def test_a_reader_of_a_version_that_is_gone_stops_a_purge_that_is_at_work(when, where):
+    """While the data is listed, and when everything is decided."""
     table, clock = new_table()
     table.append(rows(1))
     table.overwrite(rows(2))
@@ -235,7 +251,7 @@ def test_a_reader_of_a_version_that_is_gone_stops_a_purge_that_is_at_work():
     def announce(method: str, key: str) -> bool:
         if method == "put_if_absent" and "lease-purge" in key:
             told.append("leased")
-        if method == "page" and told and "splits/" in key and len(told) == 1:
+        if method == when and where in key and len(told) == 1:
             told.append(protect_version(inner, 1, ttl_ms=3_600_000))
         return False
 
