@@ -214,10 +214,7 @@ def _infos_without_bounds(table: pa.Table) -> tuple[ManifestInfo, ...]:
     items = combined(table.column("manifests")).flatten()
     told = {field.name for field in items.type}
     names = ("path", "numEntries", "minAddedAtVersion", "maxAddedAtVersion", "sizeInBytes", "crc32c", "setHash")
-    columns = [
-        items.field(name).to_pylist() if name in told else [None] * len(items)
-        for name in (*names, "compacted")
-    ]
+    columns = [items.field(name).to_pylist() if name in told else [None] * len(items) for name in (*names, "compacted")]
     return tuple(
         ManifestInfo(path, entries, first, last, None, size, crc, digest, bool(compacted))
         for path, entries, first, last, size, crc, digest, compacted in zip(*columns, strict=True)
