@@ -41,20 +41,19 @@ def test_a_table_is_found_by_path_and_by_name(spark, tmp_path, names):
 
 
 def test_a_table_of_the_catalog_is_found_by_the_path_that_its_columns_carry(spark, tmp_path, names):
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
-
     indextables.create(tmp_path / "t", ROWS.schema).append(ROWS)
-    carried = {registry.PATH_KEY: str(tmp_path / "t")}
-    schema = StructType([StructField("id", LongType(), metadata=carried), StructField("message", StringType())])
-    spark.createDataFrame([], schema).createOrReplaceTempView("carries_a_path")
+    spark.sql(f"CREATE TABLE carries_a_path USING indextables OPTIONS (path '{tmp_path / 't'}')")
+    spark.table("carries_a_path").where("id < 3").createOrReplaceTempView("carries_the_path_of_another")
     spark.createDataFrame([], "id long").createOrReplaceTempView("carries_none")
     try:
         assert IndexTable.forName(spark, "carries_a_path").count() == 12
-        with pytest.raises(TableNotFound):
-            IndexTable.forName(spark, "carries_none")
+        for name in ("carries_the_path_of_another", "carries_none"):
+            with pytest.raises(TableNotFound):
+                IndexTable.forName(spark, name)
     finally:
-        spark.catalog.dropTempView("carries_a_path")
+        spark.catalog.dropTempView("carries_the_path_of_another")
         spark.catalog.dropTempView("carries_none")
+        spark.sql("DROP TABLE carries_a_path")
 
 
 def test_a_table_is_described_step_by_step(spark, tmp_path, names):
