@@ -6,7 +6,6 @@ is a ceiling of 4 GB, and the writer above rolls before the estimate reaches its
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import mmap
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from indextables.errors import SplitError
 from indextables.split import layout, segment
 from indextables.split.fields import IndexPlan
 from indextables.split.writer_feed import Feeder
-from indextables.split.writer_pace import Pace
 
 __all__ = ["HEAP_CEILING", "BuiltSegment", "SegmentBuilder", "native_call"]
 
@@ -52,13 +50,11 @@ class SegmentBuilder:
         self._plan = plan
         self._feeder = Feeder(plan, schema)
         self._rows = 0
-        self._pace = Pace()
         folder.mkdir(mode=0o700)
         with native_call("an index cannot be created"):
             self._index = tantivy.Index(plan.schema(), path=str(folder), reuse=False)
             plan.register_analyzers(self._index)
-            with self._pace.starting():
-                self._writer = self._index.writer(heap_ceiling, 1)
+            self._writer = self._index.writer(heap_ceiling, 1)
 
     @property
     def heap_bytes(self) -> int:
@@ -68,9 +64,10 @@ class SegmentBuilder:
     def add(self, batch: pa.RecordBatch) -> None:
         """Index the rows of a batch, in order. Raises SplitError where Tantivy refuses a row."""
         lines = self._feeder.lines(batch)
-        self._pace.before(len(lines))
+        add = self._writer.add_json
         with native_call("a row cannot be indexed"):
-            collections.deque(map(self._writer.add_json, lines), maxlen=0)
+            for line in lines:
+                add(line)
         self._rows += batch.num_rows
 
     def finish(self) -> BuiltSegment:
