@@ -53,9 +53,9 @@ def read_avro_state(env: LogEnv, ref: StateRef, where: Where | None = None) -> T
     return _table_state(state, files, pruned=predicate is not None)
 
 
-def read_list(env: LogEnv, ref: StateRef, *, with_bounds: bool = True) -> StateList:
+def read_list(env: LogEnv, ref: StateRef, *, only_counts: bool = False) -> StateList:
     """The list of an Avro state. Raises CheckpointCorrupt, LimitExceeded, StoreError."""
-    return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version, with_bounds=with_bounds)
+    return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version, only_counts=only_counts)
 
 
 def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, ahead: int = 16) -> Iterator[pa.Table]:

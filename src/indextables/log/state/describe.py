@@ -103,7 +103,7 @@ def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
             protocol_version=state.protocol.minReaderVersion,
             tokens_from=_first(state.tokens),
         )
-    found = complete_list(env, read_list(env, ref, with_bounds=False))
+    found = complete_list(env, read_list(env, ref, only_counts=True))
     return StateDescription(
         format=ref.format,
         version=ref.version,

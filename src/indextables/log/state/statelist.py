@@ -103,8 +103,8 @@ def encode_list(state: StateList, *, level: int, sync: bytes) -> bytes:
     return write_record(row, LIST, codec="zstandard", level=level, sync=sync)
 
 
-def decode_list(data: bytes, key: str, version: int, *, with_bounds: bool = True) -> StateList:
-    """The list in `data`; without bounds, which take longest to decode, for who only counts.
+def decode_list(data: bytes, key: str, version: int, *, only_counts: bool = False) -> StateList:
+    """The list in `data`; for who only counts, manifests without what else is known of them.
 
     Raises CheckpointCorrupt unless it is the state of `version`, and LimitExceeded.
     """
@@ -115,9 +115,9 @@ def decode_list(data: bytes, key: str, version: int, *, with_bounds: bool = True
     if count > MAX_MANIFESTS:
         raise LimitExceeded(f"{key} names {count} manifests", path=key, limit=MAX_MANIFESTS, actual=count)
     tombstones = _tombstones(table)
-    apart = {"tombstonesAt", "tombstones", *(() if with_bounds else ("manifests",))}
+    apart = {"tombstonesAt", "tombstones", *(("manifests",) if only_counts else ())}
     row: dict[str, Any] = table.drop_columns([n for n in table.column_names if n in apart]).to_pylist()[0]
-    infos = tuple(_info(item) for item in row["manifests"]) if with_bounds else _infos_without_bounds(table)
+    infos = _counted(table) if only_counts else tuple(_info(item) for item in row["manifests"])
     if row["stateVersion"] != version:
         raise _corrupt(key, f"it is the state of version {row['stateVersion']}")
     if row["formatVersion"] > FORMAT_VERSION:
@@ -210,14 +210,16 @@ def _info(item: dict[str, Any]) -> ManifestInfo:
     )
 
 
-def _infos_without_bounds(table: pa.Table) -> tuple[ManifestInfo, ...]:
+def _counted(table: pa.Table) -> tuple[ManifestInfo, ...]:
     items = combined(table.column("manifests")).flatten()
     told = {field.name for field in items.type}
-    names = ("path", "numEntries", "minAddedAtVersion", "maxAddedAtVersion", "sizeInBytes", "crc32c", "setHash")
-    columns = [items.field(name).to_pylist() if name in told else [None] * len(items) for name in (*names, "compacted")]
+    columns = [
+        items.field(name).to_pylist() if name in told else [None] * len(items)
+        for name in ("path", "numEntries", "sizeInBytes", "compacted")
+    ]
     return tuple(
-        ManifestInfo(path, entries, first, last, None, size, crc, digest, bool(compacted))
-        for path, entries, first, last, size, crc, digest, compacted in zip(*columns, strict=True)
+        ManifestInfo(path, entries, 0, 0, size=size, compacted=bool(compacted))
+        for path, entries, size, compacted in zip(*columns, strict=True)
     )
 
 
