@@ -39,7 +39,8 @@ def test_the_verbs_of_care_through_spark(spark, tmp_path):
     assert other.dropPartitions("p = 'a'", dryRun=True).dropped == 1
     assert other.dropPartitions("p = 'a'").version == 2
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 3, 5]
-    assert other.restoreToVersion(1).added_files == 1
+    told: list[str] = []
+    assert other.restoreToVersion(1, progress=lambda step: told.append(step.what)).added_files == 1
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 5]
     report = other.reindex(force=True)
     assert (report.reindexed, report.rows, report.failed) == (2, 6, {})
@@ -51,7 +52,8 @@ def test_the_verbs_of_care_through_spark(spark, tmp_path):
     assert other.verify().ok
     assert other.health().advice == []
     assert other.truncateTimeTravel(dryRun=True).versions
-    assert other.truncateTimeTravel().oldest == 5
+    assert other.truncateTimeTravel(progress=lambda step: told.append(step.what)).oldest == 5
+    assert told == ["check", "commit", "checkpoint", "log"]
     with pytest.raises(InvalidArgument, match="safe age"):
         other.purge(olderThanHours=0)
     assert other.purge(olderThanHours=24).count("split") == 0

@@ -61,21 +61,25 @@ class Operate(SparkHandle):
         """Remove the partitions for whose values `where` is true, with all their rows, in one version."""
         return drop_verb.drop_partitions(self.log(), where=where, dry_run=dryRun)
 
-    def truncateTimeTravel(self, *, dryRun: bool = False) -> TruncateReport:
+    def truncateTimeTravel(self, *, dryRun: bool = False, progress: Progress | None = None) -> TruncateReport:
         """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay."""
-        return truncate_verb.truncate_time_travel(self.log(), dry_run=dryRun)
+        return truncate_verb.truncate_time_travel(self.log(), dry_run=dryRun, progress=self.progress(progress))
 
-    def restoreToVersion(self, version: int) -> RestoreReport:
+    def restoreToVersion(self, version: int, *, progress: Progress | None = None) -> RestoreReport:
         """Make the table what it was at a version, by one more commit."""
-        return restore_verb.restore(self.log(), version=version, runner=self.runner())
+        told = self.progress(progress)
+        return restore_verb.restore(self.log(), version=version, runner=self.runner(), progress=told)
 
-    def restoreToTimestamp(self, timestamp: dt.datetime | str | int) -> RestoreReport:
+    def restoreToTimestamp(
+        self, timestamp: dt.datetime | str | int, *, progress: Progress | None = None
+    ) -> RestoreReport:
         """Make the table what it was at a time (a datetime, ISO text, or milliseconds since the epoch).
 
         A text that names no zone is in that of the session, a datetime without one in that of this process.
         """
         moment = instant_ms(timestamp, session_zone(self.spark))
-        return restore_verb.restore(self.log(), timestamp=moment, runner=self.runner())
+        told = self.progress(progress)
+        return restore_verb.restore(self.log(), timestamp=moment, runner=self.runner(), progress=told)
 
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
