@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import msgspec
 import pyarrow as pa
@@ -11,15 +10,14 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.frames import held, last_commit, read, splits, write
 from tests.spark.streams import run_to_the_end
+from tests.table.unanswered import Unanswered
 
 import indextables
-from indextables.errors import CommitStateUnknown, MetadataChanged, StoreUnavailable
+from indextables.errors import CommitStateUnknown, MetadataChanged
 from indextables.spark.stream_write import StreamedFiles, TableStreamWriter
 from indextables.spark.write import TableWriter, WrittenFiles
-from indextables.storage.store import PutAnswer
 
 SCHEMA = StructType([StructField("id", LongType())])
-SLOT = re.compile(r"_transaction_log/[0-9]{19}[1-9]\.json")
 OPTIONS = {"optimizeWrite": "true", "transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
@@ -78,37 +76,13 @@ def test_a_batch_that_comes_again_leaves_no_files(tmp_path):
     assert len(live(path)) == 1
 
 
-class Unanswered:
-    """A store behind a network that loses the answer to the commit of rows and will not tell what became of it."""
-
-    def __init__(self, inner, *, lands: bool) -> None:
-        self._inner = inner
-        self._lands = lands
-        self._lost: str | None = None
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def put_if_absent(self, key, data, **more):
-        if SLOT.fullmatch(key) is None:
-            return self._inner.put_if_absent(key, data, **more)
-        self._lost = key
-        if self._lands:
-            self._inner.put_if_absent(key, data, **more)
-        return PutAnswer.UNKNOWN
-
-    def get(self, key, **more):
-        if key == self._lost:
-            raise StoreUnavailable(f"no answer to the read of {key}", key=key)
-        return self._inner.get(key, **more)
-
-
 @pytest.mark.parametrize("lands", [True, False])
 def test_the_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path, lands):
     class Behind(TableWriter):
         def _env(self, session=None):
             env = super()._env(session)
-            return msgspec.structs.replace(env, store=Unanswered(env.store, lands=lands))
+            # The version that creates the table is answered.
+            return msgspec.structs.replace(env, store=Unanswered(env.store, lands=lands, stays_away=True, first=1))
 
     path = tmp_path / "t"
     writer = writer_of(path, Behind)

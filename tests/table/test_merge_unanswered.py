@@ -5,47 +5,18 @@ Other systems took such an answer for a conflict and deleted the files of the li
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from tests.table.merge_world import ids, log_of, splits_in_store, table_of
+from tests.table.unanswered import Unanswered
 
-from indextables.errors import CommitStateUnknown, StoreUnavailable
+from indextables.errors import CommitStateUnknown
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
 from indextables.options import Options
-from indextables.storage.store import PutAnswer
 from indextables.table.merge_splits import merge_splits
 from indextables.table.running import Threads
 
-SLOT = re.compile(r"_transaction_log/[0-9]{20}\.json")
 QUICK = {"transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}
-
-
-class Unanswered:
-    """A store behind a network that loses the answer to the next commit, and what follows it if asked to."""
-
-    def __init__(self, inner, *, lands: bool, stays_away: bool) -> None:
-        self._inner = inner
-        self._lands = lands
-        self._stays_away = stays_away
-        self._lost: str | None = None
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def put_if_absent(self, key, data, **more):
-        if SLOT.fullmatch(key) is None or self._lost is not None:
-            return self._inner.put_if_absent(key, data, **more)
-        self._lost = key
-        if self._lands:
-            self._inner.put_if_absent(key, data, **more)
-        return PutAnswer.UNKNOWN
-
-    def get(self, key, **more):
-        if self._stays_away and key == self._lost:
-            raise StoreUnavailable(f"no answer to the read of {key}", key=key)
-        return self._inner.get(key, **more)
 
 
 @pytest.fixture

@@ -53,6 +53,11 @@ _WAYS_TO_WRITE = (
     "(path='...') SELECT ..., or INSERT INTO a temporary view over the path"
 )
 
+_BY_PATH = (
+    "{}: load the path with these options, or make a temporary view with them (CREATE TEMPORARY VIEW v USING "
+    "indextables OPTIONS (path '...', ...))"
+)
+
 
 class IndexTablesSource(DataSource):  # type: ignore[misc]
     """A table at the option `path`."""
@@ -91,7 +96,8 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         _check_columns(settings, schema)
         if _carried(schema) is not None:
             # Two references to one table of the catalog in one statement both get the options of the first.
-            _refuse_reading(settings, "Spark mixes up options of a table of the catalog that a statement names twice:")
+            why = "Spark mixes up options of a table of the catalog that a statement names twice:"
+            _refuse_reading(settings, f"{why} {_BY_PATH}")
         url = self._path(settings, schema)
         return TableReader(
             url=url,
@@ -286,29 +292,24 @@ def _check_columns(settings: Settings, schema: StructType) -> None:
 
 def _refuse_in_writes(settings: Settings) -> None:
     """Raises InvalidArgument for options of reads: an overwrite that heeds no `where` would replace every row."""
-    given = [name for name in READING if name in settings]
-    if given:
-        message = (
-            f"{', '.join(given)}: an option of reads, which a write does not heed. A filtered view is not written to: "
-            "use the path; replaceWhere says which partitions an overwrite replaces. Nothing was written"
-        )
-        raise InvalidArgument(message, option=given[0])
+    _refuse_reading(
+        settings,
+        "{}: an option of reads, which a write does not heed. A filtered view is not written to: use the path; "
+        "replaceWhere says which partitions an overwrite replaces. Nothing was written",
+    )
 
 
 def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
-    _refuse_reading(settings, "a table of the catalog keeps its path only, so that it would forget")
+    _refuse_reading(settings, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
     fields = [StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), PATH_KEY: url}) for f in whole.fields]
     return StructType(fields)
 
 
 def _refuse_reading(settings: Settings, why: str) -> None:
+    """Raises InvalidArgument with `why`, where {} stands for the options of reads that were given; if there are any."""
     given = [name for name in READING if name in settings]
     if given:
-        message = (
-            f"{why} {', '.join(given)}: load the path with these options, or make a temporary view with them (CREATE "
-            "TEMPORARY VIEW v USING indextables OPTIONS (path '...', ...))"
-        )
-        raise InvalidArgument(message, option=given[0])
+        raise InvalidArgument(why.format(", ".join(given)), option=given[0])
 
 
 def _carried(schema: StructType | None) -> str | None:
