@@ -188,6 +188,56 @@ def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 
+@pytest.mark.parametrize(("callback", "call"), [("schema", 1), ("schema", 12), ("get_fragments", 1), ("scanner", 1)])
+def test_ctrl_c_while_native_code_calls_python_is_one_line(logs, callback, call):
+    code = f"""
+import sys
+from indextables.cli import main
+from indextables.sql import provider
+
+exec('''
+import itertools, os, signal
+
+def interrupted(*args, **kwargs):
+    if next(calls) == {call}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(*args, **kwargs)
+
+calls = itertools.count(1)
+real = Provider.{callback}
+if isinstance(real, property):
+    real, interrupted = real.fget, property(interrupted)
+Provider.{callback} = interrupted
+''', vars(provider))
+sys.exit(main())
+"""
+    text = "SELECT count(*) FROM t a, t b, t c, t d, t e WHERE a.ts < b.ts AND c.ts < d.ts OR e.ts < a.ts"
+    line = [sys.executable, "-c", code, "sql", str(logs), text]
+    ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+    assert (ran.returncode, ran.stderr) == (130, "indextables: interrupted\n")
+
+
+@pytest.mark.parametrize("step", ["typer.Typer.__call__", "typer.main.get_command"])
+def test_ctrl_c_before_a_command_begins_its_work_is_one_line(logs, step):
+    module, _, name = step.rpartition(".")
+    code = f"""
+import os, pkgutil, signal, sys
+from indextables.cli import main
+
+def interrupted(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGINT)
+    return real(*args, **kwargs)
+
+place = pkgutil.resolve_name({module!r})
+real = getattr(place, {name!r})
+setattr(place, {name!r}, interrupted)
+sys.exit(main())
+"""
+    line = [sys.executable, "-c", code, "count", str(logs), "nope:x"]
+    ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+    assert (ran.returncode, ran.stderr) == (130, "indextables: interrupted\n")
+
+
 def cpu_seconds(process):
     fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

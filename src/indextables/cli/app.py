@@ -48,6 +48,8 @@ def bounded(command: Callable[..., None]) -> Callable[..., None]:
             WATCH.tell()
             raise typer.Exit(outcome.INTERRUPTED) from interrupted
         except (IndexTablesError, OSError) as error:
+            if WATCH.pressed:
+                WATCH.leave()
             raise typer.Exit(outcome.tell(error)) from error
 
     return run_bounded
@@ -121,8 +123,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         asked(args=None if arguments is None else given, prog_name="indextables")
     except SystemExit as left:
+        if WATCH.pressed:
+            # Typer ends a command that is interrupted before or after its own work, and says nothing.
+            WATCH.tell()
+            return outcome.INTERRUPTED
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except OSError as error:
         # Help that cannot be written.
         return outcome.tell(error)
+    except BaseException:
+        # Libraries that are interrupted fail in ways of their own. Typer puts its hook for uncaught exceptions over ours.
+        if WATCH.pressed:
+            WATCH.leave()
+        raise
     return outcome.OK

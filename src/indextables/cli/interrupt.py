@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from indextables.cli import outcome
 
@@ -21,6 +22,8 @@ __all__ = ["LINE", "WATCH", "Watch"]
 LINE = "indextables: interrupted\n"
 _PATIENCE_S = 2.0
 _NUDGE_S = 0.1
+# DataFusion calls these, and panics at an exception from them: an interrupt waits until they are left.
+_CALLED_BY_NATIVE_CODE = frozenset({"indextables.sql.provider"})
 
 
 class Watch:
@@ -30,7 +33,9 @@ class Watch:
         self._answered = threading.Event()
         self._telling = threading.Lock()
         self._started = self._told = False
-        self._pressed = self._lost = False
+        self._lost = False
+        self.pressed = False
+        """True from Ctrl-C until somebody answers it: what fails then may have failed for that."""
         self.at_prompt = False
         """True while the process waits for a line: then nothing is cut off, but the wait is."""
 
@@ -49,7 +54,7 @@ class Watch:
 
     def answered(self) -> None:
         """The process goes on."""
-        self._pressed = self._lost = False
+        self.pressed = self._lost = False
         self._answered.set()
 
     def tell(self) -> None:
@@ -59,24 +64,31 @@ class Watch:
                 os.write(2, LINE.encode())
             self._told = self._started
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._pressed = True
-        raise KeyboardInterrupt
+    def leave(self) -> NoReturn:
+        """End the process here."""
+        self.tell()
+        os._exit(outcome.INTERRUPTED)
 
-    def _on_nudge(self, _number: int, _frame: FrameType | None) -> None:
-        if self._lost:
+    def _on_signal(self, _number: int, frame: FrameType | None) -> None:
+        self.pressed = True
+        self._lost = _called_by_native_code(frame)
+        if not self._lost:
+            raise KeyboardInterrupt
+
+    def _on_nudge(self, _number: int, frame: FrameType | None) -> None:
+        if self._lost and not _called_by_native_code(frame):
             self._lost = False
             raise KeyboardInterrupt
 
     def _on_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
         """A library that is interrupted while it is imported fails in ways of its own."""
-        if self._pressed:
-            self._leave()
+        if self.pressed:
+            self.leave()
         self._before(kind, value, trace)
 
     def _on_unraisable(self, told: sys.UnraisableHookArgs) -> None:
         """An interrupt that came up in a callback, where nothing can be raised: it is raised once more."""
-        if self._pressed and isinstance(told.exc_value, KeyboardInterrupt):
+        if self.pressed and isinstance(told.exc_value, KeyboardInterrupt):
             self._lost = True
         else:
             sys.__unraisablehook__(told)
@@ -91,13 +103,17 @@ class Watch:
                     # A signal that comes just before readline waits is not seen by it until another one comes.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
                 if not self.at_prompt and (patience := patience - _NUDGE_S) <= 0:
-                    self._leave()
+                    self.leave()
             self._answered.clear()
-
-    def _leave(self) -> None:
-        self.tell()
-        os._exit(outcome.INTERRUPTED)
 
 
 WATCH = Watch()
 """That of this process."""
+
+
+def _called_by_native_code(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _CALLED_BY_NATIVE_CODE:
+            return True
+        frame = frame.f_back
+    return False

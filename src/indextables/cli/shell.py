@@ -173,7 +173,11 @@ class _Shell:
         except Declined:
             sys.stderr.write("nothing was done\n")
         except IndexTablesError as error:
-            sys.stderr.write(_marked(error, statement) + f"error: {outcome.line_of(error)}\n")
+            if WATCH.pressed:
+                WATCH.answered()
+                sys.stderr.write("interrupted\n")
+            else:
+                sys.stderr.write(_marked(error, statement) + f"error: {outcome.line_of(error)}\n")
 
 
 def _marked(error: IndexTablesError, statement: str) -> str:
