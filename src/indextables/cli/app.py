@@ -132,7 +132,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Help that cannot be written.
         return outcome.tell(error)
     except BaseException:
-        # Libraries that are interrupted fail in ways of their own, and Typer puts its hook for what is uncaught over ours.
+        # Libraries that are interrupted fail in ways of their own; Typer puts its hook for that over ours.
         if WATCH.pressed:
             WATCH.leave()
         raise
