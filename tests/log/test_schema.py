@@ -220,6 +220,20 @@ def test_a_new_table_needs_a_column():
         validate_schema(pa.schema([]))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([]),
+        pa.struct([("a", pa.struct([]))]),
+        pa.list_(pa.list_(pa.struct([]))),
+        pa.map_(pa.int8(), pa.struct([])),
+    ],
+)
+def test_a_new_table_cannot_have_structs_without_fields(kind):
+    with pytest.raises(SchemaInvalid, match=r"'v.*without fields"):
+        validate_schema(pa.schema([("v", kind)]))
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_a_schema_or_a_typed_error(text):
     with contextlib.suppress(SchemaInvalid):

@@ -7,6 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     DateType,
     LongType,
@@ -15,10 +16,12 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
+    YearMonthIntervalType,
 )
 
 import indextables
-from indextables.errors import InvalidArgument, SchemaMismatch, VersionNotFound
+from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, SchemaMismatch, VersionNotFound
 from indextables.spark.source import IndexTablesSource
 
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
@@ -127,3 +130,40 @@ def test_what_is_no_path_is_told(path):
 def test_a_second_mode_does_not_drop_the_rows_of_an_append(tmp_path, name):
     with pytest.raises(InvalidArgument, match="say in mode"):
         indextables.write(Frame(), tmp_path, mode="append", options={name: "ignore"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "reason"),
+    [
+        (YearMonthIntervalType(), NotSupported, "'v'.*interval year to month"),
+        (StructType([StructField("a", YearMonthIntervalType())]), NotSupported, "'v'.*interval year to month"),
+        (StructType([]), SchemaInvalid, "'v'.*without fields"),
+    ],
+)
+def test_a_type_that_no_task_could_write_is_refused_before_one_runs(tmp_path, kind, error, reason):
+    source = IndexTablesSource(CaseInsensitiveDict({"path": str(tmp_path / "t")}))
+    with pytest.raises(error, match=reason):
+        source.writer(StructType([StructField("v", kind)]), overwrite=False)
+    assert not (tmp_path / "t").exists()
+
+
+def test_times_of_the_day_come_and_go_as_spark_has_them(tmp_path):
+    kind = StructType([StructField("v", TimeType(3)), StructField("s", StructType([StructField("t", TimeType())]))])
+    source = IndexTablesSource(CaseInsensitiveDict({"path": str(tmp_path / "t")}))
+    writer = source.writer(kind, overwrite=False)
+    time = dt.time(23, 59, 59, 999999)
+    given = to_arrow_schema(kind, timezone="UTC")
+    batch = pa.RecordBatch.from_pylist([{"v": time, "s": {"t": time}}, {"v": None, "s": None}], schema=given)
+    writer.commit([writer.write(iter([batch]))])
+    assert source.schema() == kind
+    assert rows(source.reader(source.schema())) == batch.to_pylist()
+
+
+@pytest.mark.parametrize("nothing", ["", "[]"])
+def test_a_table_is_partitioned_no_more_where_its_new_schema_is_told_so(tmp_path, nothing):
+    made = indextables.create(tmp_path / "t", ROWS, partition_by=["day"])
+    with pytest.raises(InvalidArgument, match="partitionBy"):
+        door(made, overwriteSchema="true").writer(ID, overwrite=True)
+    writer = door(made, overwriteSchema="true", partitionBy=nothing).writer(ID, overwrite=True)
+    writer.commit([writer.write(iter([pa.RecordBatch.from_pydict({"id": [5]})]))])
+    assert (made.refresh().partition_columns, made.to_arrow().to_pylist()) == ([], [{"id": 5}])

@@ -96,6 +96,9 @@ def test_every_difference_is_named_at_once():
         (pa.decimal128(5, 2), pa.decimal128(10, 4)),
         (pa.null(), pa.date32()),
         (pa.date64(), pa.date32()),
+        (pa.time64("ns"), pa.time64("us")),
+        (pa.time32("s"), pa.time64("us")),
+        (pa.duration("ns"), pa.duration("us")),
         (pa.large_binary(), pa.binary()),
         (pa.list_(pa.int32()), pa.list_(pa.int64())),
         (pa.struct([("x", pa.int8())]), pa.struct([("x", pa.int16())])),
@@ -136,6 +139,12 @@ def test_digits_that_would_be_lost_are_refused():
     nanos = pa.table({"ts": pa.array([1], pa.timestamp("ns", "UTC"))})
     with pytest.raises(SchemaMismatch, match="ts does not fit"):
         fitted(nanos, pa.schema([("ts", pa.timestamp("us", "UTC"))]))
+    for given, wanted in ((pa.time64("ns"), pa.time64("us")), (pa.duration("ns"), pa.duration("us"))):
+        schema = pa.schema([("t", wanted)])
+        whole = fitted(pa.table({"t": pa.array([5000], given)}), schema)
+        assert whole == [{"t": pa.scalar(5, wanted).as_py()}]
+        with pytest.raises(SchemaMismatch, match="t does not fit"):
+            fitted(pa.table({"t": pa.array([5001], given)}), schema)
 
 
 def test_dicts_get_the_types_of_the_table_and_odd_values_are_named():

@@ -74,6 +74,9 @@ def validate_schema(schema: pa.Schema) -> None:
     schema_to_json(schema)
     _check_names(schema)
     for path, field in _walk(schema):
+        if _has_empty_struct(field.type):
+            message = f"the column {path!r} has a struct without fields, which Parquet does not have: leave it out"
+            raise SchemaInvalid(message, column=path)
         if _BAD_NAME.search(field.name) or len(field.name) > MAX_NAME:
             message = (
                 f"the column name {path!r} is refused: dots, quotes, backticks, control characters and names beyond "
@@ -373,6 +376,15 @@ def _children(kind: pa.DataType) -> Iterable[pa.Field]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _children(kind.value_type)
     return []
+
+
+def _has_empty_struct(kind: pa.DataType) -> bool:
+    """True if values of this type, or those of lists and maps in it, are structs without fields."""
+    if pa.types.is_map(kind):
+        return _has_empty_struct(kind.key_type) or _has_empty_struct(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _has_empty_struct(kind.value_type)
+    return bool(pa.types.is_struct(kind)) and kind.num_fields == 0
 
 
 def _check_names(schema: pa.Schema) -> None:

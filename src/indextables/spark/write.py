@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from indextables import options as opt
 from indextables.errors import CommitError, InvalidArgument, InvariantViolated, NotSupported, TableNotFound
@@ -225,7 +225,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.table.evolve import merged_schema, replaced_schema, typed_only
         from indextables.table.rows import Rows, fit
 
-        columns = self._settings.names("partitionBy") or None
+        columns = self._settings.names("partitionBy")
         rows = Rows(given, ())
         change = None
         if self._settings.flag("overwriteSchema"):
@@ -349,7 +349,8 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Spark's schema as the log would have it, without ids that came with another table's columns.
 
-    Raises NotSupported for texts with a collation, SchemaInvalid for types that no table has.
+    Raises NotSupported for texts with a collation and for values that Spark does not hand to Python, SchemaInvalid for
+    types that no table has.
     """
     from indextables.log.schema import schema_from_json
     from indextables.spark.source import check_texts, drop_ids
@@ -357,7 +358,24 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     check_texts(schema)
     parsed = schema.jsonValue()
     drop_ids(parsed)
-    return schema_from_json(msgspec.json.encode(parsed).decode())
+    found = schema_from_json(msgspec.json.encode(parsed).decode())
+    for field in schema.fields:
+        _check_handed(field)
+    return found
+
+
+def _check_handed(field: StructField) -> None:
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        to_arrow_schema(StructType([field]), timezone="UTC")
+    except PySparkTypeError as cause:
+        kind = field.dataType.simpleString()
+        message = (
+            f"column {field.name!r} is {kind}, which Spark does not hand to Python: cast it, to string for example"
+        )
+        raise NotSupported(message, column=field.name) from cause
 
 
 def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:

@@ -59,7 +59,8 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> list[s
         name = spelled.get(column.lower())
         if name is None:
             known = ", ".join(schema.names)
-            raise InvalidArgument(f"partition column {column!r} is not in the schema: it has {known}", column=column)
+            message = f"partition column {column!r} is not in the schema: it has {known}. Say others in partitionBy"
+            raise InvalidArgument(message, column=column)
         if name in found:
             raise InvalidArgument(f"partition column {name!r} is given twice", column=name)
         if not can_partition(schema.field(name).type):

@@ -166,7 +166,7 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(whole and given.scale <= wanted.scale)
     if types.is_timestamp(given) and types.is_timestamp(wanted):
         return bool((given.tz is None) == (wanted.tz is None))
-    if types.is_date(given) and types.is_date(wanted):
+    if any(is_kind(given) and is_kind(wanted) for is_kind in (types.is_date, types.is_time, types.is_duration)):
         return True
     if _is_text(given) and _is_text(wanted):
         return True
