@@ -75,13 +75,31 @@ def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
     [
         ("SELECT id FROM logs", "SELECT id FROM <0> AS logs"),
         ("SELECT id FROM `logs` l", "SELECT id FROM <0> l"),
-        ("SELECT db.logs.id FROM db.logs", "SELECT db.logs.id FROM <0> AS logs"),
+        ("SELECT db.logs.id FROM db.logs", "SELECT logs.id FROM <0> AS logs"),
+        (
+            "SELECT DB.logs.*, spark_catalog . db.`logs`.note.x FROM db.logs ORDER BY db.logs.id",
+            "SELECT logs.*, `logs`.note.x FROM <0> AS logs ORDER BY logs.id",
+        ),
+        ("SELECT db.logs.id, other.logs.id FROM db.logs", "SELECT logs.id, other.logs.id FROM <0> AS logs"),
+        (
+            "SELECT 1 FROM db.logs WHERE EXISTS (SELECT 1 FROM x AS logs WHERE db.logs.id = logs.id)",
+            "SELECT 1 FROM <0> AS logs WHERE EXISTS (SELECT 1 FROM x AS logs WHERE db.logs.id = logs.id)",
+        ),
+        (
+            "SELECT id FROM db.logs WHERE TEXTSEARCH(db.logs.message, 'a') AND db.logs.id = 1",
+            "SELECT id FROM <0> AS logs WHERE `__search0_0` AND logs.id = 1",
+        ),
         ("select id from IndexTables.`/a b/{c}` where 1=1", "select id from <0> where 1=1"),
         ("SELECT * FROM logs VERSION AS OF 3 AS x", "SELECT * FROM <0> AS x"),
         ("SELECT * FROM logs FOR SYSTEM_TIME AS OF '2026-01-01'", "SELECT * FROM <0> AS logs"),
         ("SELECT * FROM logs@v3, other@v3", "SELECT * FROM <0> AS logs, other@v3"),
         ("SELECT * FROM other VERSION AS OF 3, t", "SELECT * FROM other VERSION AS OF 3, <0> AS t"),
-        ("SELECT a FROM logs TABLESAMPLE (5 ROWS)", "SELECT a FROM <0> TABLESAMPLE (5 ROWS)"),
+        ("SELECT a FROM logs TABLESAMPLE (5 ROWS)", "SELECT a FROM <0> TABLESAMPLE (5 ROWS) AS logs"),
+        (
+            "SELECT a FROM logs@v3 TABLESAMPLE (BUCKET 1 OUT OF (2)) /* ) */ REPEATABLE (3) WHERE logs.id = (1)",
+            "SELECT a FROM <0> TABLESAMPLE (BUCKET 1 OUT OF (2)) /* ) */ REPEATABLE (3) AS logs WHERE logs.id = (1)",
+        ),
+        ("SELECT x.a FROM logs TABLESAMPLE (5 ROWS) x", "SELECT x.a FROM <0> TABLESAMPLE (5 ROWS) x"),
         ("SELECT x.a FROM x LEFT JOIN logs ON x.a = logs.a", "SELECT x.a FROM x LEFT JOIN <0> AS logs ON x.a = logs.a"),
         ("INSERT INTO logs (a) SELECT b FROM t", "INSERT INTO <0> (a) SELECT b FROM <1> AS t"),
         ("INSERT OVERWRITE TABLE logs VALUES (1)", "INSERT OVERWRITE TABLE <0> VALUES (1)"),

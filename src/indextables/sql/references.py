@@ -71,7 +71,7 @@ class Reference(msgspec.Struct, frozen=True):
     """One mention of a table. `is_path` for ``indextables.`path` ``, whose path is then `name`.
 
     `role` is `insert` for the target of an INSERT. `shown` is what columns may be qualified with, empty if the
-    statement gives an alias or the place takes none.
+    statement gives an alias or the place takes none; `shown_at` is where an alias stands, behind a sample.
 
     `shape` says what conditions beside it are about: its rows as they are (`plain`), a sample of them, or `other` rows
     and columns that the statement makes of them before (PIVOT, a list of names, a pipe).
@@ -84,6 +84,7 @@ class Reference(msgspec.Struct, frozen=True):
     start: int
     end: int
     shown: str = ""
+    shown_at: int = 0
     as_of: AsOf | None = None
     shape: Literal["plain", "sample", "other"] = "plain"
 
@@ -362,7 +363,9 @@ def _collect(text: str, tree: Any, listed: list[Token], cover: _Cover, is_known:
         role = _role(text, node)
         if role is None:
             continue
-        takes_alias = isinstance(node.parent, exp.From | exp.Join) and not node.alias and not node.args.get("sample")
+        takes_alias = isinstance(node.parent, exp.From | exp.Join) and not node.alias
+        as_of = cover.travels.get(end)
+        behind = end if as_of is None else as_of.end
         last = f"`{name.rpartition('.')[2]}`" if computed else text[parts[-1].meta["start"] : end]
         reference = Reference(
             number=len(references),
@@ -372,7 +375,8 @@ def _collect(text: str, tree: Any, listed: list[Token], cover: _Cover, is_known:
             start=start,
             end=end,
             shown=last if takes_alias and not is_path and start not in cover.queries else "",
-            as_of=cover.travels.get(end),
+            shown_at=_after_sample(listed, behind) if node.args.get("sample") else behind,
+            as_of=as_of,
             shape="other" if is_piped else _shape(node),
         )
         _check_travel(text, reference, listed)
@@ -395,6 +399,19 @@ def _shape(node: Any) -> Literal["plain", "sample", "other"]:
     if any(source.args.get("pivots") for source in (node, *beside)) or (alias is not None and alias.columns):
         return "other"
     return "sample" if node.args.get("sample") else "plain"
+
+
+def _after_sample(listed: Sequence[Token], start: int) -> int:
+    """Where `TABLESAMPLE (...) [REPEATABLE (...)]`, which begins behind `start`, ends."""
+    depth, end = 0, start
+    for token in listed:
+        if token.start < start:
+            continue
+        if depth == 0 and token.text != "(" and token.upper not in ("TABLESAMPLE", "REPEATABLE"):
+            break
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        end = token.end
+    return end
 
 
 def _is_hidden(node: Any, name: str) -> bool:

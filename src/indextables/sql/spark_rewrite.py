@@ -90,6 +90,7 @@ class _Rewriter:
         for reference in self._found.references:
             self._replace(reference, needs[reference.number])
         self._hide_from_stars(needs)
+        self._shorten_qualifiers()
         return Rewritten(self._pieces(), needs, self._rest_of_args())
 
     # Searches
@@ -256,7 +257,7 @@ class _Rewriter:
         self._edits.append((reference.start, end, reference.number))
         self._bound += [t for t in self._found.tokens if reference.start <= t.start < end and t.kind == "parameter"]
         if reference.shown:
-            self._edits.append((end, end, f" AS {reference.shown}"))
+            self._edits.append((reference.shown_at, reference.shown_at, f" AS {reference.shown}"))
         if need.counts:
             self._count_from_log(reference)
 
@@ -297,6 +298,25 @@ class _Rewriter:
                 )
             after = int(star.meta["end"]) + 1
             self._edits.append((after, after, f" EXCEPT ({', '.join(hidden)})"))
+
+    def _shorten_qualifiers(self) -> None:
+        """`db.t.id` as `t.id`: an alias, which is what Spark knows a reference by, has no database before it."""
+        from sqlglot import exp
+
+        spelled = [_full_name(ref) for ref in self._found.references if ref.shown]
+        taken = [source.alias_or_name.lower() for source in self._found.tree.find_all(exp.Table, exp.DerivedTable)]
+        taken += [cte.alias.lower() for cte in self._found.tree.find_all(exp.CTE, exp.Lateral)]
+        # Where a second source has the name, Spark would look for the column there.
+        spelled = [names for names in spelled if taken.count(names[-1]) == 1]
+        for column in self._found.tree.find_all(exp.Column) if spelled else ():
+            parts = column.parts
+            names = [part.name.lower() for part in parts]
+            count = next((n for n in (3, 2) if len(names) > n and any(names[:n] == full[-n:] for full in spelled)), 0)
+            if not count or not all("start" in part.meta for part in parts[:count]):
+                continue
+            start, end = int(parts[0].meta["start"]), int(parts[count - 1].meta["start"])
+            if not any(first <= start < last for first, last, _ in self._edits):
+                self._edits.append((start, end, ""))
 
     # Text
 
@@ -371,6 +391,12 @@ def _counts_rows(call: Any) -> bool:
     from sqlglot import exp
 
     return isinstance(call.this, exp.Star) and not any(call.this.args.values()) and not call.expressions
+
+
+def _full_name(reference: Reference) -> list[str]:
+    """Catalog, database and table, in lower case, as Spark completes them."""
+    names = reference.name.lower().split(".")
+    return [*("spark_catalog", "default")[: max(0, 3 - len(names))], *names]
 
 
 def _is_plain(node: Any) -> bool:
