@@ -64,11 +64,11 @@ class Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", help="run only these parts")
-    parser.add_argument("--soak", action="store_true", help="run only what is marked soak, without a time limit")
+    parser.add_argument("--soak", action="store_true", help="run only what is marked soak, and property tests in new places, without a time limit")
     given = parser.parse_args()
     parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
     if given.soak:
-        parts = [replace(p, marker=p.marker.replace("not soak", "soak")) for p in parts]
+        parts = [replace(p, marker=p.marker.replace("not soak", "(soak or hypothesis)")) for p in parts]
     with ThreadPoolExecutor(LANES) as lanes:
         outcomes = list(lanes.map(lambda part: _run(part, soak=given.soak), parts))
     return _report(outcomes)
@@ -93,7 +93,7 @@ def _run(part: Part, *, soak: bool) -> Outcome:
     command = [sys.executable, "-m", "pytest", "-q", "-m", part.marker, "--durations=12", *part.paths]
     command += [f"--ignore={path}" for path in part.without]
     if soak:
-        command += ["--timeout=0"]
+        command += ["--timeout=0", "--hypothesis-profile=explore"]
     began = time.monotonic()
     # Each part has its own temporary files: clocks of tests give the same names in every process.
     with tempfile.TemporaryDirectory(prefix="it-", ignore_cleanup_errors=True) as scratch:
