@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.split.frames import OPTIONS, every_type, lines
 
 from indextables.ambient import SystemAmbient
-from indextables.errors import InvalidArgument, ObjectNotFound, SplitCorrupt
+from indextables.errors import InvalidArgument, ObjectNotFound, SplitCorrupt, StoreUnavailable
 from indextables.options import Options
 from indextables.query.parse import parse
 from indextables.split import dv
@@ -53,6 +53,20 @@ class CountingStore:
     def get(self, key, **more):
         self.calls.append(("get", 0))
         return self._store.get(key, **more)
+
+
+class FailingStore(CountingStore):
+    """Raises once so many reads have been answered."""
+
+    def __init__(self, store, *, after, error):
+        super().__init__(store)
+        self._after = after
+        self._error = error
+
+    def get_ranges(self, key, ranges, **more):
+        if len(self.calls) >= self._after:
+            raise self._error
+        return super().get_ranges(key, ranges, **more)
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:
@@ -251,14 +265,98 @@ def test_a_scan_is_the_rows_less_deleted_within_ranges_that_pass(
         assert same(rows, table.take(expected).select(columns or table.column_names))
 
 
-def test_reading_ahead_gives_the_same_rows(tmp_path):
-    store = open_store("memory://reading-ahead")
+@pytest.fixture(scope="module")
+def several():
+    """A split of four row groups."""
+    store = open_store("memory://several-row-groups")
     table = pa.table({"n": np.arange(400_000), "s": pa.array(np.arange(400_000) % 17).cast(pa.string())})
     (split,) = write_splits(store, [table], table.schema, options())
+    return store, table, split
+
+
+def test_reading_ahead_gives_the_same_rows(several):
+    store, table, split = several
     ambient = SystemAmbient()
     found = pa.Table.from_batches(scan(SplitReader(store, split.ref), ambient=ambient))
     ambient.shutdown()
     assert found.equals(table)
+
+
+def test_reading_ahead_raises_what_the_store_raised_behind_the_rows_before_it(several):
+    store, table, split = several
+    error = ObjectNotFound("gone", key=split.ref.key)
+    ambient = SystemAmbient({"splits": 1})
+    batches = scan(SplitReader(FailingStore(store, after=3, error=error), split.ref), ambient=ambient)
+    found = []
+    with pytest.raises(ObjectNotFound) as raised:
+        found.extend(batches)
+    ambient.shutdown()
+    assert raised.value is error
+    assert pa.Table.from_batches(found).equals(table.slice(0, 2 * 131_072))
+
+
+def test_a_scan_that_is_given_up_leaves_no_work_behind(several):
+    store, _, split = several
+    ambient = SystemAmbient()
+    counting = CountingStore(store)
+    batches = scan(SplitReader(counting, split.ref), ambient=ambient)
+    next(batches)
+    batches.close()
+    ambient.shutdown()
+    assert len(counting.calls) <= 1 + 2
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A local split with a row group that is too large to be read at once: 20 MB of noise."""
+    store = open_store(tmp_path_factory.mktemp("large"))
+    noise = np.random.default_rng(8).bytes(20 << 20)
+    table = pa.table({"n": range(320), "b": [noise[i << 16 : (i + 1) << 16] for i in range(320)]})
+    (split,) = write_splits(store, [table], table.schema, options())
+    return store, table, split
+
+
+def test_a_large_row_group_of_a_local_file_is_read_as_it_is_decoded(large):
+    store, table, split = large
+    counting = CountingStore(store)
+    batches = list(scan(SplitReader(counting, split.ref)))
+    assert same(pa.Table.from_batches(batches), table)
+    assert max(batch.num_rows for batch in batches) == 16
+    assert max(size for _, size in counting.calls) <= 1 << 20
+
+
+def test_a_row_group_of_any_other_store_is_one_read(large):
+    store, table, split = large
+    counting = CountingStore(store)
+    counting.is_local = False
+    assert same(pa.Table.from_batches(scan(SplitReader(counting, split.ref))), table)
+    assert len(counting.calls) == 1 + 1
+
+
+def test_what_a_store_raises_in_the_middle_of_a_row_group_comes_through(large):
+    store, _, split = large
+    for error in (ObjectNotFound("gone", key=split.ref.key), StoreUnavailable("no answer", key=split.ref.key)):
+        with pytest.raises(type(error)) as raised:
+            list(scan(SplitReader(FailingStore(store, after=9, error=error), split.ref)))
+        assert raised.value is error
+
+
+def test_damage_in_the_middle_of_a_large_row_group_is_found(large, tmp_path):
+    store, _, split = large
+    data = bytearray(store.get(split.ref.key))
+    data[10 << 20] ^= 1
+    damaged = open_store(tmp_path)
+    damaged.put(split.ref.key, bytes(data))
+    with pytest.raises(SplitCorrupt, match=split.ref.key):
+        list(scan(SplitReader(damaged, split.ref)))
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a.b"], ["z", "a.b"], ["a.b", "a"], None])
+def test_a_column_may_be_called_as_a_field_of_another(store, columns):
+    table = pa.table({"a": [{"b": 1, "c": "x"}, None], "z": [5, 6], "a.b": ["x", "y"], "a.c": [[1], []]})
+    (split,) = write_splits(store, [table], table.schema, options())
+    found = pa.Table.from_batches(scan(SplitReader(store, split.ref), columns))
+    assert found.equals(table.select(columns or table.column_names))
 
 
 def test_counting_needs_no_rows(world):

@@ -7,10 +7,8 @@ what native code raises becomes SplitCorrupt that names the part.
 
 from __future__ import annotations
 
-import io
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
 from indextables.split import layout, pages_fetch, thrift
+from indextables.split.groups import RangesFile, chunk_ranges, decode_groups, decode_pieces, without_columns
 from indextables.split.layout import Directory, SplitKey
 from indextables.split.pages import Pages, decode_pages
 from indextables.split.pages_kept import MOST_ROWS, KeptPages, fetch_kept
@@ -32,6 +31,7 @@ _MAGIC = b"PAR1"
 _TAIL_GUESS = 64 << 10
 _DIRECTORY_GUESS = 16 << 10
 _MAX_FOOTER = 512 << 20
+_READ_AT_ONCE = 16 << 20
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -48,6 +48,8 @@ class Footer(msgspec.Struct, frozen=True):
     """For each leaf, in file order, the place of its top-level column."""
     chunks: list[list[tuple[int, int]]]
     """For each row group and leaf the bytes [start, end) of its column chunk, all within the rows of the file."""
+    raw_bytes: list[list[int]]
+    """For each of them how long it is said to be before compression: a hint, which nothing may rely on."""
 
 
 def resolve(store: Store, ref: SplitRef) -> SplitRef:
@@ -172,13 +174,21 @@ class SplitReader:
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
         """All rows of these row groups, in file order. The columns are places in the schema."""
         footer = self.footer
-        ranges = _chunk_ranges(footer, groups, columns)
-        read = read_ranges(self.store, self.key, ranges, "rows")
-        return decode_groups(footer, groups, columns, ranges, read, self.key)
+        if not columns:
+            return without_columns(sum(footer.metadata.row_group(g).num_rows for g in groups))
+        return decode_groups(footer, groups, columns, self._rows_of(groups, columns), self.key)
 
-    def group_ranges(self, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
-        """The byte ranges that `read_groups` reads."""
-        return _chunk_ranges(self.footer, groups, columns)
+    def read_pieces(self, group: int, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The same of one row group and one column at least, some rows at a time.
+
+        A large row group of a local file is read as it is decoded: memory for all of it would cost more than reading.
+        """
+        return decode_pieces(self.footer, group, columns, self._rows_of([group], columns, lazily=True), self.key)
+
+    def _rows_of(self, groups: Sequence[int], columns: Sequence[int], *, lazily: bool = False) -> RangesFile:
+        ranges = chunk_ranges(self.footer, groups, columns)
+        lazy = lazily and self.store.is_local and sum(end - start for start, end in ranges) > _READ_AT_ONCE
+        return RangesFile(ranges, self._rows, lazy=lazy)
 
     def _fetch_groups(self, rows: npt.NDArray[np.int64], columns: list[int]) -> pa.Table:
         meta = self.footer.metadata
@@ -255,74 +265,6 @@ def column_places(schema: pa.Schema, columns: Sequence[str] | None) -> list[int]
     return [by_name[c.lower()] for c in columns]
 
 
-def decode_groups(
-    footer: Footer,
-    groups: Sequence[int],
-    columns: Sequence[int],
-    ranges: Sequence[tuple[int, int]],
-    read: Sequence[bytes],
-    path: str,
-) -> pa.Table:
-    """The rows of row groups from the bytes of their column chunks. Raises SplitCorrupt."""
-    expected = sum(footer.metadata.row_group(g).num_rows for g in groups)
-    names = [footer.schema.names[c] for c in columns]
-    if not columns:
-        return without_columns(expected)
-    try:
-        with pq.ParquetFile(
-            pa.PythonFile(_Ranges(ranges, read), "r"),
-            metadata=footer.metadata,
-            pre_buffer=False,
-            page_checksum_verification=True,
-            arrow_extensions_enabled=False,
-        ) as file:
-            table = file.read_row_groups(list(groups), columns=names)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise _corrupt(path, "rows", f"row groups {list(groups)} cannot be read: {error}") from error
-    if table.num_rows != expected or table.num_columns != len(names):
-        raise _corrupt(path, "rows", f"row groups hold {table.num_rows} rows where {expected} belong")
-    return table.select(names)
-
-
-def without_columns(num_rows: int) -> pa.Table:
-    """A table that has rows and no columns."""
-    return pa.table({"": pa.nulls(num_rows)}).select([])
-
-
-class _Ranges(io.RawIOBase):
-    """A file of which only some ranges are there; pyarrow asks for nothing else."""
-
-    def __init__(self, ranges: Sequence[tuple[int, int]], read: Sequence[bytes]) -> None:
-        super().__init__()
-        self._starts = [start for start, _ in ranges]
-        self._views = [memoryview(data) for data in read]
-        self._end = max((end for _, end in ranges), default=0)
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (self._at if whence == io.SEEK_CUR else self._end if whence == io.SEEK_END else 0)
-        return self._at
-
-    def read(self, size: int = -1) -> Any:
-        # A view instead of bytes: pyarrow keeps it alive and copies nothing.
-        place = int(np.searchsorted(self._starts, self._at, side="right")) - 1
-        view = self._views[place]
-        begin = self._at - self._starts[place]
-        if place < 0 or begin + size > len(view) or size < 0:
-            raise OSError(f"bytes {self._at} to {self._at + size} are outside the column chunks")
-        self._at += size
-        return view[begin : begin + size]
-
-
 def _resolve(store: Store, ref: SplitRef) -> tuple[SplitRef, Footer]:
     size = ref.size if ref.size is not None else store.head(ref.key).size
     if size < 12:
@@ -376,55 +318,42 @@ def _parse_footer(data: bytes, ref: SplitRef) -> Footer:
     if len(claimed) > 1:
         raise _corrupt(ref.key, "footer", f"log, footer and split disagree on the number of rows: {sorted(claimed)}")
     leaf_columns = [place for place, field in enumerate(schema) for _ in range(_leaf_count(field.type))]
+    chunks, raw_bytes = _chunks(data, len(leaf_columns), rows_end, ref.key)
     return Footer(
         metadata=meta,
         schema=schema.remove_metadata(),
         key=key,
         rows_end=rows_end,
         leaf_columns=leaf_columns,
-        chunks=_chunks(data, len(leaf_columns), rows_end, ref.key),
+        chunks=chunks,
+        raw_bytes=raw_bytes,
     )
 
 
-def _chunks(footer: bytes, leaves: int, rows_end: int, path: str) -> list[list[tuple[int, int]]]:
-    """Where the column chunks are, from the Thrift itself.
+def _chunks(
+    footer: bytes, leaves: int, rows_end: int, path: str
+) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
+    """Where the column chunks are, and their lengths before compression, from the Thrift itself.
 
     pyarrow's view of a column chunk is not asked: a footer that lies in its histograms ends the process there.
     """
     try:
         groups = thrift.decode_struct(footer)[0][4].value.items
-        found = []
+        found, raw = [], []
         for group in groups:
             metas = [chunk[3].value for chunk in group[1].value.items]
             starts = [min(m[9].value, m[11].value) if 11 in m and m[11].value > 0 else m[9].value for m in metas]
             found.append([(start, start + m[7].value) for start, m in zip(starts, metas, strict=True)])
-    except (thrift.ThriftError, KeyError, AttributeError, TypeError) as error:
+            raw.append([int(m[6].value) for m in metas])
+            outside = [place for place in found[-1] if not 4 <= place[0] <= place[1] <= rows_end]
+            if outside:
+                raise _corrupt(path, "footer", f"a column chunk lies at {outside[0]}, outside the rows")
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise _corrupt(path, "footer", f"the Parquet footer describes no column chunks: {error!r}") from error
     for number, chunks in enumerate(found):
         if len(chunks) != leaves:
             raise _corrupt(path, "footer", f"row group {number} has {len(chunks)} chunks for {leaves} leaves")
-        for start, end in chunks:
-            if not 4 <= start <= end <= rows_end:
-                raise _corrupt(path, "footer", f"a column chunk lies at {start} to {end}, outside the rows")
-    return found
-
-
-def _chunk_ranges(footer: Footer, groups: Sequence[int], columns: Sequence[int]) -> list[tuple[int, int]]:
-    """The byte ranges of the column chunks, ascending, neighbours joined."""
-    wanted = set(columns)
-    ranges = [
-        chunk
-        for group in groups
-        for column, chunk in zip(footer.leaf_columns, footer.chunks[group], strict=True)
-        if column in wanted
-    ]
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+    return found, raw
 
 
 def _leaf_count(kind: pa.DataType) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +16,28 @@ from indextables.errors import InvalidArgument
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split import dv
+from indextables.split.groups import without_columns
 from indextables.split.pages_fetch import index_array
-from indextables.split.reader import SplitReader, column_places, without_columns
+from indextables.split.reader import SplitReader, column_places
 
 __all__ = ["count_rows", "scan"]
 
 _FETCH_SHARE = 64
 """Below one row in so many the other columns are fetched by page."""
 
-_SMALL_GROUP = 32 << 20
-"""Compressed bytes of a row group up to which two are begun at a time."""
+_AT_A_TIME = 2
+"""Row groups that are decoded at a time, the one that is taken included: as many as may lie in memory whole."""
+
+_STEP_BYTES = 16 << 20
+"""Rows that a thread decodes before it lets others run."""
 
 _Mask = npt.NDArray[np.bool_]
+_Step: TypeAlias = "Future[tuple[list[tuple[_Part, pa.Table]], _Step | None]]"
 
 
-class _Group(NamedTuple):
+class _Part(NamedTuple):
+    """A row group, or rows of it that follow each other."""
+
     number: int
     start: int
     num_rows: int
@@ -50,8 +56,8 @@ def scan(
     """Batches in row order, none of them empty.
 
     `row_ranges` are ascending [start, stop). `row_numbers` names an int64 column to add with each row's number. With an
-    `ambient`, the next row groups are read and decoded in its threads while one is taken: whoever runs in one of these
-    threads gives none. Rows that the split's vector deletes are left out.
+    `ambient`, two row groups at a time are read and decoded in its threads: whoever runs in one of these threads gives
+    none. Rows that the split's vector deletes are left out.
 
     Raises SplitCorrupt, DvCorrupt, InvalidArgument, QueryInvalid, StoreError.
     """
@@ -64,13 +70,13 @@ def scan(
     groups = [g for g in _groups(reader) if _touched(g, kept)]
     late = where is not None and bool(set(output) - set(tested))
     first = tested if late else sorted({*output, *tested})
-    for group, table in _read_ahead(reader, groups, first, ambient):
-        mask = _mask(group, alive, kept)
+    for part, table in _read_ahead(reader, groups, first, ambient, whole=late):
+        mask = _mask(part, alive, kept)
         if where is not None:
             passed = evaluate(where, table).to_numpy(zero_copy_only=False)
             true = np.equal(passed, True) if passed.dtype == object else passed.astype(bool)  # noqa: FBT003 - a value
             mask = true if mask is None else mask & true
-        found = _select(reader, group, table, mask, schema, output, late=late)
+        found = _select(reader, part, table, mask, schema, output, late=late)
         if found is None:
             continue
         rows, numbers = found
@@ -88,7 +94,7 @@ def count_rows(reader: SplitReader) -> int:
 
 def _select(
     reader: SplitReader,
-    group: _Group,
+    group: _Part,
     table: pa.Table,
     mask: _Mask | None,
     schema: pa.Schema,
@@ -114,39 +120,83 @@ def _select(
 
 
 def _read_ahead(
-    reader: SplitReader, groups: list[_Group], columns: list[int], ambient: Ambient | None
-) -> Iterator[tuple[_Group, pa.Table]]:
-    """Each row group with its columns; the next ones are read and decoded while this one is taken."""
+    reader: SplitReader, groups: list[_Part], columns: list[int], ambient: Ambient | None, *, whole: bool
+) -> Iterator[tuple[_Part, pa.Table]]:
+    """The rows of each row group with its columns, at once where they are wanted `whole`, else in parts."""
     if ambient is None or len(groups) < 2:
         for group in groups:
-            yield group, reader.read_groups([group.number], columns)
+            yield from _decode(reader, group, columns, whole=whole)
         return
     waiting = deque(groups)
-    begun: deque[tuple[_Group, Future[pa.Table]]] = deque()
+    begun: deque[_Steps] = deque()
     try:
         while waiting or begun:
-            while waiting and len(begun) < _ahead(reader, waiting[0], columns):
-                group = waiting.popleft()
-                begun.append((group, ambient.submit("splits", partial(reader.read_groups, [group.number], columns))))
-            group, table = begun.popleft()
-            yield group, table.result()
+            while waiting and len(begun) < _AT_A_TIME:
+                begun.append(_Steps(_decode(reader, waiting.popleft(), columns, whole=whole), ambient))
+            yield from begun[0].take()
+            begun.popleft()
     finally:
-        for _, table in begun:
-            table.cancel()
+        for steps in begun:
+            steps.stop()
 
 
-def _ahead(reader: SplitReader, group: _Group, columns: list[int]) -> int:
-    """How many row groups are begun at a time: two where they are small, so that two cores have work."""
-    size = sum(end - start for start, end in reader.group_ranges([group.number], columns))
-    return 2 if size <= _SMALL_GROUP else 1
+def _decode(reader: SplitReader, group: _Part, columns: list[int], *, whole: bool) -> Iterator[tuple[_Part, pa.Table]]:
+    if whole or not columns:
+        yield group, reader.read_groups([group.number], columns)
+        return
+    start = group.start
+    for batch in reader.read_pieces(group.number, columns):
+        yield _Part(group.number, start, batch.num_rows), pa.Table.from_batches([batch])
+        start += batch.num_rows
 
 
-def _groups(reader: SplitReader) -> list[_Group]:
+class _Steps:
+    """A row group that threads decode step by step. None of them ever waits for whoever takes the rows."""
+
+    def __init__(self, parts: Iterator[tuple[_Part, pa.Table]], ambient: Ambient) -> None:
+        self._parts = parts
+        self._ambient = ambient
+        self._stopped = False
+        self._first = self._submit()
+
+    def take(self) -> Iterator[tuple[_Part, pa.Table]]:
+        """All parts, in order. Raises what decoding raised."""
+        step: _Step | None = self._first
+        while step is not None:
+            found, step = step.result()
+            found.reverse()
+            while found:
+                # Given up here, so that its memory is free for the next ones as soon as it is taken.
+                yield found.pop()
+
+    def stop(self) -> None:
+        """Nobody takes the rest: a step that is running ends after its part."""
+        self._stopped = True
+        self._first.cancel()
+
+    def _submit(self) -> _Step:
+        return self._ambient.submit("splits", self._run)
+
+    def _run(self) -> tuple[list[tuple[_Part, pa.Table]], _Step | None]:
+        found: list[tuple[_Part, pa.Table]] = []
+        size = 0
+        while not self._stopped:
+            part = next(self._parts, None)
+            if part is None:
+                return found, None
+            found.append(part)
+            size += part[1].nbytes
+            if size >= _STEP_BYTES:
+                return found, self._submit()
+        return found, None
+
+
+def _groups(reader: SplitReader) -> list[_Part]:
     meta = reader.footer.metadata
     groups, start = [], 0
     for number in range(meta.num_row_groups):
         rows = meta.row_group(number).num_rows
-        groups.append(_Group(number, start, rows))
+        groups.append(_Part(number, start, rows))
         start += rows
     return groups
 
@@ -163,12 +213,12 @@ def _kept_ranges(ranges: Sequence[tuple[int, int]] | None, num_rows: int) -> lis
     return list(ranges)
 
 
-def _touched(group: _Group, kept: list[tuple[int, int]] | None) -> bool:
+def _touched(group: _Part, kept: list[tuple[int, int]] | None) -> bool:
     end = group.start + group.num_rows
     return kept is None or any(start < end and stop > group.start and start < stop for start, stop in kept)
 
 
-def _mask(group: _Group, alive: _Mask | None, kept: list[tuple[int, int]] | None) -> _Mask | None:
+def _mask(group: _Part, alive: _Mask | None, kept: list[tuple[int, int]] | None) -> _Mask | None:
     mask = None if alive is None else alive[group.start : group.start + group.num_rows]
     if kept is not None:
         inside = np.zeros(group.num_rows, bool)

@@ -28,9 +28,9 @@ from indextables.split.build_predicate import plan_predicate
 from indextables.split.cache import IndexCache
 from indextables.split.carrier import TermStats
 from indextables.split.fields import IndexPlan
+from indextables.split.groups import without_columns
 from indextables.split.pages_fetch import distinct, index_array
 from indextables.split.querylang_ast import Operator
-from indextables.split.reader import without_columns
 from indextables.split.ref import SplitRef
 from indextables.split.search_answer import Shard
 from indextables.split.search_model import Hits, Ints, SearchMetrics, SearchResult, join_hits, no_hits
