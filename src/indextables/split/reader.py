@@ -165,11 +165,9 @@ class SplitReader:
             return self._fetch_groups(wanted, places)
         if self._kept is not None and len(wanted) <= MOST_ROWS:
             kept, owner = self._kept
-            return fetch_kept(
-                pages, kept, owner, wanted, places, lambda ranges: read_ranges(self.store, self.key, ranges, "rows")
-            )
+            return fetch_kept(pages, kept, owner, wanted, places, self._rows)
         plan = pages_fetch.plan_fetch(pages, wanted, places)
-        return pages_fetch.assemble(pages, plan, read_ranges(self.store, self.key, plan.ranges, "rows"))
+        return pages_fetch.assemble(pages, plan, self._rows(plan.ranges))
 
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
         """All rows of these row groups, in file order. The columns are places in the schema."""
@@ -189,6 +187,9 @@ class SplitReader:
         ranges = chunk_ranges(self.footer, groups, columns)
         lazy = lazily and self.store.is_local and sum(end - start for start, end in ranges) > _READ_AT_ONCE
         return RangesFile(ranges, self._rows, lazy=lazy)
+
+    def _rows(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return read_ranges(self.store, self.key, ranges, "rows")
 
     def _fetch_groups(self, rows: npt.NDArray[np.int64], columns: list[int]) -> pa.Table:
         meta = self.footer.metadata
