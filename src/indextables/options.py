@@ -173,13 +173,16 @@ def _normalise(given: Mapping[str, object], where: str, *, prefixed_only: bool =
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, object]:
+    given = {name: value for name, value in environ.items() if name.startswith("INDEXTABLES_")}
+    if not given:
+        # Every handle and every commit to a table with a configuration comes by here.
+        return {}
     names = {option.key.replace(".", "_").upper(): option.key.lower() for option in _REGISTRY.values()}
     found: dict[str, object] = {}
-    for name, value in environ.items():
-        if name.startswith("INDEXTABLES_"):
-            key = names.get(name[len("INDEXTABLES_") :].upper())
-            if key is not None:
-                found[key] = value
+    for name, value in given.items():
+        key = names.get(name[len("INDEXTABLES_") :].upper())
+        if key is not None:
+            found[key] = value
     return found
 
 

@@ -150,7 +150,7 @@ class World:
     def run(self, limit: int = 20_000) -> None:
         """Until every process has ended. Raises the first error that a process did not expect."""
         while True:
-            alive = [a for a in self.actors if not a.done]
+            alive = [a for a in self.actors if not a.greenlet.dead]
             if not alive:
                 return
             self.steps += 1

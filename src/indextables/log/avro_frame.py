@@ -54,17 +54,23 @@ class Shape:
     def __init__(self, schema: dict[str, object]) -> None:
         self.schema = schema
         self.text = msgspec.json.encode(schema).decode()
+        self._encoded = self.text.encode()
         self._kind = _kind(schema, {}, 0)
+        self._block = _block_of(schema)
 
-    def accepts(self, writer: object, name: str) -> str:
-        """The schema by which the decoder reads a block of the writer's records. Raises CheckpointCorrupt."""
+    def accepts(self, text: bytes, name: str) -> str:
+        """The schema by which blocks of a writer whose schema is `text` are decoded. Raises CheckpointCorrupt."""
+        if text == self._encoded:
+            return self._block
+        try:
+            writer = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _corrupt(name, f"its schema is no JSON: {error}") from error
         try:
             _same(self._kind, _kind(writer, {}, 0), "$")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise _corrupt(name, f"its schema is not ours ({error})") from error
-        rows = {"type": "array", "items": writer}
-        block = {"type": "record", "name": "Block", "fields": [{"name": "rows", "type": rows}]}
-        return msgspec.json.encode(block).decode()
+        return _block_of(writer)
 
 
 def read_container(data: bytes | memoryview, shape: Shape, *, name: str, limit: int = MAX_FILE) -> pa.Table:
@@ -142,7 +148,8 @@ class _Cursor:
         return self.at == len(self.data)
 
 
-def _header(frame: _Cursor) -> tuple[str, object]:
+def _header(frame: _Cursor) -> tuple[str, bytes]:
+    """The codec and the text of the writer's schema."""
     if frame.take(4) != _MAGIC:
         raise _corrupt(frame.name, "it does not start as an Avro file")
     entries: dict[str, bytes] = {}
@@ -158,10 +165,7 @@ def _header(frame: _Cursor) -> tuple[str, object]:
     codec = entries.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in {"null", "deflate", "snappy", "zstandard"}:
         raise _corrupt(frame.name, f"its codec {codec!r} is none that we read")
-    try:
-        return codec, msgspec.json.decode(entries.get("avro.schema", b""))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _corrupt(frame.name, f"its schema is no JSON: {error}") from error
+    return codec, entries.get("avro.schema", b"")
 
 
 def _blocks(frame: _Cursor, sync: bytes, codec: str, name: str) -> Iterator[tuple[int, bytes]]:
@@ -280,6 +284,13 @@ def _compress(block: memoryview, codec: str, level: int) -> bytes:
         packed = pa.compress(pa.py_buffer(block), codec="snappy", asbytes=True)
         return bytes(packed) + zlib.crc32(block).to_bytes(4, "big")
     return bytes(pa.Codec("zstd", compression_level=level).compress(pa.py_buffer(block), asbytes=True))
+
+
+def _block_of(schema: object) -> str:
+    """The schema of a block: what an array of the record would be."""
+    rows = {"type": "array", "items": schema}
+    block = {"type": "record", "name": "Block", "fields": [{"name": "rows", "type": rows}]}
+    return msgspec.json.encode(block).decode()
 
 
 def _kind(schema: object, names: dict[str, object], depth: int) -> object:

@@ -61,6 +61,8 @@ def _text_hashes(column: pa.Array) -> Words:
     buffer = column.buffers()[2]
     data = np.frombuffer(buffer, dtype=np.uint8) if buffer is not None else np.zeros(0, dtype=np.uint8)
     lengths = np.diff(offsets)
+    if (lengths == lengths[0]).all() and count <= _ROWS_AT_ONCE:
+        return _equal_length_hashes(data, offsets[:-1], int(lengths[0]))
     result = np.empty(count, dtype=np.uint64)
     order = np.argsort(lengths, kind="stable")
     bounds = np.flatnonzero(np.diff(lengths[order])) + 1

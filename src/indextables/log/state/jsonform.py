@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 _ABSENT = (b"", b"null")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_ENTRY = Schema.from_arrow(FILES_SCHEMA)
 
 
 class Parsed(msgspec.Struct):
@@ -177,9 +178,9 @@ def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_file
         parsed.protocol = item.protocol or parsed.protocol
         parsed.metadata = item.metaData or parsed.metadata
         try:
-            parsed.txns = parsed.txns + _items(item.txn, Txn)
-            parsed.domains = parsed.domains + _items(item.domainMetadata, DomainMetadata)
-            parsed.skips = parsed.skips + _items(item.mergeskip, MergeSkip)
+            parsed.txns += _items(item.txn, Txn)
+            parsed.domains += _items(item.domainMetadata, DomainMetadata)
+            parsed.skips += _items(item.mergeskip, MergeSkip)
             if with_files:
                 adds += _raws(item.add)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -206,7 +207,7 @@ def _raws(raw: msgspec.Raw) -> list[bytes]:
 
 def _table(lines: bytes, name: str) -> pa.Table:
     try:
-        return conform(pa.table(read_json(io.BytesIO(lines), Schema.from_arrow(FILES_SCHEMA))), name)
+        return conform(pa.table(read_json(io.BytesIO(lines), _ENTRY)), name)
     except (ValueError, OSError, pa.ArrowException) as error:
         raise _broken(name, error) from error
 
