@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import uuid
 
 import pytest
@@ -102,6 +105,26 @@ def test_an_answer_lost_after_the_put_landed_neither_doubles_nor_loses_the_commi
     assert table.paths() == ["a"]
     assert table.tokens().count(outcome.token) == 1
     assert log.env.store.count("delete") == 0
+
+
+def test_a_commit_that_the_disk_does_not_keep_is_not_reported_as_one(tmp_path, monkeypatch):
+    """The version file has its name, but a power failure could still take it."""
+    create_table(Place(str(tmp_path / "table")).process(), METADATA)
+    log = open_log(LogEnv(open_store(tmp_path / "table"), SetClock(), Options({}, environ={})))
+    append(log, [add("a")])
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        outcome = Transaction(log, operation="WRITE").add([add("b")]).commit()
+    assert isinstance(outcome, Unknown)
+    assert resolve_token(log, outcome.token, outcome.version) == 2
+    assert append(log, [add("c")]).version == 3
 
 
 @pytest.mark.parametrize("answer", [not_landed, conflict_out_of_nothing])

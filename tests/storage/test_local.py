@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -39,6 +40,17 @@ def temps(tmp_path: Path) -> list[str]:
     return [path.name for path in folder.iterdir()] if folder.exists() else []
 
 
+def fail_to_sync_folders(patch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    patch.setattr(os, "fsync", fsync)
+
+
 def test_a_created_file_is_durable_before_it_is_reported(store: Store, tmp_path: Path):
     with watched(SystemCalls()) as calls:
         assert store.put_if_absent("a/b/slot", b"data") is PutAnswer.CREATED
@@ -70,6 +82,26 @@ def test_a_folder_that_another_process_made_is_made_durable_too(tmp_path: Path):
         open_store(tmp_path / "table").put_if_absent("log/0", b"")
     assert ("fsync", str(tmp_path / "table")) in calls.seen
     assert ("fsync", str(tmp_path)) in calls.seen
+
+
+def test_a_folder_that_is_made_again_is_made_durable_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It may get the inode of the folder before it, which was known to be durable."""
+    real = os.fstat
+
+    def always_the_same_inode(descriptor: int) -> os.stat_result:
+        found = real(descriptor)
+        return os.stat_result((found[0], 7, *found[2:])) if stat.S_ISDIR(found.st_mode) else found
+
+    monkeypatch.setattr(os, "fstat", always_the_same_inode)
+    store.put_if_absent("log/0", b"")
+    store.delete_many(["log/0"])
+    (tmp_path / "table/log").rmdir()
+    with watched(SystemCalls()) as calls:
+        store.put_if_absent("log/0", b"")
+    made = calls.seen.index(("mkdir", f"{tmp_path}/table/log"))
+    assert ("fsync", f"{tmp_path}/table") in calls.seen[made:]
 
 
 def test_a_known_folder_costs_two_fsyncs_per_commit(store: Store):
@@ -190,6 +222,35 @@ def test_a_failed_fsync_of_the_folder_makes_the_outcome_unknown(store: Store):
     with watched(SystemCalls(last, errno.EIO)):
         assert store.put_if_absent("log/2", b"two") is PutAnswer.UNKNOWN
     assert store.get("log/2") == b"two"
+
+
+def test_what_a_put_in_doubt_has_left_is_read_back_only_once_it_is_durable(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A writer that finds its own bytes takes them for committed."""
+    store.put_if_absent("log/0", b"")
+    with monkeypatch.context() as patch:
+        fail_to_sync_folders(patch)
+        assert store.put_if_absent("log/1", b"one") is PutAnswer.UNKNOWN
+        with pytest.raises(StoreUnavailable):
+            store.get("log/1", policy=NO_RETRY)
+        assert store.get("log/0") == b""
+    with watched(SystemCalls()) as calls:
+        assert store.get("log/1") == b"one"
+    assert ("fsync", f"{tmp_path}/table/log") in calls.seen
+    with watched(SystemCalls()) as calls:
+        assert store.get("log/1") == b"one"
+    assert "fsync" not in [name for name, _ in calls.seen]
+
+
+def test_a_put_in_doubt_that_left_nothing_is_read_back_as_nothing(store: Store, monkeypatch: pytest.MonkeyPatch):
+    store.put_if_absent("log/0", b"")
+    with monkeypatch.context() as patch:
+        fail_to_sync_folders(patch)
+        assert store.put_if_absent("log/1", b"one") is PutAnswer.UNKNOWN
+    store.delete_many(["log/0", "log/1"])
+    with pytest.raises(ObjectNotFound):
+        store.get("log/1")
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV])

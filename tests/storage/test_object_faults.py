@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from indextables.errors import (
 )
 from indextables.options import Options
 from indextables.storage import CallPolicy, PutAnswer, Store, open_store
+from indextables.storage import object as object_store
 
 
 @pytest.fixture
@@ -118,6 +120,36 @@ def test_reads_are_repeated_until_they_are_whole(s3: S3Server, store: Store, ans
     assert store.get_range("key", 1000, 1_900_000) == data[1000:1_900_000]
     s3.inject(Fault(method="GET", query="list-type", after=answer, times=2))
     assert [meta.key for meta in store.list_from("")] == ["key"]
+
+
+@pytest.mark.parametrize("size", [3 << 10, 5 << 10], ids=["as large", "larger"])
+def test_a_large_object_that_is_replaced_while_it_is_read_is_read_whole(
+    s3: S3Server, store: Store, table_name: str, monkeypatch: pytest.MonkeyPatch, size: int
+):
+    monkeypatch.setattr(object_store, "_LARGE", 1 << 10)
+    monkeypatch.setattr(object_store, "_PART", 1 << 10)
+    store.put("key", bytes(3 << 10))
+    replaced = b"x" * size
+    # The first request tells the size; the first part of the old object is on its way when the new one comes.
+    s3.inject(
+        Fault(method="GET"), Fault(method="GET", hook_after=lambda: s3.put_directly(f"{table_name}/key", replaced))
+    )
+    assert store.get("key") == replaced
+
+
+def test_a_large_object_that_never_stays_as_it_is_cannot_be_read(
+    s3: S3Server, store: Store, table_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(object_store, "_LARGE", 1 << 10)
+    contents = itertools.count()
+
+    def replace() -> None:
+        s3.put_directly(f"{table_name}/key", b"%04d" % next(contents) * 1000)
+
+    replace()
+    s3.inject(Fault(method="HEAD", hook=replace, times=1000))
+    with pytest.raises(StoreUnavailable):
+        store.get("key")
 
 
 @pytest.mark.parametrize("answer", [409, *THROTTLES, *BREAKS])

@@ -46,7 +46,7 @@ class Folders:
         """Descriptors of the temporary folder and of a folder, both made where missing; the caller closes them."""
         root = self._enter_root()
         try:
-            temp = _open_or_make(root, TEMP_FOLDER)
+            temp, _ = _open_or_make(root, TEMP_FOLDER)
             try:
                 return temp, self._descend(os.dup(root), parts, create=True)
             except BaseException:
@@ -109,10 +109,10 @@ class Folders:
         """The folder `parts` below `folder`, whose descriptor is closed."""
         for part in parts:
             try:
-                child = _open_or_make(folder, part) if create else _open_folder(folder, part)
+                child, is_new = _open_or_make(folder, part) if create else (_open_folder(folder, part), False)
                 try:
                     if create:
-                        self._settle(child, functools.partial(sync, folder))
+                        self._settle(child, functools.partial(sync, folder), is_new=is_new)
                 except BaseException:
                     os.close(child)
                     raise
@@ -121,16 +121,17 @@ class Folders:
             folder = child
         return folder
 
-    def _settle(self, folder: int, sync_parent: Callable[[], None]) -> None:
+    def _settle(self, folder: int, sync_parent: Callable[[], None], *, is_new: bool = False) -> None:
         """Make the entry of this folder in its parent durable, once per folder and process.
 
-        That holds for folders that were there already: whoever made one may not have got as far as its own fsync.
+        That holds for folders that were there already: whoever made one may not have got as far as its own fsync. A
+        folder that we have just made may have the inode of one that is gone.
         """
         if not self._fsync:
             return
         found = os.fstat(folder)
         identity = (found.st_dev, found.st_ino)
-        if identity not in self._durable:
+        if is_new or identity not in self._durable:
             sync_parent()
             self._durable.add(identity)
 
@@ -225,13 +226,16 @@ def _open_folder(folder: int, name: str) -> int:
         raise
 
 
-def _open_or_make(folder: int, name: str) -> int:
+def _open_or_make(folder: int, name: str) -> tuple[int, bool]:
+    """A descriptor of the folder, and whether it was made here."""
+    made = False
     while True:
         try:
-            return _open_folder(folder, name)
+            return _open_folder(folder, name), made
         except FileNotFoundError:
             try:
                 os.mkdir(name, dir_fd=folder)
+                made = True
             except FileExistsError:
                 continue
 

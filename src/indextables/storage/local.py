@@ -66,6 +66,8 @@ class LocalStore:
         self._policy = policy or CallPolicy()
         self._ambient: Ambient = ambient or SystemAmbient()
         self._folders = Folders(location.path, fsync=fsync)
+        self._unsettled: set[str] = set()
+        """Keys whose conditional put ended in doubt: they may be there without being durable."""
 
     def __repr__(self) -> str:
         return f"LocalStore({self.url!r})"
@@ -87,6 +89,8 @@ class LocalStore:
         return Path(self._location.path)
 
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+        if key in self._unsettled:
+            self._settle(key)
         return self._read(key, policy, lambda file, size: _pread(file, 0, size, key))
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
@@ -124,7 +128,11 @@ class LocalStore:
                     return PutAnswer.REFUSED
                 with self._temp(temp_folder, lambda file: _write(file, memoryview(data)), durable=durable) as temp:
                     answer = _link(temp_folder, temp, folder, parts[-1], key)
-                return self._confirm(folder) if answer is PutAnswer.CREATED and durable else answer
+                if answer is PutAnswer.CREATED and durable:
+                    answer = self._confirm(folder)
+                if answer is PutAnswer.UNKNOWN and self._fsync:
+                    self._unsettled.add(key)
+                return answer
             finally:
                 _close(folder, temp_folder)
 
@@ -279,6 +287,19 @@ class LocalStore:
             except OSError:
                 return PutAnswer.UNKNOWN
         return PutAnswer.CREATED
+
+    def _settle(self, key: str) -> None:
+        """Make what a put in doubt has left durable before it is read back: who finds its own bytes believes in them.
+
+        Raises StoreError while that fails.
+        """
+        with self._typed(key):
+            folder = self._folders.enter(_parts(key)[:-1])
+            try:
+                sync(folder)
+            finally:
+                _close(folder)
+        self._unsettled.discard(key)
 
     def _list(self, prefix: str, after: str | None) -> Iterator[ObjectMeta]:
         parts = prefix.split("/")[:-1]

@@ -90,20 +90,13 @@ class ObjectStore:
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         full = self._full(key)
 
-        def attempt(client: Any) -> bytes | int:
+        def attempt(client: Any) -> bytes | ObjectMeta:
             result = client.get(full)
-            size = int(result.meta["size"])
-            if size > _LARGE:
-                return size
-            return _whole(bytes(result.bytes()), size, key)
+            meta = _meta(key, result.meta)
+            return meta if meta.size > _LARGE else _whole(bytes(result.bytes()), meta.size, key)
 
         found = self._retried(key, policy, attempt)
-        if isinstance(found, bytes):
-            return found
-        # One request for all of it would have to fit into one timeout.
-        starts = range(0, found, _PART)
-        ranges = [(start, min(start + _PART, found)) for start in starts]
-        return b"".join(self._get_ranges(key, ranges, policy, coalesce=0))
+        return found if isinstance(found, bytes) else self._get_in_parts(found, policy)
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
         return self.get_ranges(key, [(start, end)], policy=policy)[0]
@@ -223,6 +216,20 @@ class ObjectStore:
             writing=True,
             repeats=repeats,
         )
+
+    def _get_in_parts(self, meta: ObjectMeta, policy: CallPolicy | None) -> bytes:
+        """All bytes of a large object: one request for all of it would have to fit into one timeout.
+
+        Parts of an object that was replaced meanwhile belong to two: it is read again. Raises StoreUnavailable if
+        that goes on.
+        """
+        for _ in range((policy or self._policy).attempts):
+            ranges = [(start, min(start + _PART, meta.size)) for start in range(0, meta.size, _PART)]
+            parts = self._get_ranges(meta.key, ranges, policy, coalesce=0)
+            before, meta = meta, self.head(meta.key, policy=policy)
+            if (meta.etag, meta.size) == (before.etag, before.size):
+                return b"".join(parts)
+        raise StoreUnavailable(f"{self.url}/{meta.key} is replaced faster than it can be read", key=meta.key)
 
     def _get_ranges(
         self, key: str, ranges: list[tuple[int, int]], policy: CallPolicy | None, *, coalesce: int
