@@ -605,6 +605,7 @@ def test_advice_is_for_the_worst_first_and_quotes_places():
         clock_skew_ms=200_000,
         small_files=100,
         small_share=0.9,
+        mergeable_files=100,
         files=100,
         rows=10,
         deleted_rows=10,

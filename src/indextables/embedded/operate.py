@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from indextables.embedded.handle import Handle
 from indextables.lazy import LazyModule
-from indextables.log.intents import Protection, protect_version
+from indextables.log.intents import MAX_TTL_MS, Protection, protect_version
+from indextables.table.arguments import check_hours
 from indextables.table.running import Progress, Runner, Threads
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class Operate(Handle):
         `renew()` starts the time again. Raises InvalidArgument for more than a week, VersionExpired if this version can
         no longer be read, StoreError where nothing may be written.
         """
+        check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot
         held = protect_version(
             self._log.env, snapshot.version, ttl_ms=round(hours * _HOUR_MS), table_id=snapshot.table_id

@@ -14,11 +14,12 @@ was about to do: whoever must not be late looks at the lease right before (`hold
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,7 @@ from indextables.storage.store import ObjectMeta
 __all__ = [
     "INTENT_DIR",
     "MAX_TTL_MS",
+    "Holder",
     "Intent",
     "Lease",
     "Protection",
@@ -39,10 +41,12 @@ __all__ = [
     "Ticket",
     "acquire",
     "holds",
+    "leases",
     "protect_keys",
     "protect_version",
     "protections",
     "store_now_ms",
+    "who_holds",
 ]
 
 INTENT_DIR = LOG_DIR + "_intents/"
@@ -53,6 +57,7 @@ _MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
 _GRAIN_MS = 1000
+_LAST_MS = 253_402_300_799_000
 _LEASE = re.compile(r"lease-([a-z][a-z0-9]{0,30})-([0-9]{12})")
 _NAME = re.compile(r"[a-z][a-z0-9]{0,30}")
 
@@ -99,6 +104,19 @@ class Ticket(msgspec.Struct, frozen=True):
 
     name: str
     number: int
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a lease: `holder` is the machine and the process; it ends at `until_ms` unless it is renewed."""
+
+    name: str
+    holder: str
+    until_ms: int
+
+    def __str__(self) -> str:
+        until = dt.datetime.fromtimestamp(min(max(self.until_ms, 0), _LAST_MS) // 1000, dt.UTC)
+        gone = f"should that process be gone, its hold ends by itself at {until:%Y-%m-%dT%H:%M:%SZ}"
+        return f"{self.holder} holds it; {gone}"
 
 
 def store_now_ms(env: LogEnv) -> int:
@@ -150,8 +168,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     everything: str | None = None
     live = 0
     for meta, intent in found:
-        ttl_ms = MAX_TTL_MS if isinstance(intent, str) else min(intent.ttlMs, MAX_TTL_MS)
-        if now_ms - meta.modified_ms > ttl_ms + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):
+        if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):
             expired.append(meta.key)
             continue
         if isinstance(intent, str):
@@ -213,6 +230,29 @@ def holds(env: LogEnv, ticket: Ticket, *, spare_ms: int = 0) -> bool:
     return mine is not None and max(numbers) == ticket.number and not _is_over(env, mine, spare_ms)
 
 
+def leases(env: LogEnv) -> list[Holder]:
+    """The leases that somebody holds, by name. Raises StoreError."""
+    newest: dict[str, tuple[int, ObjectMeta]] = {}
+    for name, number, meta in _lease_files(env, "lease-"):
+        newest[name] = max(newest.get(name, (0, meta)), (number, meta), key=lambda entry: entry[0])
+    found: list[Holder] = []
+    for name, (_, meta) in sorted(newest.items()):
+        try:
+            intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
+        except ObjectNotFound:
+            continue
+        if _is_past(env, meta, intent):
+            continue
+        holder = "somebody" if isinstance(intent, str) else intent.holder or "somebody"
+        found.append(Holder(name, holder, meta.modified_ms + _ttl_ms(intent)))
+    return found
+
+
+def who_holds(env: LogEnv, name: str) -> Holder | None:
+    """Who holds the lease of this name; None if nobody does by now. Raises StoreError."""
+    return next((held for held in leases(env) if held.name == name), None)
+
+
 class _Held:
     """A file of ours in the intents folder, as a context."""
 
@@ -225,6 +265,11 @@ class _Held:
     def key(self) -> str:
         """The file."""
         return self._key
+
+    @property
+    def holder(self) -> str:
+        """This machine and process."""
+        return self._intent.holder
 
     def __enter__(self) -> Self:
         return self
@@ -293,16 +338,19 @@ def _check_ttl(ttl_ms: int) -> None:
 
 def _numbers(env: LogEnv, name: str) -> dict[int, ObjectMeta]:
     """The files of a lease by their numbers."""
-    found: dict[int, ObjectMeta] = {}
-    start = f"{INTENT_DIR}lease-{name}-"
-    for meta in env.store.list_from(INTENT_DIR, start):
-        if not meta.key.startswith(start):
+    return {number: meta for held, number, meta in _lease_files(env, f"lease-{name}-") if held == name}
+
+
+def _lease_files(env: LogEnv, start: str) -> Iterator[tuple[str, int, ObjectMeta]]:
+    """Name and number of every lease whose file begins so, with what the store tells about the file."""
+    begin = INTENT_DIR + start
+    for meta in env.store.list_from(INTENT_DIR, begin):
+        if not meta.key.startswith(begin):
             break
         file = parse_key(meta.key)
         match = None if file is None else _LEASE.fullmatch(file.id or "")
-        if match is not None and match[1] == name:
-            found[int(match[2])] = meta
-    return found
+        if match is not None:
+            yield match[1], int(match[2]), meta
 
 
 def _is_over(env: LogEnv, meta: ObjectMeta, spare_ms: int = 0) -> bool:
@@ -310,10 +358,18 @@ def _is_over(env: LogEnv, meta: ObjectMeta, spare_ms: int = 0) -> bool:
         intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
     except ObjectNotFound:
         return True
+    return _is_past(env, meta, intent, spare_ms)
+
+
+def _is_past(env: LogEnv, meta: ObjectMeta, intent: Intent | str, spare_ms: int = 0) -> bool:
     if isinstance(intent, Intent) and intent.released:
         return True
-    ttl_ms = MAX_TTL_MS if isinstance(intent, str) else min(intent.ttlMs, MAX_TTL_MS)
-    return store_now_ms(env) + spare_ms - meta.modified_ms > ttl_ms + _GRAIN_MS
+    return store_now_ms(env) + spare_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS
+
+
+def _ttl_ms(intent: Intent | str) -> int:
+    """How long an intent lives after it was written; one that cannot be understood as long as any may."""
+    return MAX_TTL_MS if isinstance(intent, str) else min(intent.ttlMs, MAX_TTL_MS)
 
 
 def _lease_key(name: str, number: int) -> str:

@@ -30,7 +30,7 @@ import cachetools
 import msgspec
 
 from indextables.ambient import Ambient
-from indextables.errors import SplitCorrupt, StoreFull
+from indextables.errors import SplitCorrupt, StoreError, StoreFull
 from indextables.split import layout
 from indextables.split.cache_files import children, disk_size, link_all, private_folder, write_all
 from indextables.split.cache_seals import is_sealed, seal
@@ -288,7 +288,13 @@ class IndexCache:
 
     def _get(self, store: Store, key: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         self._count("requests")
-        data = store.get_ranges(key, ranges) if len(ranges) > 1 else [store.get_range(key, *ranges[0])]
+        try:
+            data = store.get_ranges(key, ranges) if len(ranges) > 1 else [store.get_range(key, *ranges[0])]
+        except StoreError as error:
+            if type(error) is not StoreError or store.head(key).size >= max(end for _, end in ranges):
+                raise
+            message = f"{key}: the file is shorter than its offsets say: {error}"
+            raise SplitCorrupt(message, path=key, part="index", reason="cut off") from error
         self._count("bytes_read", sum(map(len, data)))
         return data
 

@@ -12,6 +12,8 @@ from indextables.options import PREFIX, known_options
 
 __all__ = [
     "check_count",
+    "check_flag",
+    "check_hours",
     "check_mapping",
     "check_names",
     "check_note",
@@ -77,6 +79,21 @@ def check_count(what: str, value: Any, *, least: int = 0) -> None:
     """A number of rows or entries; None for no bound."""
     if value is not None and (not _is_whole(value) or value < least):
         raise InvalidArgument(f"{what} is a whole number of at least {least}, not {value!r}")
+
+
+def check_flag(what: str, value: Any) -> bool:
+    """True or false; a text that says so is none, because every text that is not empty would be true."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{what} is true or false, not {value!r}", argument=what)
+    return value
+
+
+def check_hours(what: str, value: Any, *, most: int) -> float:
+    """A number of hours, not below 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        message = f"{what} is a number of hours from 0 to {most:,}, not {value!r}"
+        raise InvalidArgument(message, argument=what)
+    return value
 
 
 def check_note(value: Any) -> str | None:

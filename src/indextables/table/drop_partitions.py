@@ -15,7 +15,7 @@ from indextables.log.transaction import Transaction
 from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only, prune
-from indextables.table.arguments import check_text
+from indextables.table.arguments import check_flag, check_text
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
 from indextables.table.replaced import files_inside
@@ -56,6 +56,7 @@ def drop_partitions(
     meanwhile, MetadataChanged if it was the schema or the partitioning, CommitStateUnknown.
     """
     del runner, progress
+    check_flag("dry_run", dry_run)
     snapshot = log.snapshot()
     check_writable(snapshot.protocol, log.url)
     if not check_text("where", where).strip():

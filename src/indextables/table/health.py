@@ -6,29 +6,35 @@ nothing is opened and nothing is changed. `advise` is pure.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
+from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
 from indextables.log.actions import MergeSkip
-from indextables.log.arrays import combined
+from indextables.log.arrays import combined, int64_array
 from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
-from indextables.log.intents import protections, store_now_ms
+from indextables.log.intents import Holder, leases, protections, store_now_ms
 from indextables.log.names import LOG_DIR, parse_key
 from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign
 from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state.base import StateRef
 from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.state.find import find_states
+from indextables.log.state.reading import inspect_state
+from indextables.log.write import retry_times
 from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
+from indextables.table.merge_plan import Limits, plan_groups
 from indextables.table.partitions import partitionings
-from indextables.table.purge_plan import Names, listed_table
+from indextables.table.purge_plan import LOG_END, Names, listed_table
 from indextables.table.reachable import data_keys
 from indextables.table.search import shared_index_cache
 from indextables.table.write import target_of
@@ -36,6 +42,7 @@ from indextables.table.write import target_of
 __all__ = ["Advice", "Health", "advise", "health"]
 
 _SAMPLE = 2000
+_PLACES = 8
 _HOUR_MS = 3_600_000
 
 
@@ -50,10 +57,11 @@ class Advice(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """What is known about a table. Shares are from 0 to 1; what could not be found out is None.
 
-    `small_files` are smaller than `mergeOnWrite.smallSize`. `index_coverage` is the share of rows whose files were
-    written with the index that the table wants now. `orphans` estimates the data files that the newest version does not
-    name and that are older than `purge.defaultRetentionHours`, some of which older versions may need;
-    `orphans_exact` says that all files were looked at.
+    `small_files` are smaller than `mergeOnWrite.smallSize`; `mergeable_files` are those that merge splits would take
+    now. `index_coverage` is the share of rows whose files were written with the index that the table wants now.
+    `orphans` estimates the data files that the newest version does not name and that are older than
+    `purge.defaultRetentionHours`, some of which older versions may need; `orphans_exact` says that all files were
+    looked at. `leases` tell who is at work that only one may do at a time.
     """
 
     url: str
@@ -70,6 +78,7 @@ class Health(msgspec.Struct, frozen=True):
     deleted_rows: int
     small_files: int
     small_share: float
+    mergeable_files: int
     index_coverage: float | None
     oldest_version: int
     version_files: int
@@ -81,6 +90,7 @@ class Health(msgspec.Struct, frozen=True):
     orphans_exact: bool
     live_intents: int
     expired_intents: int
+    leases: list[Holder]
     clock_skew_ms: int
     cache_rates: dict[str, float]
     index_cache: dict[str, int]
@@ -90,12 +100,14 @@ class Health(msgspec.Struct, frozen=True):
 class _LogFacts(msgspec.Struct, frozen=True):
     oldest: int
     version_files: int
+    unusable: dict[str, str]
 
 
 class _FileFacts(msgspec.Struct, frozen=True):
     rows: int | None
     deleted: int
     small: int
+    mergeable: int
     coverage: float | None
 
 
@@ -110,11 +122,12 @@ def health(log: Log) -> Health:
     snapshot = log.snapshot()
     env = table_env(log.env, snapshot.metadata)
     now_ms = store_now_ms(env)
-    state = describe_state(env)
     facts = _log_facts(env, snapshot.version)
+    state = describe_state(env)
+    state = msgspec.structs.replace(state, unusable={**state.unusable, **facts.unusable})
     held = protections(env, now_ms, table_id=snapshot.table_id)
     files = snapshot.files
-    of_files = _file_facts(snapshot, env)
+    of_files = _file_facts(snapshot, env, now_ms)
     orphans = _orphans(snapshot, env, now_ms)
     protocol = snapshot.protocol
     found = Health(
@@ -132,6 +145,7 @@ def health(log: Log) -> Health:
         deleted_rows=of_files.deleted,
         small_files=of_files.small,
         small_share=of_files.small / max(1, files.num_rows),
+        mergeable_files=of_files.mergeable,
         index_coverage=of_files.coverage,
         oldest_version=facts.oldest,
         version_files=facts.version_files,
@@ -143,6 +157,7 @@ def health(log: Log) -> Health:
         orphans_exact=orphans.exact,
         live_intents=held.live,
         expired_intents=len(held.expired),
+        leases=leases(env),
         clock_skew_ms=env.store.probe().skew_ms,
         cache_rates=shared_cache().stats().hit_rates(),
         index_cache=_index_cache(env),
@@ -185,7 +200,7 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
             f"{state.num_tombstones} tombstones ({state.tombstone_ratio:.0%}), {state.num_manifests} manifests",
             f"COMPACT INDEXTABLES {place}",
         )
-    if found.small_files >= options[opt.MERGE_ON_WRITE_MIN_SPLITS] and found.small_share > 0.5:
+    if found.mergeable_files >= options[opt.MERGE_ON_WRITE_MIN_SPLITS] and found.small_share > 0.5:
         say("small-files", f"{found.small_files} of {found.files} splits are small", f"MERGE SPLITS {place}")
     if found.index_coverage is not None and found.index_coverage < 1:
         say(
@@ -201,26 +216,60 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
             f"MERGE SPLITS {place}" if ready else f"DESCRIBE INDEXTABLES STATE {place}",
         )
     if found.rows is not None and found.deleted_rows > 0.2 * (found.rows + found.deleted_rows):
-        say("deleted-rows", f"{found.deleted_rows} deleted rows are still in the files", f"MERGE SPLITS {place}")
+        # Merging drops them, too, where it takes most of the files.
+        merges = 2 * found.mergeable_files > found.files
+        command = f"MERGE SPLITS {place}" if merges else f"REINDEX INDEXTABLE {place} FORCE"
+        say("deleted-rows", f"{found.deleted_rows} deleted rows are still in the files", command)
     if found.orphans > max(100, found.files // 10) or found.expired_intents > 100:
         about = "" if found.orphans_exact else "about "
-        say("orphans", f"{about}{found.orphans} data files are in no newest version", f"PURGE INDEXTABLE {place}")
+        needed = f"versions from {found.oldest_version} on may need some of them, as long as they are retained"
+        problem = f"{about}{found.orphans} data files are not in the newest version; {needed}"
+        say("orphans", problem, f"PURGE INDEXTABLE {place}")
     return table
 
 
 def _log_facts(env: LogEnv, newest: int) -> _LogFacts:
     listing = [meta for meta in env.store.list_from(LOG_DIR) if parse_key(meta.key) is not None]
     slots = {file.version for meta in listing if (file := parse_key(meta.key)) and file.kind == "version"}
-    oldest = 0 if 0 in slots else min((ref.version for ref in find_states(listing)), default=newest)
-    return _LogFacts(oldest, len(slots))
+    states = find_states(listing)
+    oldest = 0 if 0 in slots else min((ref.version for ref in states), default=newest)
+    return _LogFacts(oldest, len(slots), _without_manifests(env, states[:1], {meta.key for meta in listing}))
 
 
-def _file_facts(snapshot: Snapshot, env: LogEnv) -> _FileFacts:
+def _without_manifests(env: LogEnv, states: list[StateRef], there: set[str]) -> dict[str, str]:
+    """The checkpoints of these that name a manifest which was not listed, each with the reason."""
+    found: dict[str, str] = {}
+    for ref in states:
+        try:
+            named = inspect_state(env, ref).manifests
+        except (CheckpointError, LimitExceeded, ObjectNotFound):
+            # `describe_state` tells why.
+            continue
+        missing = sorted(key for key in named if key not in there)
+        if missing and env.store.exists(ref.keys[0]) and not env.store.exists(missing[0]):
+            found[ref.keys[0]] = f"{len(missing)} of its manifests are gone, {missing[0]} is one"
+    return found
+
+
+def _file_facts(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _FileFacts:
     files = snapshot.files
     small = pc.sum(pc.less(files["size"], env.options[opt.MERGE_ON_WRITE_SMALL_SIZE]), min_count=0).as_py() or 0
     vectors = combined(files["deletionVector"]).drop_null()
     deleted = pc.sum(pc.struct_field(vectors, "cardinality"), min_count=0).as_py() or 0 if len(vectors) else 0
-    return _FileFacts(live_rows(files), int(deleted), int(small), _coverage(snapshot, files, env.options))
+    mergeable = _mergeable(snapshot, env, now_ms)
+    return _FileFacts(live_rows(files), int(deleted), int(small), mergeable, _coverage(snapshot, files, env.options))
+
+
+def _mergeable(snapshot: Snapshot, env: LogEnv, now_ms: int) -> int:
+    """How many files merge splits would take, asked for nothing in particular."""
+    limits = Limits(
+        target_bytes=env.options[opt.MERGE_TARGET_SIZE],
+        max_sources=env.options[opt.MERGE_MAX_SOURCES],
+        memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
+    )
+    files = snapshot.files.select(["path", "partitionValues", "size", "tags", "addedAtVersion", "addedAtLine"])
+    plan = plan_groups(files, snapshot.partition_columns, retry_times(snapshot, now_ms), limits)
+    return sum(map(len, plan.groups))
 
 
 def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | None:
@@ -237,16 +286,16 @@ def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | 
 def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
     """How many old files the newest version does not name: counted where they are few, estimated from a sample else."""
     names = Names.of(partitionings(snapshot.metadata))
-    sample: list[ObjectMeta] = []
-    for prefix_after in (None, "_transaction_log0"):
-        left = _SAMPLE + 1 - len(sample)
-        for meta in islice(env.store.list_from("", prefix_after), left):
-            if prefix_after is None and meta.key >= LOG_DIR:
-                break
-            sample.append(meta)
+    known = data_keys(snapshot.files, env.store.url)
+    sample = _listed(env, None, _SAMPLE + 1)
     exact = len(sample) <= _SAMPLE
+    if not exact and len(known):
+        # Orphans lie together, in a folder that was dropped or by a write that failed: the sample is from all over.
+        places = pc.sort_indices(known).take(int64_array(np.arange(1, _PLACES) * len(known) // _PLACES))
+        parts = [_listed(env, after, _SAMPLE // _PLACES) for after in (None, *known.take(places).to_pylist())]
+        sample = list({meta.key: meta for part in parts for meta in part}.values())
     listed = listed_table([m.key for m in sample], [m.size for m in sample], [m.modified_ms for m in sample], names)
-    named = pc.is_in(listed["path"], value_set=data_keys(snapshot.files, env.store.url))
+    named = pc.is_in(listed["path"], value_set=known)
     horizon = now_ms - env.options[opt.PURGE_DEFAULT_RETENTION_HOURS] * _HOUR_MS
     stray = listed.filter(pc.invert(named))
     stray = stray.filter(pc.less(stray["modified"].cast(pa.int64()), horizon))
@@ -255,6 +304,16 @@ def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
         return _Orphans(count, size, exact=True)
     scale = snapshot.files.num_rows / max(1, pc.sum(named, min_count=0).as_py() or 0)
     return _Orphans(round(count * scale), round(size * scale), exact=False)
+
+
+def _listed(env: LogEnv, after: str | None, most: int) -> list[ObjectMeta]:
+    """The first objects behind a key, but for those of the log."""
+    found: list[ObjectMeta] = []
+    if after is None or after < LOG_DIR:
+        before_log = (meta for meta in env.store.list_from("", after))
+        found += islice(takewhile(lambda meta: meta.key < LOG_DIR, before_log), most)
+        after = LOG_END
+    return found + list(islice(env.store.list_from("", after), most - len(found)))
 
 
 def _index_cache(env: LogEnv) -> dict[str, int]:

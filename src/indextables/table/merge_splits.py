@@ -25,7 +25,7 @@ from indextables.log.write import retry_times
 from indextables.query.expr import columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
-from indextables.table.arguments import check_count, check_names
+from indextables.table.arguments import check_count, check_flag, check_names
 from indextables.table.clustering import Curve, check_columns, curve_of
 from indextables.table.environment import table_env
 from indextables.table.merge_commit import Landing, land
@@ -122,6 +122,7 @@ def merge_splits(
         CommitStateUnknown: Whether the last batch is in the log cannot be told; nothing was deleted.
         LogError, StoreError: The log or the store failed; what was committed before stays.
     """
+    check_flag("dry_run", dry_run)
     snapshot = log.snapshot()
     check_rows_writable(snapshot.protocol, log.url)
     env = table_env(log.env, snapshot.metadata)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError, SplitError
+from indextables.errors import IndexTablesError, ObjectNotFound, SplitError
 from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
@@ -152,7 +152,7 @@ def warm_unit(env: LogEnv, unit: bytes) -> bytes:
     def one(ref: SplitRef) -> str | None:
         try:
             cache.load(env.store, ref, work.components)
-        except SplitError as error:
+        except (SplitError, ObjectNotFound) as error:
             return str(error)
         return None
 

@@ -27,12 +27,13 @@ from indextables.errors import (
 )
 from indextables.log.arrays import int64_array, text_array
 from indextables.log.env import LogEnv
-from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms
+from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms, who_holds
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.cleanup import CleanupPlan, CleanupReport, carry_out, listed, plan_cleanup
 from indextables.log.state.retention import Rules
 from indextables.log.transaction import Transaction
+from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
 from indextables.table.purge_listing import Listed, list_data
 from indextables.table.purge_plan import (
@@ -144,6 +145,8 @@ def purge(
         ProtocolUnsupported, NotSupported: The table is not ours to change.
         LogError, StoreError: A listing or a part of the log could not be read. Nothing was deleted.
     """
+    check_flag("dry_run", dry_run)
+    check_flag("force", force)
     _, protocol, metadata = log.metadata_at()
     check_writable(protocol, log.url)
     env = table_env(log.env, metadata)
@@ -153,8 +156,9 @@ def purge(
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
     lease = acquire(env, LEASE)
     if lease is None:
-        version = log.latest_version()
-        return PurgeReport(version, dry_run, LISTED.empty_table(), reason="another process purges or restores it now")
+        held = who_holds(env, LEASE)
+        reason = "another process purges or restores it now" + ("" if held is None else f": {held}")
+        return PurgeReport(log.latest_version(), dry_run, LISTED.empty_table(), reason=reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         plan = _planned(log, env, asked, runner, progress)
@@ -178,8 +182,8 @@ def _checked(env: LogEnv, older_than: float | None, tx_log: float | None, *, for
     options = env.options
     hours = options[opt.PURGE_DEFAULT_RETENTION_HOURS] if older_than is None else older_than
     for what, given in (("older_than_hours", older_than), ("tx_log_retention_hours", tx_log)):
-        if given is not None and (isinstance(given, bool) or not 0 <= given <= 10_000_000):
-            raise InvalidArgument(f"{what} is a number of hours from 0 to 10,000,000, not {given!r}", argument=what)
+        if given is not None:
+            check_hours(what, given, most=10_000_000)
         floor = options[opt.PURGE_MIN_RETENTION_HOURS]
         judged = hours if what == "older_than_hours" else given
         if judged is not None and judged < floor and not force and options[opt.PURGE_RETENTION_CHECK_ENABLED]:

@@ -24,6 +24,7 @@ from indextables.split.merge import merge_splits, overridden
 from indextables.split.reader import SplitReader
 from indextables.split.ref import SplitRef
 from indextables.split.reindex import foreign_index, stale_fields
+from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
 from indextables.table.merge_commit import Landing, land
 from indextables.table.merge_plan import Limits
@@ -93,6 +94,7 @@ def reindex(
     Raises QueryInvalid, NotSupported for tables of other systems, MetadataChanged, CommitConflict, CommitStateUnknown,
     LogError, StoreError; what was committed before stays.
     """
+    check_flag("force", force)
     snapshot = log.snapshot()
     check_rows_writable(snapshot.protocol, log.url)
     env = table_env(log.env, snapshot.metadata)

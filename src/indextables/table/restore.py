@@ -19,7 +19,7 @@ from indextables.log.arrays import combined, int64_array
 from indextables.log.conflict import merge_registry
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE, STRING_MAP
-from indextables.log.intents import Lease, acquire
+from indextables.log.intents import Lease, acquire, who_holds
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
@@ -80,10 +80,12 @@ def restore(
     check_writable(now.protocol, log.url)
     lease = acquire(log.env, LEASE)
     if lease is None:
+        held = who_holds(log.env, LEASE)
         message = (
             f"a purge or another restore is at work at {log.url}: nothing was committed, try again when it is over"
-        )
-        raise CommitConflict(message, url=log.url, reason="a purge is at work")
+        ) + ("" if held is None else f" ({held})")
+        holder = None if held is None else held.holder
+        raise CommitConflict(message, url=log.url, reason="a purge is at work", holder=holder)
     with lease:
         if version is not None:
             then = log.snapshot(check_version(version))

@@ -75,7 +75,10 @@ def scan_split(
             if kept.num_rows:
                 yield _as_schema(kept, output)
     except ObjectNotFound as cause:
-        message = f"{ref.key} of version {version} is gone from {env.store.url}: purge was faster; open the table again"
+        message = (
+            f"{ref.key} of version {version} is gone from {env.store.url}: purge was faster, then open the table "
+            "again; or somebody deleted it, then verify() tells what else is missing"
+        )
         raise VersionExpired(message, version=version, path=ref.key, url=env.store.url) from cause
 
 

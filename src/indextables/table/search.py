@@ -155,7 +155,8 @@ def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
 def gone(env: LogEnv, snapshot: Snapshot, cause: ObjectNotFound) -> VersionExpired:
     """A file of the pinned version is not there any more."""
     message = (
-        f"a file of version {snapshot.version} is gone from {env.store.url}: purge was faster; refresh() and repeat"
+        f"a file of version {snapshot.version} is gone from {env.store.url}: purge was faster, then refresh() and "
+        "repeat; or somebody deleted it, then verify() tells what else is missing"
     )
     return VersionExpired(message, version=snapshot.version, key=cause.details.get("key"), url=env.store.url)
 

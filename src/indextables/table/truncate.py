@@ -24,6 +24,7 @@ from indextables.log.state.reading import inspect_state
 from indextables.log.state.retention import Rules, collectable_manifests
 from indextables.log.transaction import Transaction
 from indextables.storage.store import ObjectMeta
+from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.truncated import Truncation, truncation_of
@@ -68,6 +69,7 @@ def truncate_time_travel(
     somebody else truncates at the same time, CommitStateUnknown.
     """
     del runner
+    check_flag("dry_run", dry_run)
     version, protocol, metadata = log.metadata_at()
     check_writable(protocol, log.url)
     env = table_env(log.env, metadata)
