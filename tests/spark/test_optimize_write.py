@@ -76,6 +76,36 @@ def test_a_batch_that_comes_again_leaves_no_files(tmp_path):
     assert len(live(path)) == 1
 
 
+def test_a_batch_that_comes_again_is_not_merged_again(tmp_path):
+    path = tmp_path / "t"
+    for again in (False, True):
+        writer = TableWriter(
+            url=str(path),
+            options=OPTIONS,
+            settings={"txnAppId": "q", "txnVersion": "7"},
+            schema=SCHEMA,
+            overwrite=False,
+        )
+        answers = answers_of(writer, [1], [2], [3])
+        if again:
+            # Whoever merged them would find out that one is gone.
+            small = sorted(set(splits(path)) - set(live(path)))
+            (path / small[0]).unlink()
+        writer.commit(answers)
+    assert held(path) == [1, 2, 3]
+    assert splits(path) == live(path)
+
+
+def test_the_history_tells_how_many_files_were_merged_before_the_commit(tmp_path):
+    path = tmp_path / "t"
+    for overwrite in (False, True):
+        writer = TableWriter(url=str(path), options=OPTIONS, settings={}, schema=SCHEMA, overwrite=overwrite)
+        writer.commit(answers_of(writer, [1], [2], [3]))
+        told = dict(last_commit(path)["operationMetrics"])
+        assert (told["numFiles"], told["numMergedFiles"]) == ("1", "3")
+        assert int(told["numMergedBytes"]) > int(told["numOutputBytes"])
+
+
 @pytest.mark.parametrize("lands", [True, False])
 def test_the_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path, lands):
     class Behind(TableWriter):

@@ -137,9 +137,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             return
         session = _session_of(answers)
         log = self._log(session)
-        adds, replaced = _right_sized(log.env, plan, adds)
+        adds, replaced = _right_sized(log, plan, adds, self._settings.txn())
         try:
-            self._commit(log, plan, adds, self._partitions_in(session))
+            self._commit(log, plan, adds, self._partitions_in(session), replaced)
         except CommitError:
             discard(log.env, replaced)
             raise
@@ -158,7 +158,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             answers = _answers(messages)
             discard(self._env(_session_of(answers)), heard(self._write, answers))
 
-    def _commit(self, log: Log, plan: _Plan, adds: list[Add], partitions: PartitionMode) -> None:
+    def _commit(self, log: Log, plan: _Plan, adds: list[Add], partitions: PartitionMode, merged: Sequence[Add]) -> None:
         from indextables.table.append import commit_append
         from indextables.table.overwrite import commit_overwrite
         from indextables.table.write import registered
@@ -184,9 +184,12 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 txn=txn,
                 user_metadata=note,
                 change=change,
+                merged=merged,
             )
         elif adds or txn is not None or change is not None:
-            commit_append(log, metadata, adds, mapping=mapping, txn=txn, user_metadata=note, change=change)
+            commit_append(
+                log, metadata, adds, mapping=mapping, txn=txn, user_metadata=note, change=change, merged=merged
+            )
 
     def _answer(self, adds: list[Add], session: Mapping[str, str]) -> WrittenFiles:
         task = TaskContext.get()
@@ -386,14 +389,21 @@ def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:
     return log.snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
 
 
-def _right_sized(env: LogEnv, plan: _Plan, adds: list[Add]) -> tuple[list[Add], list[Add]]:
-    """The files to commit, and those that are not: with `optimizeWrite` the small ones of the tasks are merged."""
+def _right_sized(log: Log, plan: _Plan, adds: list[Add], txn: tuple[str, int] | None) -> tuple[list[Add], list[Add]]:
+    """The files to commit, and those that are not: with `optimizeWrite` the small ones of the tasks are merged.
+
+    Those of a batch that the table holds already are not: nobody will ever read them.
+    """
+    env = log.env
     if not adds or not env.options.over(plan.metadata.configuration)[opt.OPTIMIZE_WRITE]:
         return adds, []
     # Most writes never get here: what merging needs is loaded when it is needed.
+    from indextables.table.append import holds_batch
     from indextables.table.right_size import right_sized
     from indextables.table.running import Threads
 
+    if holds_batch(log, txn):
+        return adds, []
     sized = right_sized(env, plan.metadata, adds, Threads(env))
     return sized.adds, sized.replaced
 

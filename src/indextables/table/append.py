@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indextables.errors import CommitError
+from indextables.errors import CommitError, TableNotFound
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
 from indextables.log.protocol import check_rows_writable
@@ -15,7 +15,7 @@ from indextables.table.rows import Rows
 from indextables.table.upkeep import after_write
 from indextables.table.write import check_still_there, discard, registered, target_of, write_adds
 
-__all__ = ["append", "commit_append", "metrics_of", "staged_write"]
+__all__ = ["append", "commit_append", "holds_batch", "metrics_of", "staged_write"]
 
 
 def append(
@@ -67,13 +67,23 @@ def commit_append(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     change: tuple[Snapshot, Evolution] | None = None,
+    merged: Sequence[Add] = (),
 ) -> Committed:
     """Commit files that are durable. `mapping` is the metadata with a new index plan in its registry.
 
-    `change` is a new schema, which is `metadata`'s, and the snapshot that it was made from.
+    `change` is a new schema, which is `metadata`'s, and the snapshot that it was made from. `merged` are files of this
+    write whose rows are in some of `adds` by now: the history tells how many.
     """
     transaction = staged_write(
-        log, metadata, adds, {"mode": "Append"}, mapping=mapping, txn=txn, user_metadata=user_metadata, change=change
+        log,
+        metadata,
+        adds,
+        {"mode": "Append"},
+        mapping=mapping,
+        txn=txn,
+        user_metadata=user_metadata,
+        change=change,
+        merged=merged,
     )
     try:
         committed = transaction.commit_or_raise()
@@ -98,6 +108,7 @@ def staged_write(
     txn: tuple[str, int] | None,
     user_metadata: str | None,
     change: tuple[Snapshot, Evolution] | None,
+    merged: Sequence[Add] = (),
 ) -> Transaction:
     """A transaction with what every write of rows stages, whatever it does to the rows that are there.
 
@@ -109,7 +120,7 @@ def staged_write(
         None if change is None else change[0],
         operation="WRITE",
         parameters=parameters,
-        metrics=metrics_of(adds),
+        metrics=metrics_of(adds, merged),
         user_metadata=user_metadata,
         table_id=metadata.id,
         written_for=metadata if change is None else None,
@@ -124,10 +135,27 @@ def staged_write(
     return transaction
 
 
-def metrics_of(adds: Sequence[Add]) -> dict[str, str | None]:
-    """What `commitInfo` tells about a write."""
-    return {
+def holds_batch(log: Log, txn: tuple[str, int] | None) -> bool:
+    """True if the newest version holds this batch of an application, or a later one. Raises LogError, StoreError.
+
+    For who has work to spare before a commit that would be none; the commit itself finds out again.
+    """
+    if txn is None:
+        return False
+    try:
+        held = log.snapshot().txns.get(txn[0])
+    except TableNotFound:
+        return False
+    return held is not None and held.version >= txn[1]
+
+
+def metrics_of(adds: Sequence[Add], merged: Sequence[Add] = ()) -> dict[str, str | None]:
+    """What `commitInfo` tells about a write; `merged` are files of it that became some of `adds` before the commit."""
+    metrics: dict[str, str | None] = {
         "numFiles": str(len(adds)),
         "numOutputRows": str(sum(add.numRecords or 0 for add in adds)),
         "numOutputBytes": str(sum(add.size for add in adds)),
     }
+    if merged:
+        metrics |= {"numMergedFiles": str(len(merged)), "numMergedBytes": str(sum(add.size for add in merged))}
+    return metrics

@@ -140,13 +140,22 @@ def commit_overwrite(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     change: tuple[Snapshot, Evolution] | None = None,
+    merged: Sequence[Add] = (),
 ) -> Committed:
-    """Commit durable files in the place of others, whatever was appended meanwhile."""
+    """Commit durable files in the place of others, whatever was appended meanwhile. `merged` as for `commit_append`."""
     schema, columns = schema_from_json(metadata.schemaString), metadata.partitionColumns
     replaced = _range(adds, columns, where, text, partitions)
     parameters = {"mode": "Overwrite", **replaced.parameters()}
     transaction = staged_write(
-        log, metadata, adds, parameters, mapping=mapping, txn=txn, user_metadata=user_metadata, change=change
+        log,
+        metadata,
+        adds,
+        parameters,
+        mapping=mapping,
+        txn=txn,
+        user_metadata=user_metadata,
+        change=change,
+        merged=merged,
     )
 
     def removes(snapshot: Snapshot) -> Staged:
