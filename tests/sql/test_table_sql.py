@@ -148,6 +148,12 @@ def test_a_wrong_statement_says_what_is_wrong(table, text, kind, words):
         table.sql(text)
 
 
+@pytest.mark.parametrize("text", ["MERGE SPLITS t", "REINDEX INDEXTABLE t FORCE", "PURGE INDEXTABLE t OLDER"])
+def test_a_command_is_told_where_commands_are_run(table, text):
+    with pytest.raises(NotSupported, match="LocalSession"):
+        table.sql(text)
+
+
 def test_two_tables_of_one_name_are_refused(table):
     with pytest.raises(InvalidArgument, match="two tables"):
         table.sql("SELECT 1", tables={"T": table})

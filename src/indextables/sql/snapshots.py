@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument
+from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded, NotSupported, QueryInvalid
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
@@ -16,6 +16,7 @@ from indextables.split.build_nodes import Plan
 from indextables.split.search import SplitSearcher
 from indextables.split.search_model import Ints
 from indextables.sql.engine import run
+from indextables.sql.grammar import parse_command
 from indextables.sql.rewrite import Search
 from indextables.table.inspect import live_rows
 from indextables.table.plan import check_rows_readable, prune_files
@@ -41,14 +42,24 @@ def select(
 ) -> pa.Table:
     """The answer to a SELECT over pinned snapshots: `own` is called t, each of the others by its name.
 
-    Raises InvalidArgument for a name given twice, and what `indextables.sql.engine.run` raises.
+    Raises InvalidArgument for a name given twice, NotSupported for a command, and what `indextables.sql.engine.run`
+    raises.
     """
     named = {OWN_NAME: own}
     for name, source in others.items():
         if name.lower() in named:
             raise InvalidArgument(f"two tables are called {name!r} (the table itself is {OWN_NAME})", name=name)
         named[name.lower()] = source
-    return run(text, named, params=params, memory_limit=options[opt.SQL_MEMORY_LIMIT])
+    try:
+        return run(text, named, params=params, memory_limit=options[opt.SQL_MEMORY_LIMIT])
+    except QueryInvalid as fault:
+        if not _is_command(text):
+            raise
+        message = (
+            "this is a command, and sql() of a table answers queries: call the method of that name, or run the text "
+            f"with LocalSession({{{OWN_NAME!r}: path}}).run() of indextables.sql.local, or with `indextables sql`"
+        )
+        raise NotSupported(message, query=text) from fault
 
 
 class SnapshotSource:
@@ -188,3 +199,11 @@ def _key(env: LogEnv, path: str) -> str:
     from indextables.log.paths import key_of
 
     return key_of(path, env.store.url)
+
+
+def _is_command(text: str) -> bool:
+    """True for what a session would take for a command, well said or not."""
+    try:
+        return parse_command(text) is not None
+    except (CommandSyntaxError, LimitExceeded):
+        return True
