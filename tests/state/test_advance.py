@@ -6,10 +6,14 @@ import itertools
 
 import pytest
 
-from indextables.log.names import LOG_DIR, MANIFEST_DIR
+from indextables.errors import ObjectNotFound
+from indextables.log.actions import CommitInfo
+from indextables.log.codec import encode_version
+from indextables.log.names import LOG_DIR, MANIFEST_DIR, version_key
 from indextables.log.state import avrowrite, find_states, read_state, write_checkpoint
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import read_list
+from tests.log.commits import add
 from tests.state.logs import RandomLog, environment, same
 from tests.state.spy import Spy
 
@@ -68,6 +72,31 @@ def test_a_remove_with_wrong_partition_values_still_takes_its_file_away():
     files = read_state(env, ref).files
     assert len(files) == 999
     assert path not in files.column("path").to_pylist()
+
+
+def test_a_slot_that_a_stalled_writer_filled_again_gets_into_no_state():
+    """Between the list and the tail, others write the next state and clean up, and a writer wakes up."""
+    env = environment()
+    log = RandomLog(env, 5)
+    log.append(3)
+    first = write_checkpoint(env, log.state())
+    log.append(1)
+    at = log.version
+    log.append(2)
+    newest = log.state()
+    stray = encode_version([CommitInfo(timestamp=1, token="f" * 32), add("stray")], compress=False)
+
+    class Overtaken(Spy):
+        def get(self, key, **more):
+            if key == version_key(at) and self.inner.exists(first.keys[0]):
+                write_checkpoint(env, newest)
+                env.store.delete_many([*first.keys, *(version_key(v) for v in range(log.version))])
+                env.store.put_if_absent(key, stray)
+            return super().get(key, **more)
+
+    with pytest.raises(ObjectNotFound):
+        advance_state(Overtaken(env).env, first, at)
+    assert [ref.version for ref in find_states(env.store.list_from(LOG_DIR))] == [newest.version]
 
 
 def test_a_restored_path_is_visible_after_its_tombstone():

@@ -37,10 +37,14 @@ def advance_state(
 ) -> tuple[StateRef, StateList, TableState]:
     """Write the state of `version` as a change of `previous`, an Avro state of ours below it.
 
-    Also returns its list, and the table with the touched files only. Raises CheckpointError, LogError, StoreError.
+    Also returns its list, and the table with the touched files only. Raises CheckpointError, LogError, StoreError, and
+    ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never committed.
     """
+    from indextables.log.confirm import confirm
+
     base = complete_list(env, read_list(env, previous))
     tail = read_tail(env, previous.version, version)
+    confirm(env, previous, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it
     assert base.metadata is not None  # noqa: S101 - as above
