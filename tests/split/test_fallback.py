@@ -354,3 +354,20 @@ def _attack(root: str, refs: bytes, folder: str, rounds: int, outcome) -> None:
         survived += 1
         shutil.rmtree(place)
     outcome.put(survived)
+
+
+def test_words_that_no_index_holds_do_not_change_the_scores_of_those_it_holds(tmp_path):
+    """A split without an index is one more split: what its index would leave out counts in no length."""
+    schema = pa.schema([SCHEMA.field("id"), SCHEMA.field("message")])
+    texts = ["foo", "foo bar" + " y" * 3, "foo " + " ".join("x" * (300 + n) for n in range(9)), "bar"] * 3
+    table = pa.table({"id": list(range(len(texts))), "message": texts}, schema=schema)
+    store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
+    refs = [w.ref for w in write_splits(store, [table], schema, Options(OPTIONS, environ={}))]
+    pq.write_table(table, tmp_path / "t" / "plain.parquet")
+    more = {"schema": schema, "index": plan_fields(schema, Options(OPTIONS, environ={}))}
+    indexed = open_searcher(store, refs, tmp_path / "cache", **more)
+    bare = open_searcher(store, [SplitRef("plain.parquet")], tmp_path / "cache", **more)
+    assert_same(answers(bare, "message:foo message:bar"), answers(indexed, "message:foo message:bar"))
+    long = f"message:foo message:{'x' * 300}"
+    assert_same(answers(bare, long), answers(indexed, long))
+    assert len(answers(bare, f"message:{'x' * 308}")) == 3

@@ -26,8 +26,9 @@ import numpy as np
 import tantivy
 
 from indextables.split import delfile
+from indextables.split.analyze import MAX_GRAM
 from indextables.split.build_nodes import Plan, Target, Terms, scored_leaves
-from indextables.split.fields import IndexPlan
+from indextables.split.fields import FieldPlan, IndexPlan
 from indextables.split.layout import SEGMENT_PARTS
 from indextables.split.segment import composite_parts
 
@@ -105,7 +106,10 @@ def make_carrier(plan: IndexPlan, everywhere: TermStats, own: TermStats) -> Carr
 
 
 def set_token_totals(idx: bytes, totals: Mapping[int, int], version: bytes) -> bytes:
-    """An `.idx` file with other token totals (by field ordinal), its checksum renewed. Raises SplitCorrupt."""
+    """An `.idx` file with other token totals (by field ordinal), its checksum renewed.
+
+    Fields that are not in it must have no tokens. Raises SplitCorrupt.
+    """
     view = memoryview(idx)
     starts = {field: start for field, start, end in composite_parts(view, "idx") if end - start >= 8}
     (footer,) = struct.unpack("<I", idx[-8:-4])
@@ -113,6 +117,8 @@ def set_token_totals(idx: bytes, totals: Mapping[int, int], version: bytes) -> b
     for field, total in totals.items():
         if field in starts:
             struct.pack_into("<Q", body, starts[field], total)
+        elif total:
+            raise AssertionError(f"the carrier has no token in field {field}: its average would be wrong")
     return delfile.with_footer(bytes(body), version)
 
 
@@ -134,14 +140,25 @@ def _template(doc_mapping: str) -> tuple[dict[str, bytes], bytes]:
 
 
 def _document(plan: IndexPlan) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "text": _CARRIER_TERM,
-        "string": _CARRIER_TERM,
-        "bool": False,
-        "ip": "::",
-        "json": {_CARRIER_TERM: _CARRIER_TERM},
-    }
-    return {field.id: values.get(field.kind, 0) for field in plan.fields}
+    return {field.id: _value(field) for field in plan.fields}
+
+
+def _value(field: FieldPlan) -> Any:
+    """A value of which the analyzer of a field leaves a term, however short its terms are."""
+    text = _CARRIER_TERM * -(-MAX_GRAM // len(_CARRIER_TERM))
+    if field.analyzer.keeps_positions:
+        text = _CARRIER_TERM[: field.token_length]
+    match field.kind:
+        case "text" | "string":
+            return text
+        case "json":
+            return {_CARRIER_TERM: text}
+        case "ip":
+            return "::"
+        case "bool":
+            return False
+        case _:
+            return 0
 
 
 def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:

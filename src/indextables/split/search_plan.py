@@ -23,7 +23,6 @@ from indextables.split.build_nodes import (
     Mask,
     Nothing,
     Plan,
-    TermPrefix,
     Terms,
     TermSet,
     Unscored,
@@ -196,6 +195,11 @@ def _covered(leaf: Leaf, reasons: list[str]) -> bool:
     if set(reasons) == {"badValue"}:
         # An address that is none matches nothing; a time out of range could match.
         return not isinstance(leaf, HasValue) and leaf_kind(leaf) == "ip"
+    return only_indexed_terms(leaf)
+
+
+def only_indexed_terms(leaf: Leaf) -> bool:
+    """True if a leaf means none of the tokens that are too long for an index."""
     analyzer = None if isinstance(leaf, Where) else leaf.target.analyzer
     if analyzer is None:
         return False
@@ -204,8 +208,6 @@ def _covered(leaf: Leaf, reasons: list[str]) -> bool:
             return all(analyzer.surely_indexed(term) for _, term in terms)
         case TermSet(terms=terms):
             return all(map(analyzer.surely_indexed, terms))
-        case TermPrefix():
-            return False
         case _:
             return False
 

@@ -43,7 +43,15 @@ from indextables.split.fields import IndexPlan
 from indextables.split.search_answer import IndexShard, RowsShard, Shard
 from indextables.split.search_columns import columns_read, mask_of_plan
 from indextables.split.search_model import Fallback, SearchMetrics
-from indextables.split.search_plan import cut_out, index_answers, relaxed, with_existence, with_masks, without_fields
+from indextables.split.search_plan import (
+    cut_out,
+    index_answers,
+    only_indexed_terms,
+    relaxed,
+    with_existence,
+    with_masks,
+    without_fields,
+)
 from indextables.split.search_prune import may_match
 from indextables.split.search_state import SplitState, schema_for_rebuild
 from indextables.split.virtual import Member, OpenIndexes, VirtualIndex, group_by_schema, native_call, own_stats
@@ -358,8 +366,7 @@ class ShardMaker:
             mask = masks[place] if masks else None
             folder = None if apart is None else apart / str(place)
             if group.rebuilt:
-                wanted = frozenset(leaf.target.field for leaf in leaves(group.plan) if not isinstance(leaf, Where))
-                return state.rebuilt(self.table, frozenset(f for f in wanted if f is not None), mask, folder)
+                return state.rebuilt(self.table, _rebuilt_fields(group.plan), mask, folder)
             # Looked at once: another thread may replace it by what it needs itself.
             cached = state.cached
             if again or cached is None or not parts <= cached.whole:
@@ -396,8 +403,20 @@ def _load(state: SplitState, parts: frozenset[str], apart: Path | None = None) -
 
 def rebuilt_schema(table: IndexPlan, plan: Plan) -> tuple[IndexPlan, str]:
     """The plan and the Tantivy schema of segments that were made from rows for a plan."""
-    wanted = frozenset(leaf.target.field for leaf in leaves(plan) if not isinstance(leaf, Where))
-    return schema_for_rebuild(table, frozenset(f for f in wanted if f is not None))
+    return schema_for_rebuild(table, _rebuilt_fields(plan))
+
+
+def _rebuilt_fields(plan: Plan) -> dict[str, bool]:
+    """The fields that a segment made from rows must have, and whether with tokens that an index leaves out.
+
+    Only a query that may mean such a token gets them: they count in the lengths of texts, and scores would differ
+    from those of the splits that have an index.
+    """
+    found: dict[str, bool] = {}
+    for leaf in leaves(plan):
+        if not isinstance(leaf, Where) and leaf.target.field is not None:
+            found[leaf.target.field] = found.get(leaf.target.field, False) or not only_indexed_terms(leaf)
+    return found
 
 
 def _whole(index: VirtualIndex, parts: frozenset[str]) -> bool:

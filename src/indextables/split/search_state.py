@@ -7,7 +7,7 @@ import hashlib
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -161,13 +161,15 @@ class SplitState:
         return self.fetch(np.arange(self.num_rows, dtype=np.int64), columns)
 
     def rebuilt(
-        self, plan: IndexPlan, field_ids: frozenset[str], mask: delfile.Mask | None, apart: Path | None = None
+        self, plan: IndexPlan, wanted: Mapping[str, bool], mask: delfile.Mask | None, apart: Path | None = None
     ) -> Member:
         """A segment made from the rows here and now, for these fields; kept in the cache for the next query.
 
+        `wanted` says of each field whether it gets tokens of any length.
+
         Raises FileNotFoundError if somebody emptied the cache meanwhile; with a new folder `apart` nobody can.
         """
-        fields = tuple(_for_rebuild(f, field_ids, self.schema) for f in plan.fields)
+        fields = tuple(_for_rebuild(f, wanted, self.schema) for f in plan.fields)
         used = IndexPlan(fields)
         facts = [entry_key(self.store, self.ref), used.doc_mapping(), sorted(f.id for f in fields if f.column)]
         key = "b" + hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:39]
@@ -267,10 +269,10 @@ def _reads_ahead(store: Store, ref: SplitRef) -> bool:
     return store.is_local and ref.has_offsets and 0 < section <= _MOST_AHEAD
 
 
-def schema_for_rebuild(plan: IndexPlan, field_ids: frozenset[str]) -> tuple[IndexPlan, str]:
+def schema_for_rebuild(plan: IndexPlan, wanted: Mapping[str, bool]) -> tuple[IndexPlan, str]:
     """The plan of a rebuilt segment and its Tantivy schema in JSON, without any rows."""
     names = pa.schema([pa.field(f.column, pa.null()) for f in plan.fields if f.column is not None])
-    used = IndexPlan(tuple(_for_rebuild(f, field_ids, names) for f in plan.fields))
+    used = IndexPlan(tuple(_for_rebuild(f, wanted, names) for f in plan.fields))
     return used, _tantivy_schema(used.doc_mapping())
 
 
@@ -287,9 +289,11 @@ def _plan_of(doc_mapping: str) -> IndexPlan:
     return IndexPlan.from_doc_mapping(doc_mapping)
 
 
-def _for_rebuild(field: FieldPlan, wanted: frozenset[str], schema: pa.Schema) -> FieldPlan:
-    """As the table has it, with tokens of any length: the index left them out, so that it is not asked."""
+def _for_rebuild(field: FieldPlan, wanted: Mapping[str, bool], schema: pa.Schema) -> FieldPlan:
+    """As the table has it; with tokens of any length where they are wanted."""
     present = field.id in wanted and field.column is not None and schema.get_field_index(field.column) >= 0
     changed = field if present else msgspec.structs.replace(field, column=None)
-    analysed = field.kind in ("text", "json") and not field.analyzer.single_term and field.id in wanted
-    return msgspec.structs.replace(changed, token_length=MAX_RAW_BYTES) if analysed else changed
+    analysed = field.kind in ("text", "json") and not field.analyzer.single_term
+    return (
+        msgspec.structs.replace(changed, token_length=MAX_RAW_BYTES) if analysed and wanted.get(field.id) else changed
+    )
