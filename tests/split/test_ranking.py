@@ -190,6 +190,26 @@ def test_equal_scores_keep_the_order_of_splits_and_rows(layouts):
     assert np.all(hits.scores == hits.scores[0])
 
 
+@pytest.mark.parametrize("query", ["message:foo", 'message:"foo bar"', "(message:foo)^3"])
+def test_a_boost_of_everything_multiplies_scores_and_moves_no_hit(layouts, query):
+    searcher = layouts[7].searcher
+    plain = searcher.search(query, limit=None).hits
+    for factor in (1.0001, 0.3, 1e6, 1e-6):
+        boosted = searcher.search(f"({query})^{factor:f}", limit=None).hits
+        assert boosted.splits.tolist() == plain.splits.tolist()
+        assert boosted.rows.tolist() == plain.rows.tolist()
+        assert boosted.scores.tolist() == pytest.approx((plain.scores.astype(np.float64) * factor).tolist(), rel=1e-5)
+        pages = [searcher.search(f"({query})^{factor:f}", limit=7, offset=at).hits for at in range(0, len(plain), 7)]
+        assert [row for page in pages for row in page.rows.tolist()] == plain.rows.tolist()
+
+
+def test_a_boost_of_nothing_leaves_rows_in_their_order(layouts):
+    hits = layouts[7].searcher.search("message:foo^0", limit=None).hits
+    places = list(zip(hits.splits.tolist(), hits.rows.tolist(), strict=True))
+    assert places == sorted(places)
+    assert not hits.scores.any()
+
+
 def _open(root: str, refs: bytes, cache: str) -> SplitSearcher:
     return open_searcher(open_store(root), msgspec.msgpack.decode(refs, type=list[SplitRef]), Path(cache) / "cache")
 
