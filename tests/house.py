@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 MODULE_LINES = 500
 FUNCTION_LINES = 60
-DECODE_BY_TYPE = re.compile(r"\bdecode\([^\n]*\btype=")
+DECODE_BY_TYPE = re.compile(r"\bdecode\([^\n]*\btype=|^[ \t]+[^\n]*\bDecoder\(_?[A-Z]", re.MULTILINE)
 # No registry, and no folder of the machine it was written on, may stand in a file.
 ADDRESS = re.compile(r"https?://(files\.pythonhosted|pypi\.|registry\.npmjs|repo1?\.maven|proxy\.golang|crates\.io)")
 
@@ -34,7 +34,7 @@ def main() -> int:
             breaches += _size(name, text)
             if DECODE_BY_TYPE.search(text):
                 breaches.append(
-                    f"{name}: decode(..., type=...) crashes when two threads are first; make a Decoder at import"
+                    f"{name}: decoding by a type crashes when two threads are first; make a Decoder at import"
                 )
     for breach in breaches:
         print(breach)

@@ -65,6 +65,10 @@ class _Object(msgspec.Struct):
     parts: list[str] | None = None
 
 
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
 def read_json_state(env: LogEnv, ref: StateRef, *, with_files: bool = True) -> Parsed:
     """Raises CheckpointCorrupt, LimitExceeded and StoreError."""
     head = _objects(env.store.get(ref.keys[0]), ref.keys[0])
@@ -163,11 +167,10 @@ def _pack(env: LogEnv, body: bytes) -> bytes:
 
 
 def _objects(data: bytes, name: str) -> Iterator[_Object]:
-    decoder = msgspec.json.Decoder(_Object)
     for line in expand_all(data, lambda reason: _broken(name, reason)).split(b"\n"):
         if line.strip():
             try:
-                yield decoder.decode(line)
+                yield _OBJECT.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise _broken(name, error) from error
 
