@@ -22,6 +22,9 @@ KINDS = [
     pytest.param("fake gcs", marks=pytest.mark.soak),
 ]
 
+PATIENT = {"storage.timeoutSeconds": "300"}
+"""A conditional put that a busy machine is slow to answer must not look like one without an answer."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -35,7 +38,7 @@ class Place:
 
     def open(self, *, door: int = 0) -> Store:
         settings = self.second_door if self.second_door is not None and door % 2 else self.settings
-        return open_store(self.url, Options(settings, environ={}))
+        return open_store(self.url, Options({**PATIENT, **settings}, environ={}))
 
 
 def make_place(request: pytest.FixtureRequest, name: str) -> Place:

@@ -31,13 +31,21 @@ def cache_folder(name: str) -> Path:
 def free_port() -> int:
     """A port that nobody listens on, and that the system gives to nobody who asks for any port.
 
-    A server may need seconds until it listens, and other tests of the machine open ports all the time.
+    A server may need seconds until it listens, and other tests of the machine open ports all the time: the port is
+    claimed by a lock on a file, which lasts as long as this process.
     """
+    claims = cache_folder("ports")
+    claims.mkdir(parents=True, exist_ok=True)
     while True:
         port = random.SystemRandom().randrange(*PORTS)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
+        claim = os.open(claims / str(port), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+                return port
+        except OSError:
+            os.close(claim)
 
 
 def build(folder: Path, result: str, make: Callable[[Path], tuple[Sequence[str | Path], Mapping[str, str]]]) -> Path:
@@ -87,7 +95,7 @@ def running(
             stdout=sink,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - before any thread of ours
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - a system call and nothing else
         )
     try:
         _wait_for(process, host, port, output)
@@ -111,6 +119,11 @@ def _wait_for(process: subprocess.Popen[bytes], host: str, port: int, output: Pa
     raise RuntimeError(f"{process.args!r} does not listen on port {port} of {host}:\n{text}")
 
 
+# Looked up here: between fork and exec, a lock of the loader may be held by a thread that is no longer there.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
 def _die_with_parent() -> None:
     set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if _PRCTL is not None:
+        _PRCTL(set_parent_death_signal, signal.SIGKILL)
