@@ -29,10 +29,11 @@ from indextables.log.intents import acquire, protect_version
 from indextables.log.names import LOG_DIR, version_key
 from indextables.log.snapshot import Log
 from indextables.log.write import append as log_append
-from indextables.log.write import change_metadata, record_skip
+from indextables.log.write import change_metadata, overwrite, record_skip
 from indextables.options import Options
 from indextables.table.drop_partitions import drop_partitions
 from indextables.table.health import Health, advise
+from indextables.table.order import POSITION, in_order
 from indextables.table.purge import LEASE, delete_keys, purge
 from indextables.table.restore import restore
 from indextables.table.running import Threads
@@ -62,6 +63,36 @@ def test_a_restored_table_has_the_rows_of_then_in_their_order():
     assert table.history(1)["operation"].to_pylist() == ["RESTORE"]
     table.checkpoint()
     assert indextables.open(table.url).to_arrow() == then
+
+
+def test_a_restore_tells_how_far_it_is_and_keeps_the_tags_of_its_files():
+    table, _ = new_table()
+    log, files = table._log, range(4001)
+    for number in files:
+        log.env.store.put(f"splits/split-{number:032x}.split", b"rows")
+    told = [{"team": "a", POSITION: "7.7"}, None, {}, {"x": None}]
+    log_append(
+        log,
+        [
+            Add(f"splits/split-{n:032x}.split", {}, 4, 1, dataChange=True, numRecords=1, tags=told[n % len(told)])
+            for n in files
+        ],
+    )
+    before = in_order(table.refresh().files())
+    overwrite(log, [])
+    steps = []
+    restore(log, version=1, runner=Threads(log.env, width=1), progress=steps.append)
+    assert [(step.what, step.done, step.total) for step in steps] == [
+        *(("check", done, 4001) for done in (4000, 4001)),
+        ("commit", 1, 1),
+    ]
+    after = in_order(table.refresh().files())
+    assert after["path"] == before["path"]
+    tags = [dict(entry) for entry in after["tags"].to_pylist()]
+    assert all(POSITION in entry for entry in tags)
+    assert [{k: v for k, v in entry.items() if k != POSITION} for entry in tags] == [
+        {k: v for k, v in entry or () if k != POSITION} for entry in before["tags"].to_pylist()
+    ]
 
 
 def test_a_restore_to_what_the_table_is_commits_nothing():

@@ -609,7 +609,7 @@ def test_progress_is_told():
     clock.advance(days=8)
     steps = []
     table.purge(progress=steps.append)
-    assert [step.what for step in steps][-1] == "delete"
+    assert [step.what for step in steps] == ["list", "read the log", "log", "delete"]
 
 
 # The decision alone

@@ -234,7 +234,8 @@ def _plan(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progre
     oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
     if data.goes.num_rows and held.everything is None:
         # Only now is it worth reading every version.
-        told = reach(log, cleanup, runner, cut_removals=asked.rules.log_ms < asked.retention_ms)
+        cut_removals = asked.rules.log_ms < asked.retention_ms
+        told = reach(log, cleanup, runner, cut_removals=cut_removals, progress=progress)
         data = _decided(found, _claims_of(told, held), asked)
         snapshot, oldest = told.snapshot, told.oldest
     everything = held.everything or _unknown_reader(held, oldest)

@@ -24,11 +24,12 @@ from indextables.log.state.find import find_states
 from indextables.log.state.reading import read_state
 from indextables.split import dv
 from indextables.table.purge_plan import keys_of_paths
-from indextables.table.running import Runner
+from indextables.table.running import Progress, Runner, Step, batches
 
 __all__ = ["Reach", "data_keys", "from_ipc", "named_since", "reach", "read_versions", "to_ipc"]
 
 _VERSIONS_PER_UNIT = 200
+_UNITS_PER_SLOT = 8
 
 _EVENTS = pa.schema([("key", pa.string()), ("removed_ms", pa.int64())])
 """A data file that a version names; with a time if the version removes it."""
@@ -55,7 +56,9 @@ class _Unit(msgspec.Struct, frozen=True):
     adds: bool
 
 
-def reach(log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool) -> Reach:
+def reach(
+    log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool, progress: Progress | None = None
+) -> Reach:
     """What stays named when `plan` is carried out. `cut_removals` also reads what versions that go have removed.
 
     Raises LogError and StoreError: nothing can be said by half of a log.
@@ -78,7 +81,7 @@ def reach(log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool) ->
     if cut_removals:
         cut = [(file.version, meta.modified_ms) for meta, file in files if file.kind == "version" and meta.key in gone]
         units += _units(cut, adds=False)
-    events = _EVENTS.empty_table() if not units else _read(runner, units)
+    events = _EVENTS.empty_table() if not units else _read(runner, units, progress)
     is_removal = combined(pc.is_valid(events["removed_ms"]))
     columns.append(combined(events["key"].filter(pc.invert(is_removal))))
     removals = events.filter(is_removal)
@@ -158,12 +161,15 @@ def _units(versions: Sequence[tuple[int, int]], *, adds: bool) -> list[bytes]:
     ]
 
 
-def _read(runner: Runner, units: list[bytes]) -> pa.Table:
-    tables = []
-    for answer in runner.run(read_versions, units):
-        if isinstance(answer, IndexTablesError):
-            raise answer
-        tables.append(from_ipc(answer))
+def _read(runner: Runner, units: list[bytes], progress: Progress | None) -> pa.Table:
+    tables: list[pa.Table] = []
+    for part in batches(units, max(1, _UNITS_PER_SLOT * runner.width)):
+        for answer in runner.run(read_versions, part):
+            if isinstance(answer, IndexTablesError):
+                raise answer
+            tables.append(from_ipc(answer))
+        if progress is not None:
+            progress(Step("read the log", len(tables), len(units)))
     return pa.concat_tables(tables)
 
 

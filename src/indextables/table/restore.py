@@ -10,6 +10,7 @@ import datetime as dt
 import logging
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +19,7 @@ from indextables.log.actions import Metadata
 from indextables.log.arrays import combined, int64_array
 from indextables.log.conflict import merge_registry
 from indextables.log.env import LogEnv
-from indextables.log.files import ADD_TYPE, STRING_MAP
+from indextables.log.files import ADD_TYPE
 from indextables.log.intents import Lease, acquire, who_holds
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
@@ -39,7 +40,8 @@ _LOGGER = logging.getLogger("indextables")
 _KEYS_PER_UNIT = 500
 _UNITS_PER_SLOT = 8
 """Units that one slot of the runner does before the lease is held anew: a minute or so of questions to a store."""
-_ATTEMPTS = 3
+_PAIRS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]))
+"""A map as a list, which Arrow can measure and flatten."""
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
@@ -108,9 +110,7 @@ def _restored(
     metadata = _metadata(then, now)
     if not comes.num_rows and not goes.num_rows and metadata is None:
         return RestoreReport(now.version, then.version)
-    _check_there(log, then.version, comes, lease, runner)
-    if progress is not None:
-        progress(Step("check", 1, 2, files=comes.num_rows))
+    _check_there(log, then.version, comes, lease, runner, progress)
     report = RestoreReport(
         now.version,
         then.version,
@@ -144,7 +144,7 @@ def _restored(
     committed = transaction.commit_or_raise()
     _check_still_there(log, committed.version, comes, lease, runner)
     if progress is not None:
-        progress(Step("commit", 2, 2, files=report.added_files + report.removed_files))
+        progress(Step("commit", 1, 1, files=report.added_files + report.removed_files))
     return msgspec.structs.replace(report, version=committed.version)
 
 
@@ -183,18 +183,29 @@ def _again(files: pa.Table) -> pa.Table:
 
 
 def _placed(tags: pa.Array, places: pa.Array) -> pa.Array:
-    """The tags of each file with its place."""
+    """The tags of each file with its place behind them, whatever place they told."""
+    owners, names, values = np.arange(len(places)), pa.repeat(pa.scalar(POSITION), len(places)), places
     if tags.null_count < len(tags):
-        pairs = zip(tags.to_pylist(), places.to_pylist(), strict=True)
-        kept = [[*((key, value) for key, value in told or () if key != POSITION), (POSITION, at)] for told, at in pairs]
-        return pa.array(kept, STRING_MAP)
-    offsets = pa.array(range(len(places) + 1), pa.int32())
-    return pa.MapArray.from_arrays(offsets, pa.repeat(pa.scalar(POSITION), len(places)), places)
+        listed = tags.cast(_PAIRS)
+        lengths = pc.fill_null(pc.list_value_length(listed), 0).to_numpy(zero_copy_only=False)
+        given = listed.flatten()
+        keys = pc.struct_field(given, 0)
+        stays = pc.not_equal(keys, POSITION)
+        owners = np.concatenate([np.repeat(owners, lengths)[stays.to_numpy(zero_copy_only=False)], owners])
+        names = pa.concat_arrays([keys.filter(stays), names])
+        values = pa.concat_arrays([pc.struct_field(given, 1).filter(stays), values])
+        order = int64_array(np.argsort(owners, kind="stable"))
+        names, values = names.take(order), values.take(order)
+    ends = np.cumsum(np.bincount(owners, minlength=len(places)))
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    return pa.MapArray.from_arrays(offsets, names, values)
 
 
-def _check_there(log: Log, version: int, files: pa.Table, lease: Lease, runner: Runner) -> None:
+def _check_there(
+    log: Log, version: int, files: pa.Table, lease: Lease, runner: Runner, progress: Progress | None
+) -> None:
     """Raises VersionExpired if a file that is to come back is gone, CommitConflict if the lease is."""
-    missing = _missing(log, files, lease, runner)
+    missing = _missing(log, files, lease, runner, progress)
     if missing:
         message = (
             f"version {version} of {log.url} cannot be restored: {len(missing)} of its data files are gone "
@@ -220,24 +231,30 @@ def _check_still_there(log: Log, version: int, files: pa.Table, lease: Lease, ru
         raise VersionExpired(message, version=version, missing=missing, url=log.url)
 
 
-def _missing(log: Log, files: pa.Table, lease: Lease | None, runner: Runner) -> list[str]:
+def _missing(
+    log: Log, files: pa.Table, lease: Lease | None, runner: Runner, progress: Progress | None = None
+) -> list[str]:
     """The keys that are not there.
 
     The lease is held anew after every round of looking, so that nobody deletes what was found before the commit.
     """
     if not files.num_rows:
         return []
-    keys = data_keys(files, log.url).to_pylist()
-    units = [keys[start : start + _KEYS_PER_UNIT] for start in range(0, len(keys), _KEYS_PER_UNIT)]
+    keys = data_keys(files, log.url)
     missing: list[str] = []
-    size = _UNITS_PER_SLOT * max(1, runner.width)
-    for start in range(0, len(units), size):
-        for answer in runner.run(missing_keys, [msgspec.msgpack.encode(unit) for unit in units[start : start + size]]):
+    size = _KEYS_PER_UNIT * _UNITS_PER_SLOT * max(1, runner.width)
+    for start in range(0, len(keys), size):
+        part = keys.slice(start, size)
+        places = range(0, len(part), _KEYS_PER_UNIT)
+        units = [msgspec.msgpack.encode(part.slice(place, _KEYS_PER_UNIT).to_pylist()) for place in places]
+        for answer in runner.run(missing_keys, units):
             if isinstance(answer, IndexTablesError):
                 raise answer
             missing += _READ_LIST_STR.decode(answer)
         if lease is not None:
             _hold(log, lease)
+        if progress is not None:
+            progress(Step("check", start + len(part), len(keys), files=start + len(part)))
     return missing
 
 
