@@ -37,12 +37,11 @@ def exit_codes() -> str:
 
 def commands() -> str:
     """Every command with the first sentence of its help."""
-    from indextables.cli.app import app
+    from indextables.cli.app import COMMANDS, commands_named
 
     rows = ["| command | |", "|---|---|"]
-    for command in app.registered_commands:
-        name = command.callback.__name__
-        first = (command.callback.__doc__ or "").strip().splitlines()[0]
+    for name, command in commands_named(COMMANDS).items():
+        first = (command.__doc__ or "").strip().splitlines()[0]
         rows.append(f"| `indextables {name}` | {first.replace('|', chr(92) + '|')} |")
     return "\n".join(rows)
 

@@ -1,5 +1,6 @@
 """A user's mistake or a machine's fault is one clear line and an exit code, never a traceback."""
 
+import contextlib
 import os
 import resource
 import shlex
@@ -217,8 +218,15 @@ sys.exit(main())
     assert (ran.returncode, ran.stderr) == (130, "indextables: interrupted\n")
 
 
-@pytest.mark.parametrize("step", ["typer.Typer.__call__", "typer.main.get_command"])
-def test_ctrl_c_before_a_command_begins_its_work_is_one_line(logs, step):
+@pytest.mark.parametrize(
+    ("step", "flags"),
+    [
+        ("indextables.cli.plain.read", []),
+        ("typer.Typer.__call__", ["--where=-1 < status"]),
+        ("typer.main.get_command", ["--where=-1 < status"]),
+    ],
+)
+def test_ctrl_c_before_a_command_begins_its_work_is_one_line(logs, step, flags):
     module, _, name = step.rpartition(".")
     code = f"""
 import os, pkgutil, signal, sys
@@ -233,9 +241,26 @@ real = getattr(place, {name!r})
 setattr(place, {name!r}, interrupted)
 sys.exit(main())
 """
-    line = [sys.executable, "-c", code, "count", str(logs), "nope:x"]
+    line = [sys.executable, "-c", code, "count", str(logs), "nope:x", *flags]
     ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
     assert (ran.returncode, ran.stderr) == (130, "indextables: interrupted\n")
+
+
+def test_a_bad_line_of_a_pipe_that_goes_on_is_one_line(command, logs):
+    line = b'{"message": "as good as any other"}\n'
+    with subprocess.Popen(
+        [*LINE, "ingest", str(logs), "-", "--format", "jsonl"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        # More than is read ahead, and no end: a thread of Arrow's waits for the rest when the process ends.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"no json\n" + line * (24 * 2**20 // len(line)))
+            process.stdin.flush()
+        assert process.wait(timeout=300) == 2
+        err = process.stderr.read().decode()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    assert err == "indextables: -: JSON parse error: Invalid value, in row 1\n"
+    assert command("count", logs).out == "50\n"
 
 
 def cpu_seconds(process):

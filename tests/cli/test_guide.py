@@ -92,6 +92,7 @@ def test_every_exit_code_and_command_is_in_the_reference(sections):
     assert "{{ commands }}" in page
     assert all(f"| {code} |" in sections["exit codes"]() for code in EXIT_CODES)
     assert "`indextables ingest`" in sections["commands"]()
+    assert "`indextables merge-splits`" in sections["commands"]()
 
 
 def test_every_page_of_the_site_is_there():

@@ -1,5 +1,6 @@
 """What a search loads: nothing that it does not need, because every process pays for it."""
 
+import shlex
 import subprocess
 import sys
 
@@ -56,17 +57,87 @@ def test_help_loads_no_library():
     assert loaded_after(code) == "['typer']"
 
 
-@pytest.mark.parametrize(
-    ("flags", "loaded"), [("", "['rich', 'typer', 'pyarrow']"), ("'--json'", "['typer', 'pyarrow']")]
-)
-def test_a_search_from_the_shell_loads_what_it_shows_with(tmp_path, flags, loaded):
-    table = indextables.create(
-        tmp_path / "t",
-        pa.schema([("at", pa.timestamp("us", "UTC")), ("message", pa.string())]),
-        indexing={"message": "text"},
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A table with instants, words and a checkpoint behind its last versions."""
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("message", pa.string())])
+    folder = tmp_path_factory.mktemp("startup") / "t"
+    table = indextables.create(folder, schema, indexing={"message": "text"})
+    for number in range(12):
+        table.append([{"id": number, "at": None, "message": f"timeout number {number}"}])
+    return folder
+
+
+def heavy_after(code, *arguments):
+    """What a process has loaded after each step that it tells of with `seen(name)`."""
+    watch = f"""
+import sys
+def seen(name):
+    print(name, [m for m in {(*HEAVY, "pydantic", "duckdb", "polars")!r} if sys.modules.get(m)], file=sys.stderr)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", watch + code, *arguments], capture_output=True, text=True, check=True, timeout=300
     )
-    table.append([{"at": None, "message": "timeout"}])
-    place = str(tmp_path / "t")
-    cache = f"'--option', 'cache.directory={tmp_path / 'cache'}'"
-    code = f"from indextables.cli import main\nassert main(['search', {place!r}, 'timeout', {cache}, {flags}]) == 0"
-    assert loaded_after(code) == loaded
+    return ran.stderr.splitlines()
+
+
+def test_what_is_read_through_the_interface_loads_nothing_else(place, tmp_path):
+    reads = [
+        "search('message:timeout')",
+        "search('message:timeout', highlight=['message'])",
+        "search('message:timeout', order_by='id desc')",
+        "search('message:nosuchword')",
+        "search('message:nosuchword', highlight=['message'])",
+        "count()",
+        "count('timeout')",
+        "count('nosuchword')",
+        "to_arrow()",
+        "aggregate('timeout', {'n': {'stats': {'field': 'id'}}})",
+        "schema",
+        "files()",
+        "detail()",
+        "state()",
+        "log()",
+        "at(version=3)",
+    ]
+    options = {"cache.directory": str(tmp_path)}
+    code = f"import indextables\ntable = indextables.open({str(place)!r}, options={options!r})\n"
+    code += "\n".join(f"table.{read}; seen({read!r})" for read in reads)
+    assert heavy_after(code) == [f"{read} []" for read in reads]
+
+
+@pytest.mark.parametrize(
+    ("line", "loaded"),
+    [
+        ("search {} nosuchword --json", []),
+        ("search {} message:timeout", []),
+        ("search {} timeout --where id>3", ["sqlglot"]),
+        ("schema {}", []),
+        ("history {}", []),
+        ("describe {}", []),
+        ("verify {}", []),
+        ("merge-splits {} --dry-run", []),
+        ("sql {} 'SELECT 1 AS one' --json", ["datafusion", "pyarrow.dataset"]),
+    ],
+)
+def test_a_command_loads_what_it_needs_and_nothing_else(place, tmp_path, line, loaded):
+    code = """
+import atexit
+from indextables.cli import main
+code = main()
+atexit.register(lambda: seen(code))
+"""
+    arguments = [*shlex.split(line.format(place)), "--option", f"cache.directory={tmp_path / 'cache'}"]
+    *_, last = heavy_after(code, *arguments)
+    assert last == f"0 {[name for name in HEAVY if name in loaded]}"
+
+
+def test_a_table_on_a_terminal_is_shown_with_rich(place, tmp_path):
+    code = f"""
+import os
+from indextables.cli import main
+os.environ["FORCE_COLOR"] = "1"
+assert main(["search", {str(place)!r}, "timeout", "-o", {"cache.directory=" + str(tmp_path)!r}]) == 0
+seen("search")
+"""
+    assert heavy_after(code) == ["search ['rich']"]

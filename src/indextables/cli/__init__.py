@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["main"]
@@ -16,14 +19,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Without `arguments` this is the process itself: those of its command line are taken, and Ctrl-C ends it.
     """
     _open_missing_streams()
-    try:
-        import typer  # noqa: F401 - asked for here, so that its absence has one clear answer
-    except ImportError:
+    if find_spec("typer") is None:
         sys.stderr.write("indextables: the command line needs its extra: pip install 'indextables[cli]'\n")
         return 2
+    ended: list[int] = []
+    if arguments is None:
+        atexit.register(_end, ended)
+        sys.meta_path.insert(0, _NoPandas())
     from indextables.cli.app import run
 
-    return run(arguments)
+    ended.append(run(arguments))
+    return ended[0]
+
+
+class _NoPandas:
+    """Arrow loads pandas, where it is installed, to see whether a list is one of its columns: here none ever is."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """As the import system asks. Raises ModuleNotFoundError for pandas."""
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=name)
+
+
+def _end(codes: Sequence[int]) -> None:
+    """End the process when all is done: threads of ours are joined by now, and what else wanted to run has.
+
+    Arrow's own threads may still be at a file that nobody wants any more. Where they call Python while the interpreter
+    takes itself apart, the process would die of it.
+    """
+    for code in codes:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def _open_missing_streams() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from indextables.cli.declared import Option
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without a question.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no bar.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do it without a question.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no bar.")]
 
 
 class Declined(Exception):
@@ -44,9 +43,14 @@ def agreed(question: str) -> None:
     """Ask on the terminal; leaves the command with 1 unless the answer is yes."""
     from indextables.cli import outcome
 
-    if not typer.confirm(question, err=True):
+    sys.stderr.write(f"{question} [y/N]: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    if answer.strip().lower() not in ("y", "yes"):
         sys.stderr.write("nothing was done\n")
-        raise typer.Exit(outcome.FAILED)
+        raise outcome.Leave(outcome.FAILED)
 
 
 def question_of(command: Irreversible, context: Context) -> str | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from indextables.cli.asking import Yes, agreed, is_asked
+from indextables.cli.declared import Option
 from indextables.cli.parameters import AsJson, Settings, TablePath, open_table, pairs
 from indextables.errors import InvalidArgument
 
@@ -19,8 +18,8 @@ __all__ = ["clean_up", "compact", "rebuild", "repair"]
 
 def repair(
     table: TablePath,
-    at: Annotated[str | None, typer.Option("--at", metavar="PLACE", help="Where the new log is written.")] = None,
-    pointer: Annotated[bool, typer.Option("--pointer", help="Only write _last_checkpoint anew, in place.")] = False,
+    at: Annotated[str | None, Option("--at", metavar="PLACE", help="Where the new log is written.")] = None,
+    pointer: Annotated[bool, Option("--pointer", help="Only write _last_checkpoint anew, in place.")] = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +47,7 @@ def repair(
 def rebuild(
     table: TablePath,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="PLACE", help="Where the log is written; default: in place.")
+        str | None, Option("--at", metavar="PLACE", help="Where the log is written; default: in place.")
     ] = None,
     option: Settings = None,
     as_json: AsJson = False,
@@ -78,7 +77,7 @@ def compact(table: TablePath, option: Settings = None) -> None:
 
 def clean_up(
     table: TablePath,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
     yes: Yes = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -113,7 +112,7 @@ def clean_up(
         why = f" ({report.reason})" if report.reason else ""
         sys.stdout.write(f"{gone} files {'would go' if report.dry_run else 'deleted'}{why}\n")
     if report.failed:
-        raise typer.Exit(outcome.FAILED)
+        raise outcome.Leave(outcome.FAILED)
 
 
 def _show(report: RepairReport, *, as_json: bool) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from indextables.cli.declared import Argument, Option
 from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, at_version, open_table, pairs
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def schema(
 
 def history(
     table: TablePath,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="The newest so many only.")] = None,
+    limit: Annotated[int | None, Option("--limit", "-n", least=1, help="The newest so many only.")] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,9 +70,9 @@ def history(
 
 def describe(
     table: TablePath,
-    files: Annotated[bool, typer.Option("--files", help="List the data files too.")] = False,
+    files: Annotated[bool, Option("--files", help="List the data files too.")] = False,
     columns: Annotated[
-        bool, typer.Option("--columns", help="List what each column costs, in its rows and its index.")
+        bool, Option("--columns", help="List what each column costs, in its rows and its index.")
     ] = False,
     version: AtVersion = None,
     timestamp: AtTime = None,
@@ -146,7 +145,7 @@ def verify(
             f"{report.data_files_checked} data files checked: {'sound' if report.ok else 'NOT sound'}\n"
         )
     if not report.ok:
-        raise typer.Exit(outcome.FAILED)
+        raise outcome.Leave(outcome.FAILED)
 
 
 def checkpoint(table: TablePath, option: Settings = None) -> None:
@@ -163,9 +162,7 @@ def checkpoint(table: TablePath, option: Settings = None) -> None:
 
 def log(
     table: TablePath,
-    number: Annotated[
-        int | None, typer.Argument(metavar="VERSION", help="Default: the newest.", show_default=False)
-    ] = None,
+    number: Annotated[int | None, Argument(metavar="VERSION", help="Default: the newest.")] = None,
     option: Settings = None,
 ) -> None:
     """Show the actions of one version as JSON lines, as they are in the log.
@@ -197,7 +194,7 @@ def _short_health(found: Health) -> dict[str, Any]:
     share = "unknown" if found.index_coverage is None else f"{found.index_coverage:.0%} of rows"
     about = "" if found.orphans_exact else "about "
     return {
-        "small files": f"{found.small_files:,} ({found.small_share:.0%})",
+        "small files": f"{found.small_files:,} ({found.small_share:.0%}), {found.mergeable_files:,} to be merged",
         "deleted rows": f"{found.deleted_rows:,}",
         "indexed as wanted": share,
         "merge skips": f"{len(found.skips):,}",
@@ -205,6 +202,7 @@ def _short_health(found: Health) -> dict[str, Any]:
         "since checkpoint": f"{found.versions_since_checkpoint:,} versions",
         "orphans": f"{about}{found.orphans:,} files, {render.size(found.orphan_bytes)}",
         "index cache": ", ".join(f"{name} {value:,}" for name, value in found.index_cache.items()),
+        **{f"{held.name} at work": str(held) for held in found.leases},
     }
 
 

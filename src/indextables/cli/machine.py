@@ -12,8 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
+from indextables.cli.declared import Argument
 from indextables.cli.parameters import AsJson, Settings, pairs
 from indextables.errors import IndexTablesError
 
@@ -32,9 +31,7 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Also try to reach this place.", show_default=False)
-    ] = None,
+    table: Annotated[str | None, Argument(metavar="TABLE", help="Also try to reach this place.")] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +54,7 @@ def doctor(
             advice = f"; {finding.advice}" if finding.advice else ""
             sys.stdout.write(f"{'ok' if finding.ok else 'NO':<3} {finding.what}: {finding.found}{advice}\n")
     if not all(finding.ok for finding in found):
-        raise typer.Exit(outcome.FAILED)
+        raise outcome.Leave(outcome.FAILED)
 
 
 def findings(place: str | None, options: dict[str, str]) -> Iterator[Finding]:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from indextables.cli.asking import Quiet, Yes, agreed, bar, is_asked
+from indextables.cli.declared import Option
 from indextables.cli.parameters import AsJson, Settings, TablePath, names, open_table
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ __all__ = [
     "truncate",
 ]
 
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+_DryRun = Annotated[bool, Option("--dry-run", help="Only show what would be done.")]
 _OnPartitions = Annotated[
-    str | None, typer.Option("--where", "-w", metavar="SQL", help="Only partitions for whose values this is true.")
+    str | None, Option("--where", "-w", metavar="SQL", help="Only partitions for whose values this is true.")
 ]
 _MaybeMatching = Annotated[
     str | None,
-    typer.Option("--where", "-w", metavar="SQL", help="Only files that may hold rows for which this is true."),
+    Option("--where", "-w", metavar="SQL", help="Only files that may hold rows for which this is true."),
 ]
 
 _DROPPED = ["path", "partitionValues", "size"]
@@ -45,18 +44,16 @@ def merge_splits(
     table: TablePath,
     where: _OnPartitions = None,
     target_size: Annotated[
-        str | None, typer.Option("--target-size", metavar="BYTES", help="Size of a merged file: 512M, 1G, ...")
+        str | None, Option("--target-size", metavar="BYTES", help="Size of a merged file: 512M, 1G, ...")
     ] = None,
     max_dest_splits: Annotated[
-        int | None, typer.Option("--max-dest-splits", min=1, help="Make at most so many merged files.")
+        int | None, Option("--max-dest-splits", least=1, help="Make at most so many merged files.")
     ] = None,
     max_source_splits_per_merge: Annotated[
-        int | None, typer.Option("--max-source-splits-per-merge", min=2, help="Merge at most so many files into one.")
+        int | None, Option("--max-source-splits-per-merge", least=2, help="Merge at most so many files into one.")
     ] = None,
-    cluster_by: Annotated[
-        str | None, typer.Option("--cluster-by", metavar="A,B", help="Sort rows by these columns.")
-    ] = None,
-    curve: Annotated[str, typer.Option("--curve", metavar="CURVE", help="zorder or hilbert.")] = "zorder",
+    cluster_by: Annotated[str | None, Option("--cluster-by", metavar="A,B", help="Sort rows by these columns.")] = None,
+    curve: Annotated[str, Option("--curve", metavar="CURVE", help="zorder or hilbert.")] = "zorder",
     dry_run: _DryRun = False,
     quiet: Quiet = False,
     option: Settings = None,
@@ -97,9 +94,9 @@ def merge_splits(
 
 def skips(
     table: TablePath,
-    clear: Annotated[bool, typer.Option("--clear", help="Let the next merge try them again.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Let the next merge try them again.")] = False,
     path: Annotated[
-        list[str] | None, typer.Option("--path", help="With --clear: only this file; may be given often.")
+        list[str] | None, Option("--path", help="With --clear: only this file; may be given often.")
     ] = None,
     option: Settings = None,
     as_json: AsJson = False,
@@ -126,13 +123,13 @@ def skips(
 def purge(
     table: TablePath,
     older_than_hours: Annotated[
-        float | None, typer.Option("--older-than-hours", metavar="HOURS", help="Keep data files younger than this.")
+        float | None, Option("--older-than-hours", metavar="HOURS", help="Keep data files younger than this.")
     ] = None,
     tx_log_retention_hours: Annotated[
-        float | None, typer.Option("--tx-log-retention-hours", metavar="HOURS", help="Keep versions this long.")
+        float | None, Option("--tx-log-retention-hours", metavar="HOURS", help="Keep versions this long.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Allow less than the safe age; only if nobody else uses the table.")
+        bool, Option("--force", help="Allow less than the safe age; only if nobody else uses the table.")
     ] = False,
     dry_run: _DryRun = False,
     yes: Yes = False,
@@ -181,7 +178,7 @@ def purge(
 
 def drop_partitions(
     table: TablePath,
-    where: Annotated[str, typer.Option("--where", "-w", metavar="SQL", help="Which: on partition columns only.")],
+    where: Annotated[str, Option("--where", "-w", metavar="SQL", help="Which: on partition columns only.")],
     dry_run: _DryRun = False,
     yes: Yes = False,
     option: Settings = None,
@@ -253,10 +250,8 @@ def truncate(
 
 def restore(
     table: TablePath,
-    version: Annotated[int | None, typer.Option("--version", "-v", metavar="N", help="To this version.")] = None,
-    timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="TIME", help="To what was current then.")
-    ] = None,
+    version: Annotated[int | None, Option("--version", "-v", metavar="N", help="To this version.")] = None,
+    timestamp: Annotated[str | None, Option("--timestamp", metavar="TIME", help="To what was current then.")] = None,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -279,7 +274,7 @@ def restore(
 def reindex(
     table: TablePath,
     where: _MaybeMatching = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where the index is as it should be.")] = False,
+    force: Annotated[bool, Option("--force", help="Also where the index is as it should be.")] = False,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -305,7 +300,7 @@ def prewarm(
     table: TablePath,
     where: _MaybeMatching = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", "-c", metavar="A,B", help="What searches on these columns read.")
+        str | None, Option("--columns", "-c", metavar="A,B", help="What searches on these columns read.")
     ] = None,
     quiet: Quiet = False,
     option: Settings = None,
@@ -383,7 +378,7 @@ def _fail_if(problems: object) -> None:
     from indextables.cli import outcome
 
     if problems:
-        raise typer.Exit(outcome.FAILED)
+        raise outcome.Leave(outcome.FAILED)
 
 
 def _bytes(given: str | None) -> int | None:

@@ -23,7 +23,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 
-__all__ = ["EXIT_CODES", "code_of", "line_of", "tell"]
+__all__ = ["EXIT_CODES", "Leave", "code_of", "line_of", "tell"]
 
 _LONGEST_LINE = 1000
 
@@ -54,6 +54,14 @@ _BY_KIND: tuple[tuple[type[IndexTablesError], int], ...] = (
     (CommitStateUnknown, UNKNOWN),
     (CommitError, NOT_COMMITTED),
 )
+
+
+class Leave(Exception):
+    """The command ends here, and all there is to say is said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def code_of(error: IndexTablesError | OSError) -> int:

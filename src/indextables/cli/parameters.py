@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from indextables.cli.declared import Argument, Option
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -24,16 +23,16 @@ __all__ = [
     "text_columns",
 ]
 
-TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.", show_default=False)]
+TablePath = Annotated[str, Argument(metavar="TABLE", help="Folder or URL of the table.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="KEY=VALUE", help="Set an option; may be given often.", show_default=False),
+    Option("--option", "-o", metavar="KEY=VALUE", help="Set an option; may be given often."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line instead of a table.")]
-Where = Annotated[str | None, typer.Option("--where", "-w", metavar="SQL", help="Only rows for which this holds.")]
-Columns = Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="Show these columns only.")]
-AtVersion = Annotated[int | None, typer.Option("--version", "-v", metavar="N", help="Read this version.")]
-AtTime = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Read what was current at this time.")]
+AsJson = Annotated[bool, Option("--json", help="One JSON object per line instead of a table.")]
+Where = Annotated[str | None, Option("--where", "-w", metavar="SQL", help="Only rows for which this holds.")]
+Columns = Annotated[str | None, Option("--columns", "-c", metavar="A,B", help="Show these columns only.")]
+AtVersion = Annotated[int | None, Option("--version", "-v", metavar="N", help="Read this version.")]
+AtTime = Annotated[str | None, Option("--timestamp", metavar="TIME", help="Read what was current at this time.")]
 
 
 def open_table(path: str, settings: list[str] | None) -> Table:

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from indextables.cli.asking import Yes, can_ask
+from indextables.cli.declared import Argument, Option
 from indextables.cli.parameters import (
     AsJson,
     AtTime,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count", "search", "sql"]
 
-_Query = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.", show_default=False)]
+_Query = Annotated[str, Argument(metavar="QUERY", help="What to look for.")]
 
 
 def search(
@@ -40,14 +39,14 @@ def search(
     query: _Query,
     columns: Columns = None,
     where: Where = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows, the best first.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the best.")] = 0,
+    limit: Annotated[int, Option("--limit", "-n", least=1, help="At most so many rows, the best first.")] = 10,
+    offset: Annotated[int, Option("--offset", least=0, help="Leave out so many of the best.")] = 0,
     order_by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Order by this column instead of score.")
+        str | None, Option("--order-by", metavar="COLUMN", help="Order by this column instead of score.")
     ] = None,
     highlight: Annotated[
         bool | None,
-        typer.Option("--highlight/--no-highlight", help="Mark what matched.", show_default="not with --json"),
+        Option("--highlight/--no-highlight", help="Mark what matched.", default="not with --json"),
     ] = None,
     version: AtVersion = None,
     timestamp: AtTime = None,
@@ -81,19 +80,17 @@ def search(
 
 def sql(
     table: TablePath,
-    statement: Annotated[
-        str | None, typer.Argument(metavar="STATEMENT", help="The table is t in it.", show_default=False)
-    ] = None,
+    statement: Annotated[str | None, Argument(metavar="STATEMENT", help="The table is t in it.")] = None,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="Statements that end with ; (- for a pipe).")
+        str | None, Option("--file", "-f", metavar="FILE", help="Statements that end with ; (- for a pipe).")
     ] = None,
     with_table: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME=TABLE", help="Another table under this name.", show_default=False),
+        Option("--with", metavar="NAME=TABLE", help="Another table under this name."),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=TEXT", help="The value of $NAME.", show_default=False),
+        Option("--param", "-p", metavar="NAME=TEXT", help="The value of $NAME."),
     ] = None,
     version: AtVersion = None,
     timestamp: AtTime = None,
@@ -135,9 +132,7 @@ def sql(
 
 def count(
     table: TablePath,
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="Count what matches.", show_default=False)
-    ] = None,
+    query: Annotated[str | None, Argument(metavar="QUERY", help="Count what matches.")] = None,
     where: Where = None,
     version: AtVersion = None,
     timestamp: AtTime = None,

@@ -13,12 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.cli import grid
+
 __all__ = ["answer", "facts", "json_lines", "rows", "size"]
 
 _CELL_CHARS = 300
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_ROWS = 1024
-_NO_WIDTH = 1_000_000
 _TALL = 8
 
 
@@ -36,22 +37,14 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
         for batch in table.to_batches(max_chunksize=_JSON_ROWS):
             json_lines(_dicts(batch))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     marked = marked or {}
-    shown = [name for name in table.column_names if name not in marked.values()]
-    grid = Table(header_style="bold", show_edge=False, pad_edge=False, box=_box())
-    for name in shown:
-        numeric = pa.types.is_integer(table.schema.field(name).type) or pa.types.is_floating(
-            table.schema.field(name).type
-        )
-        grid.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in _dicts(table):
-        grid.add_row(*(Text.assemble(*_spans(row.get(marked.get(name, ""), None), row[name])) for name in shown))
-    # A pipe has no width: what reads it wants whole lines.
-    Console(width=None if sys.stdout.isatty() else _NO_WIDTH, soft_wrap=False).print(grid)
+    shown = {
+        name: pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        for name, kind in zip(table.schema.names, table.schema.types, strict=True)
+        if name not in marked.values()
+    }
+    cells = ([_spans(row.get(marked.get(name, "")), row[name]) for name in shown] for row in _dicts(table))
+    grid.show(shown, cells)
 
 
 def answer(table: pa.Table, *, as_json: bool) -> None:
@@ -89,13 +82,14 @@ def _dicts(rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Python values of a column. Arrow's own way from instants to datetimes imports pandas."""
+    """Python values of a column. Arrow's own way from instants to datetimes loads pandas."""
     unit = {"us": 1, "ms": 1_000}.get(column.type.unit) if pa.types.is_timestamp(column.type) else None
     if unit is not None:
-        return [
-            _moment(number, unit, zoned=column.type.tz is not None) for number in column.cast(pa.int64()).to_pylist()
-        ]
-    plain = column.cast(_plain(column.type))
+        zoned = column.type.tz is not None
+        return [_moment(number, unit, zoned=zoned) for number in _numbers(column)]
+    kind = _plain(column.type)
+    # A cast loads Arrow's compute functions.
+    plain = column if kind == column.type else column.cast(kind)
     if pa.types.is_timestamp(column.type):
         return [None if text is None else text.replace(" ", "T") for text in plain.to_pylist()]
     with warnings.catch_warnings():
@@ -106,6 +100,11 @@ def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         except TypeError:
             # Keys that no dict can have: pairs.
             return list(plain.to_pylist())
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> list[int | None]:
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return [number for chunk in chunks for number in chunk.view(pa.int64()).to_pylist()]
 
 
 def _moment(number: int | None, unit: int, *, zoned: bool) -> dt.datetime | str | None:
@@ -132,11 +131,11 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _spans(highlighted: Any, value: Any) -> list[tuple[str, str]]:
+def _spans(highlighted: Any, value: Any) -> grid.Spans:
     """Styled pieces of one cell; a highlight is HTML in which <em> marks what matched."""
     if not isinstance(highlighted, str):
         return [(_cell(value), "" if value is not None else "dim")]
-    pieces: list[tuple[str, str]] = []
+    pieces: grid.Spans = []
     for number, part in enumerate(highlighted.split("<em>")):
         inside, _, outside = part.partition("</em>") if number else ("", "", part)
         pieces += [(_tamed(html.unescape(inside)), "bold yellow"), (_tamed(html.unescape(outside)), "")]
@@ -175,9 +174,3 @@ def _time(value: dt.datetime) -> str:
     """To the digit that says something, with Z for UTC."""
     digits = "seconds" if not value.microsecond else "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
     return value.isoformat(sep=" ", timespec=digits).replace("+00:00", "Z")
-
-
-def _box() -> Any:
-    from rich import box
-
-    return box.SIMPLE_HEAD if sys.stdout.isatty() else box.ASCII2

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from indextables.cli.declared import Argument, Option
 from indextables.cli.parameters import Settings, TablePath, names, open_table, pairs, text_columns
 from indextables.errors import InvalidArgument, TableNotFound
 
@@ -26,35 +25,27 @@ _ONCE = "indextables-ingest:"
 
 _Text = Annotated[
     list[str] | None,
-    typer.Option(
-        "--text", metavar="COLUMN", help="Search this column by words; may be given often.", show_default=False
-    ),
+    Option("--text", metavar="COLUMN", help="Search this column by words; may be given often."),
 ]
 _Index = Annotated[
     list[str] | None,
-    typer.Option(
-        "--index", metavar="COLUMN=KIND", help="How a column is indexed: text, string, ip, ...", show_default=False
-    ),
+    Option("--index", metavar="COLUMN=KIND", help="How a column is indexed: text, string, ip, ..."),
 ]
 _Fast = Annotated[
     list[str] | None,
-    typer.Option(
-        "--fast", metavar="COLUMN", help="Sort and aggregate by this column in the index.", show_default=False
-    ),
+    Option("--fast", metavar="COLUMN", help="Sort and aggregate by this column in the index."),
 ]
-_PartitionBy = Annotated[str | None, typer.Option("--partition-by", metavar="A,B", help="One folder per value.")]
+_PartitionBy = Annotated[str | None, Option("--partition-by", metavar="A,B", help="One folder per value.")]
 _Properties = Annotated[
     list[str] | None,
-    typer.Option("--property", metavar="KEY=VALUE", help="A property that the table keeps.", show_default=False),
+    Option("--property", metavar="KEY=VALUE", help="A property that the table keeps."),
 ]
 
 
 def create(
     table: TablePath,
-    schema: Annotated[
-        str | None, typer.Option("--schema", metavar="DDL", help="ts timestamp, message string, ...")
-    ] = None,
-    like: Annotated[str | None, typer.Option("--like", metavar="FILE", help="Take the schema of this file.")] = None,
+    schema: Annotated[str | None, Option("--schema", metavar="DDL", help="ts timestamp, message string, ...")] = None,
+    like: Annotated[str | None, Option("--like", metavar="FILE", help="Take the schema of this file.")] = None,
     partition_by: _PartitionBy = None,
     text: _Text = None,
     index: _Index = None,
@@ -83,22 +74,16 @@ def create(
 
 def ingest(
     table: TablePath,
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files, or - for standard input.", show_default=False)
-    ],
-    kind: Annotated[
-        str | None, typer.Option("--format", metavar="KIND", help="jsonl, csv or parquet; else by name.")
-    ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Leave out a file whose bytes the table has taken before.")
-    ] = False,
+    files: Annotated[list[str], Argument(metavar="FILE", help="Files, or - for standard input.")],
+    kind: Annotated[str | None, Option("--format", metavar="KIND", help="jsonl, csv or parquet; else by name.")] = None,
+    once: Annotated[bool, Option("--once", help="Leave out a file whose bytes the table has taken before.")] = False,
     partition_by: _PartitionBy = None,
     text: _Text = None,
     index: _Index = None,
     fast: _Fast = None,
     table_property: _Properties = None,
     option: Settings = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
 ) -> None:
     """Append files; each becomes one version, whole or not at all. Makes the table if there is none.
 

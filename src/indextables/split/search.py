@@ -200,7 +200,9 @@ class SplitSearcher:
             return table if table.schema.equals(schema, check_metadata=True) else table.cast(schema)
 
         found = list(self._ambient.map("splits", one, list(places))) if names else []
-        table = pa.concat_tables(found) if found else schema.empty_table()
+        # Not `empty_table()`, which imports pandas where it is installed.
+        nothing = [pa.nulls(0, field.type) for field in schema] if not found else []
+        table = pa.concat_tables(found) if found else pa.Table.from_arrays(nothing, schema=schema)
         if len(found) > 1:
             grouped = np.argsort(hits.splits, kind="stable")
             back = np.empty(len(grouped), dtype=np.int64)

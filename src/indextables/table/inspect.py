@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.lazy import pc
+from indextables.log.arrays import int64_array, text_array
 from indextables.log.snapshot import Snapshot
 
 __all__ = ["actions_of", "detail_of", "html_of", "live_rows"]
@@ -60,12 +61,14 @@ def actions_of(lines: Sequence[bytes]) -> pa.Table:
             numbers.append(number)
             names.append(name)
             values.append(bytes(value).decode())
-    columns = {"line": pa.array(numbers, pa.int64()), "action": pa.array(names, pa.string())}
-    return pa.table({**columns, "value": pa.array(values, pa.string())})
+    columns = [int64_array(np.asarray(numbers, dtype=np.int64)), text_array(names), text_array(values)]
+    return pa.table(columns, names=["line", "action", "value"])
 
 
 def html_of(snapshot: Snapshot, url: str) -> str:
     """A table for notebooks: where, which version, the columns."""
+    import html
+
     partitions = set(snapshot.partition_columns)
     rows = "".join(
         f"<tr><td>{html.escape(field.name)}</td><td>{html.escape(str(field.type))}</td>"
