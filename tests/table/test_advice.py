@@ -146,6 +146,15 @@ def test_a_split_that_cannot_be_warmed_is_named_and_the_others_are_warm(tmp_path
     assert report.splits == 2
 
 
+def test_an_index_is_warmed_without_a_look_at_deleted_rows(tmp_path):
+    table = table_of(tmp_path / "t", [10], options={"cache.directory": str(tmp_path / "cache")})
+    delete_rows(log_of(table), {path: [1] for path in table.files()["path"].to_pylist()}, as_file=True)
+    for file in (tmp_path / "t").rglob("deletion_vector_*.bin"):
+        file.unlink()
+    report = table.refresh().prewarm()
+    assert (report.splits, report.failed) == (1, {})
+
+
 def test_a_search_of_a_split_that_was_cut_off_names_the_file_as_damaged(tmp_path):
     table, path = damaged(tmp_path, cut_in_half)
     with pytest.raises(SplitCorrupt, match=path):

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 
 import msgspec
+import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import IndexTablesError, ObjectNotFound, SplitError
@@ -88,21 +89,21 @@ def prewarm(
     names = None if columns is None else column_names(snapshot.schema, columns)
     predicate = None if where is None else parse(where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
     wanted = components_of(target_of(snapshot.metadata, env.options).plan, names)
-    refs = refs_of(env, prune_files(snapshot, predicate))
-    bare = [msgspec.structs.replace(ref, vector=None) for ref in refs]
-    units = [bare[start : start + _SPLITS_PER_UNIT] for start in range(0, len(bare), _SPLITS_PER_UNIT)]
+    files = _without_vectors(prune_files(snapshot, predicate))
     splits = read = 0
     failed: dict[str, str] = {}
-    step = max(1, 4 * runner.width)
-    for start in range(0, len(units), step):
-        part = [msgspec.msgpack.encode(_Unit(unit, wanted)) for unit in units[start : start + step]]
-        for answer in runner.run(warm_unit, part):
+    size = _SPLITS_PER_UNIT * max(1, 4 * runner.width)
+    for start in range(0, files.num_rows, size):
+        refs = refs_of(env, files.slice(start, size))
+        places = range(0, len(refs), _SPLITS_PER_UNIT)
+        units = [msgspec.msgpack.encode(_Unit(refs[place : place + _SPLITS_PER_UNIT], wanted)) for place in places]
+        for answer in runner.run(warm_unit, units):
             if isinstance(answer, IndexTablesError):
                 raise answer
             done = _READ_WARMED.decode(answer)
             splits, read, failed = splits + done.splits, read + done.bytes, failed | done.failed
         if progress is not None:
-            progress(Step("prewarm", min(start + step, len(units)), len(units), bytes=read, files=splits))
+            progress(Step("prewarm", start + len(refs), files.num_rows, bytes=read, files=splits))
     return PrewarmReport(snapshot.version, splits, read, wanted, failed)
 
 
@@ -176,6 +177,12 @@ def invalidate_unit(env: LogEnv, unit: bytes) -> bytes:
     del unit
     shared_cache().invalidate(env.store.url)
     return msgspec.msgpack.encode(_Flushed(_process(), 0))
+
+
+def _without_vectors(files: pa.Table) -> pa.Table:
+    """The files as if no row of them were deleted: an index is the same with and without."""
+    place = files.schema.get_field_index("deletionVector")
+    return files.set_column(place, files.schema.field(place), pa.nulls(files.num_rows, files.schema.types[place]))
 
 
 def _everywhere(log: Log, runner: Runner, job: Job) -> CacheReport:
