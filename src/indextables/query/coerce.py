@@ -88,8 +88,10 @@ def _digits(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def _meet_times(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if is_timestamp(left, zoned=True) or is_timestamp(right, zoned=True):
-        return INSTANT
-    if pa.types.is_timestamp(left) or pa.types.is_timestamp(right):
-        return pa.timestamp("us")
-    return pa.date32()
+    times = [side for side in (left, right) if pa.types.is_timestamp(side)]
+    if not times:
+        return pa.date32()
+    # Nanoseconds are kept: cut off, times would be equal that are not.
+    unit = "ns" if any(side.unit == "ns" for side in times) else "us"
+    zoned = any(is_timestamp(side, zoned=True) for side in times)
+    return pa.timestamp(unit, "UTC") if zoned else pa.timestamp(unit)

@@ -109,6 +109,13 @@ def _compare_floats(op: str, left: Any, right: Any) -> Any:
     return pc.if_else(either, getattr(pc, _COMPARE[op])(order, pa.scalar(0, pa.int8())), plain)
 
 
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return f"a {value.type} outside the years 1 to 9999"
+
+
 def _any(flags: Any) -> bool:
     if isinstance(flags, pa.Scalar):
         return bool(flags.as_py())
@@ -151,8 +158,8 @@ def _(expr: Cast, data: Data) -> Any:
     source = pa.array([values.as_py()], values.type) if scalar else as_array(values)
     result = cast_or_null(source, expr.data_type, zone=expr.zone)
     if expr.strict and result.null_count > source.null_count:
-        bad = source.filter(pc.and_(pc.is_null(result), pc.is_valid(source)))[0].as_py()
-        raise ValueFault(f"{bad!r} is no {expr.data_type}; try_cast gives null instead")
+        bad = source.filter(pc.and_(pc.is_null(result), pc.is_valid(source)))[0]
+        raise ValueFault(f"{_shown(bad)} is no {expr.data_type}; try_cast gives null instead")
     return result[0] if scalar else result
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.lazy import pc
@@ -143,9 +144,20 @@ def _quotient(args: Sequence[Values], _: str) -> Values:
 def _remainder(args: Sequence[Values], _: str) -> Values:
     _refuse_zero(args[1])
     if pa.types.is_floating(args[0].type):
-        return pc.subtract(args[0], pc.multiply(pc.trunc(pc.divide(args[0], args[1])), args[1]))
+        return _float_remainder(args[0], args[1])
     whole = pc.divide_checked(args[0], args[1])
     return pc.subtract_checked(args[0], pc.multiply_checked(whole, args[1]))
+
+
+def _float_remainder(left: Values, right: Values) -> Values:
+    """Exact, as in Java; dividing, cutting and multiplying would round twice."""
+    sides = [side if isinstance(side, pa.Array) else pa.array([side.as_py()], side.type) for side in (left, right)]
+    numbers = [side.to_numpy(zero_copy_only=False) for side in sides]
+    with np.errstate(invalid="ignore"):
+        found = np.fmod(*numbers)
+    known = [pc.is_valid(side).to_numpy(zero_copy_only=False) for side in sides]
+    result = pa.array(found, left.type, mask=~np.logical_and(*known))
+    return result if isinstance(left, pa.Array) or isinstance(right, pa.Array) else result[0]
 
 
 def _refuse_zero(values: Values) -> None:
@@ -158,7 +170,11 @@ def _floor_or_ceil(compute: Callable[[Values], Values]) -> Function:
         ok = len(types) == 1 and (pa.types.is_integer(types[0]) or pa.types.is_floating(types[0]))
         return pa.int64() if ok else None
 
-    return Function(check, lambda args, _: _saturated(compute(args[0])))
+    def run(args: Sequence[Values], _: str) -> Values:
+        # A whole number is its own floor; Arrow would go through a double.
+        return _saturated(args[0] if pa.types.is_integer(args[0].type) else compute(args[0]))
+
+    return Function(check, run)
 
 
 def _saturated(whole: Values) -> Values:

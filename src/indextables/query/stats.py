@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.lazy import pc
-from indextables.query.convert import cast_or_null, instants_from_text
+from indextables.query.convert import cast_exactly, cast_or_null, instants_from_text
 from indextables.query.functions import is_text
 
 __all__ = ["FOREIGN", "OURS", "StatsRules", "map_values", "null_counts", "typed_bounds"]
@@ -151,7 +151,7 @@ def _times(texts: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, pa.Array]
 
 
 def _as_time(micros: pa.Array, data_type: pa.DataType) -> pa.Array:
-    return pc.cast(pc.cast(micros, pa.timestamp("us", data_type.tz)), data_type)
+    return cast_exactly(pc.cast(micros, pa.timestamp("us", data_type.tz)), data_type, _BAD_TEXT_BUDGET)
 
 
 def _blank(values: pa.Array, where: pa.Array) -> pa.Array:
