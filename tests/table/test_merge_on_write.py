@@ -94,6 +94,21 @@ def test_a_merge_that_fails_is_no_matter_of_the_write(make, caplog):
     assert table.refresh().files().num_rows == 1
 
 
+@pytest.mark.parametrize("lacking", [RuntimeError("can't start new thread"), OSError(28, "full"), MemoryError()])
+def test_a_machine_that_has_too_little_for_a_merge_has_written_all_the_same(make, caplog, lacking):
+    class Poor(SystemAmbient):
+        def map(self, pool, function, items):
+            if pool == "maintenance":
+                raise lacking
+            return super().map(pool, function, items)
+
+    table = make({**NOW, "mergeOnWrite.minSplits": "2"}, ambient=Poor())
+    with caplog.at_level(logging.WARNING, "indextables"):
+        assert [table.append([row(n)]) for n in range(2)] == [1, 2]
+    assert any("were not merged after a write" in record.message for record in caplog.records)
+    assert ids(table.to_arrow()) == [0, 1]
+
+
 def test_broken_splits_are_skipped_by_the_background_too(make):
     table = make()
     for n in range(3):

@@ -29,6 +29,10 @@ _LOGGER = logging.getLogger("indextables")
 LEASE = "merge"
 """The lease of whoever merges unasked."""
 
+_NOT_THE_WRITES = (IndexTablesError, OSError, MemoryError, RuntimeError)
+"""What goes wrong after a write, also for want of threads, memory or disk: the rows are committed by then, and who was
+told otherwise would write them again."""
+
 _BUSY: set[str] = set()
 _LOCK = threading.Lock()
 
@@ -88,8 +92,8 @@ def _quietly(log: Log, *, merges: bool, purges: bool) -> None:
         merged = _merged(log) if merges else []
         if purges or (merged and _purges_after_merge(log)):
             purge_unasked(log)
-    except IndexTablesError as error:
-        _LOGGER.warning("%s was not purged after a write: %s", log.url, error)
+    except _NOT_THE_WRITES as error:
+        _LOGGER.warning("%s was not purged after a write: %s", log.url, str(error) or type(error).__name__)
     finally:
         _end(log.url)
 
@@ -97,8 +101,10 @@ def _quietly(log: Log, *, merges: bool, purges: bool) -> None:
 def _merged(log: Log) -> list[int]:
     try:
         return merge_if_due(log)
-    except IndexTablesError as error:
-        _LOGGER.warning("small splits of %s were not merged after a write: %s", log.url, error)
+    except _NOT_THE_WRITES as error:
+        _LOGGER.warning(
+            "small splits of %s were not merged after a write: %s", log.url, str(error) or type(error).__name__
+        )
         return []
 
 
