@@ -368,6 +368,7 @@ def test_words_that_no_index_holds_do_not_change_the_scores_of_those_it_holds(tm
     indexed = open_searcher(store, refs, tmp_path / "cache", **more)
     bare = open_searcher(store, [SplitRef("plain.parquet")], tmp_path / "cache", **more)
     assert_same(answers(bare, "message:foo message:bar"), answers(indexed, "message:foo message:bar"))
+    assert_same(answers(bare, "message:foo message:ba*"), answers(indexed, "message:foo message:ba*"))
     long = f"message:foo message:{'x' * 300}"
     assert_same(answers(bare, long), answers(indexed, long))
     assert len(answers(bare, f"message:{'x' * 308}")) == 3

@@ -11,15 +11,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS, any_query
-from tests.split.search_world import World, build_world, has_phrase, make_rows, words_of
+from tests.split.search_world import (
+    OPTIONS,
+    SCHEMA,
+    World,
+    build_world,
+    has_phrase,
+    make_rows,
+    open_searcher,
+    words_of,
+)
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
 from indextables.options import Options
 from indextables.split.cache import IndexCache
+from indextables.split.fields import plan_fields
 from indextables.split.search import OrderBy, SplitSearcher
 from indextables.split.search_state import States
 from indextables.split.virtual import OpenIndexes
+from indextables.split.writer import write_splits
+from indextables.storage import open_store
 
 RELAXED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
@@ -103,6 +115,51 @@ def test_hits_follow_a_column_with_missing_values_last(world, column, direction)
     assert len(found) == world.searcher.count("message:foo")
     first = world.searcher.search("message:foo", limit=4, order_by=OrderBy(column, direction)).hits
     assert (first.splits.tolist(), first.rows.tolist()) == (hits.splits[:4].tolist(), hits.rows[:4].tolist())
+
+
+@pytest.mark.parametrize("query", ["*", "message:foo", "NOT message:bar"])
+def test_hits_follow_a_column_that_older_splits_do_not_have(tmp_path, query):
+    """Asked twice, because the second time everything is loaded, also of the splits that have no hit."""
+    fields = [SCHEMA.field(name) for name in ("id", "message", "status")]
+    rows = [{"id": n, "message": "foo", "status": None if n < 4 else 9 - n} for n in range(8)]
+    store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
+    refs, usual = [], Options(OPTIONS, environ={})
+    for part, schema in (
+        (rows[:2], pa.schema(fields[:2])),
+        (rows[2:6], pa.schema(fields)),
+        (rows[6:], pa.schema(fields)),
+    ):
+        table = pa.Table.from_pylist(part, schema)
+        refs += [w.ref for w in write_splits(store, [table], schema, usual)]
+    more = {"schema": pa.schema(fields), "index": plan_fields(pa.schema(fields), usual)}
+    searcher = open_searcher(store, refs, tmp_path / "cache", **more)
+    for direction, expected in [("asc", [7, 6, 5, 4, 0, 1, 2, 3]), ("desc", [4, 5, 6, 7, 0, 1, 2, 3])] * 2:
+        hits = searcher.search(query, limit=None, order_by=OrderBy("status", direction)).hits
+        assert searcher.rows(hits, ["id"]).column("id").to_pylist() == expected
+
+
+@pytest.mark.parametrize("before", ["indexing.typemap.status", "indexing.nonfastfields"])
+def test_hits_follow_a_column_that_some_indexes_do_not_hold(tmp_path, before):
+    schema = pa.schema([SCHEMA.field(name) for name in ("id", "message", "status")])
+    table = pa.table({"id": range(6), "message": ["foo"] * 6, "status": [3, None, 1, 2, 0, None]}, schema=schema)
+    store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
+    given = {**OPTIONS, "indexing.indexrecordoption.status": "basic"}
+    now = Options(given, environ={})
+    old = Options({**given, before: "none" if "typemap" in before else "status"}, environ={})
+    refs = [w.ref for part, o in ((0, old), (3, now)) for w in write_splits(store, [table.slice(part, 3)], schema, o)]
+    searcher = open_searcher(store, refs, tmp_path / "cache", schema=schema, index=plan_fields(schema, now))
+    for query in ("message:foo", "*") * 2:
+        hits = searcher.search(query, limit=None, order_by=OrderBy("status")).hits
+        assert searcher.rows(hits, ["id"]).column("id").to_pylist() == [4, 2, 3, 0, 1, 5]
+
+
+def test_a_range_of_words_is_one_of_words_also_where_whole_texts_are_fast(tmp_path):
+    rows = [{"id": n, "message": text} for n, text in enumerate(["zoo bar", "bar zoo", "zoo", "alpha", None])]
+    schema = pa.schema([SCHEMA.field("id"), SCHEMA.field("message")])
+    fast = build_world(tmp_path, rows, options={"indexing.fastfields": "message"}, schema=schema)
+    fast.searcher.prewarm()
+    assert fast.ids("message:[bar TO c}") == {0, 1}
+    assert fast.ids("message:>=zoo") == {0, 1, 2}
 
 
 def test_rows_come_with_their_columns_and_scores_in_the_order_of_the_hits(world):

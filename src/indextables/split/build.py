@@ -161,8 +161,9 @@ class QueryBuilder:
 
     def _term_range(self, leaf: TermRange) -> tantivy.Query:
         ends = [end for end in (leaf.lower, leaf.upper) if end is not None]
-        plain = leaf.target.analyzer is not None and leaf.target.analyzer.name == "default"
-        if plain and all(_SAFE_BOUND.match(end) for end in ends):
+        # Tantivy answers from a fast field where there is one, which holds whole texts and not their words.
+        words = leaf.target.analyzer is not None and leaf.target.analyzer.name == "default" and not leaf.target.fast
+        if words and all(_SAFE_BOUND.match(end) for end in ends):
             left = "[" if leaf.include_lower or leaf.lower is None else "{"
             right = "]" if leaf.include_upper or leaf.upper is None else "}"
             text = f"{leaf.target.field}:{left}{leaf.lower or '*'} TO {leaf.upper or '*'}{right}"

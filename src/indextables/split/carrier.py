@@ -94,7 +94,7 @@ def make_carrier(plan: IndexPlan, everywhere: TermStats, own: TermStats) -> Carr
     files, version = _template(plan.doc_mapping())
     totals = {}
     for ordinal, field in enumerate(plan.fields):
-        if everywhere.num_docs:
+        if everywhere.num_docs and field.indexed:
             rows = own.num_docs + CARRIER_DOCS
             wanted = (2 * everywhere.tokens.get(field.id, 0) * rows + everywhere.num_docs) // (2 * everywhere.num_docs)
             totals[ordinal] = (wanted - own.tokens.get(field.id, 0)) % _U64

@@ -11,7 +11,7 @@ import tantivy
 
 from indextables.errors import InvalidArgument
 from indextables.lazy import pc
-from indextables.split.build_nodes import Bool, HasValue, Plan, Target, Unscored
+from indextables.split.build_nodes import Bool, HasValue, Plan, Target, Unscored, leaves
 from indextables.split.build_target import resolve_target
 from indextables.split.search_answer import IndexShard
 from indextables.split.search_model import Hits, SearchMetrics, join_hits
@@ -47,7 +47,8 @@ def _by_index(
 ) -> Hits | None:
     having = Unscored(Bool(must=(plan, HasValue(target))))
     shards = maker.shards(having, metrics, scored=False)
-    if not all(isinstance(shard, IndexShard) for shard in shards):
+    # A split whose rows said where values are has an index that cannot order by them.
+    if not all(isinstance(shard, IndexShard) and HasValue(target) in leaves(shard.plan) for shard in shards):
         return None
     direction = tantivy.Order.Asc if order.direction == "asc" else tantivy.Order.Desc
     parts: list[Hits] = []

@@ -195,11 +195,6 @@ def _covered(leaf: Leaf, reasons: list[str]) -> bool:
     if set(reasons) == {"badValue"}:
         # An address that is none matches nothing; a time out of range could match.
         return not isinstance(leaf, HasValue) and leaf_kind(leaf) == "ip"
-    return only_indexed_terms(leaf)
-
-
-def only_indexed_terms(leaf: Leaf) -> bool:
-    """True if a leaf means none of the tokens that are too long for an index."""
     analyzer = None if isinstance(leaf, Where) else leaf.target.analyzer
     if analyzer is None:
         return False
@@ -210,6 +205,13 @@ def only_indexed_terms(leaf: Leaf) -> bool:
             return all(map(analyzer.surely_indexed, terms))
         case _:
             return False
+
+
+def may_mean_long_tokens(leaf: Leaf) -> bool:
+    """True if a leaf may mean a word that is too long for the index of its column."""
+    if isinstance(leaf, Where | HasValue) or leaf.target.analyzer is None or leaf.target.analyzer.single_term:
+        return False
+    return not _covered(leaf, ["longToken"])
 
 
 def leaf_kind(leaf: Leaf) -> str:

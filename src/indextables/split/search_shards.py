@@ -46,7 +46,7 @@ from indextables.split.search_model import Fallback, SearchMetrics
 from indextables.split.search_plan import (
     cut_out,
     index_answers,
-    only_indexed_terms,
+    may_mean_long_tokens,
     relaxed,
     with_existence,
     with_masks,
@@ -187,8 +187,19 @@ class ShardMaker:
             refused = list(asked)
         if not any(self._needs_index(leaf) for leaf in refused):
             return False, frozenset(refused)
-        rest = [leaf for leaf in asked if leaf in self.refused or not index_answers(leaf, self.table, self.table, {})]
-        return True, frozenset(rest)
+        return True, frozenset(leaf for leaf in asked if self._by_column_if_rebuilt(leaf, asked))
+
+    def _by_column_if_rebuilt(self, leaf: Leaf, asked: Sequence[Leaf]) -> bool:
+        """True if a leaf is not answered by an index that is made from the rows.
+
+        Beside words that every index holds, the index of a field has no others, because they count in its lengths.
+        """
+        if leaf in self.refused or not index_answers(leaf, self.table, self.table, {}):
+            return True
+        if isinstance(leaf, Terms | Where) or not may_mean_long_tokens(leaf):
+            return False
+        beside = [each for each in asked if isinstance(each, Terms) and each.target.field == leaf.target.field]
+        return bool(beside) and not any(map(may_mean_long_tokens, beside))
 
     def _needs_index(self, leaf: Leaf) -> bool:
         """True if columns alone cannot answer a leaf as an index of the table would: it scores, or orders words."""
@@ -249,7 +260,7 @@ class ShardMaker:
         if not group.schema:
             raise AssertionError("a plan that needs an index was given to splits without one")
         parts = needed(plan, scored=scored)
-        live = self._hydrate(group, plan, parts, metrics)
+        live = self._hydrate(group, plan, parts, metrics, scored=scored)
         if not live:
             return []
         if len(live) < len(group.states):
@@ -305,14 +316,21 @@ class ShardMaker:
                 found[int(place)] = hits.rows[hits.splits == place]
         return found
 
-    def _hydrate(self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics) -> list[int]:
+    def _hydrate(
+        self, group: Group, plan: Plan, parts: frozenset[str], metrics: SearchMetrics, *, scored: bool
+    ) -> list[int]:
         """Load what the plan needs of those splits that it can match at all; returns their places.
 
-        A split that has all parts already is not asked: it may have no hit.
+        A split that has all parts already is not asked: it may have no hit. But one that is older than a field without
+        which nothing matches is left out where no score needs it: ordering by that field would fail there.
         """
         if group.rebuilt:
             return list(range(len(group.states)))
         lacking = [i for i, s in enumerate(group.states) if s.cached is not None and not parts <= s.cached.whole]
+        if not scored:
+            asked = frozenset(leaf.target.field for leaf in leaves(plan) if not isinstance(leaf, Where))
+            older = [i for i, s in enumerate(group.states) if not asked <= s.field_ids]
+            lacking += [i for i in older if isinstance(without_fields(plan, group.states[i].field_ids), Nothing)]
         wanted = [i for i in lacking if self._may_match(plan, group.states[i])]
         metrics.splits_loaded += len(wanted)
         list(self._ambient.map("splits", lambda i: _load(group.states[i], parts), wanted))
@@ -415,7 +433,7 @@ def _rebuilt_fields(plan: Plan) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for leaf in leaves(plan):
         if not isinstance(leaf, Where) and leaf.target.field is not None:
-            found[leaf.target.field] = found.get(leaf.target.field, False) or not only_indexed_terms(leaf)
+            found[leaf.target.field] = found.get(leaf.target.field, False) or may_mean_long_tokens(leaf)
     return found
 
 
