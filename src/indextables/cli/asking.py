@@ -34,7 +34,7 @@ def is_asked(*, yes: bool) -> bool:
         return False
     if not can_ask():
         raise InvalidArgument(
-            "this cannot be undone and nobody can be asked: give --yes, or --dry-run to see what goes"
+            "this takes something away and nobody can be asked: give --yes, or --dry-run to see what goes"
         )
     return True
 
