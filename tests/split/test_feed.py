@@ -21,7 +21,7 @@ from indextables.split.writer_feed import Feeder
 from indextables.storage import open_store
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.just("2024-01-31T23:59:59Z")
 _TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))  # noqa: DTZ001 - made aware below
 
 LEAVES = {

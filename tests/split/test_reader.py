@@ -359,6 +359,18 @@ def test_a_column_may_be_called_as_a_field_of_another(store, columns):
     assert found.equals(table.select(columns or table.column_names))
 
 
+@pytest.mark.parametrize("order", [["a.b", "a"], ["a", "a.b"]])
+@pytest.mark.parametrize("packed", ["a.b", "a"])
+def test_a_column_and_the_field_it_is_called_as_may_differ_in_their_best_encoding(store, order, packed):
+    numbers, noise = list(range(2000)), [str(i * 7919 % 2003) for i in range(2000)]
+    fields = [{"b": value} for value in (numbers if packed == "a" else noise)]
+    table = pa.table({"a": fields, "a.b": noise if packed == "a" else numbers}).select(order)
+    (split,) = write_splits(store, [table], table.schema, options())
+    reader = SplitReader(store, split.ref)
+    assert pa.Table.from_batches(scan(reader)).equals(table)
+    assert reader.fetch([5, 1999, 3]).equals(table.take([5, 1999, 3]))
+
+
 def test_counting_needs_no_rows(world):
     store, _, split = world
     counting = CountingStore(store)

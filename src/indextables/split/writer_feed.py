@@ -228,7 +228,8 @@ def _as_words(texts: pa.Array) -> pa.Array:
     dated = pc.match_substring_regex(texts, _TIME_TEXT)
     if not pc.any(dated).as_py():
         return texts
-    return pc.if_else(dated, pc.binary_join_element_wise(texts, "", " "), texts)
+    blank, nothing = pa.scalar(" ", texts.type), pa.scalar("", texts.type)
+    return pc.if_else(dated, pc.binary_join_element_wise(texts, blank, nothing), texts)
 
 
 def _key_texts(keys: pa.Array) -> pa.Array:

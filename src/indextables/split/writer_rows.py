@@ -174,7 +174,10 @@ def physical_forms(table: pa.Table) -> dict[str, Literal["plain", "dictionary", 
     forms: dict[str, Literal["plain", "dictionary", "delta", "bits"]] = {}
     for field, column in zip(sample.schema, sample.columns, strict=True):
         for path, leaf in leaf_arrays(field.name, column.combine_chunks()):
-            if pa.types.is_boolean(leaf.type):
+            if path in forms:
+                # A column that is called as a field of another: Parquet's writer cannot tell them apart.
+                forms[path] = "plain"
+            elif pa.types.is_boolean(leaf.type):
                 forms[path] = "bits"
             elif _repeats(leaf):
                 forms[path] = "dictionary"
