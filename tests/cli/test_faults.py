@@ -52,7 +52,12 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["count", "{logs}", "--timestamp", "yesterday"], 2, "yesterday"),
         (["log", "{logs}", "99"], 3, "99"),
         (["ingest", "{logs}", "{missing}"], 2, "format"),
-        (["ingest", "{logs}", "{missing}.jsonl"], 2, "No such file"),
+        (["ingest", "{logs}", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
+        (["ingest", "{logs}", "{file}.jsonl", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
+        (["ingest", "{logs}", "{folder}"], 2, "folder: it is a directory; give the files in it\n"),
+        (["ingest", "{logs}", "{null}.jsonl"], 2, "null.jsonl: a line is null where one JSON object belongs\n"),
+        (["ingest", "{missing}", "{null}.jsonl"], 2, "null.jsonl: a line is null where one JSON object belongs\n"),
+        (["ingest", "{logs}", "{latin}.jsonl"], 2, "latin.jsonl: column message holds text that is not UTF-8"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
         (["ingest", "{logs}", "{missing}.parquet"], 2, "No such file"),
         (["ingest", "{logs}", "{folder}.jsonl"], 2, "irectory"),
@@ -73,12 +78,19 @@ def test_a_wrong_argument_is_one_line(command, logs, tmp_path, arguments, code, 
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "text.parquet").write_text("no parquet at all")
     (tmp_path / "file").write_text("x")
-    places = {"logs": logs, **{name: tmp_path / name for name in ("missing", "folder", "text", "file")}}
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file.jsonl").write_text('{"message": "good"}\n')
+    (tmp_path / "null.jsonl").write_text('null\n{"message": "good"}\n')
+    (tmp_path / "latin.jsonl").write_bytes(b'{"message": "caf\xe9"}\n')
+    places = {name: tmp_path / name for name in ("missing", "folder", "text", "file", "null", "latin")}
+    places["logs"] = logs
     ran = command(*(argument.format(**places) for argument in arguments))
     assert (ran.code, ran.out) == (code, "")
     assert words in ran.err
     assert ran.err.startswith("indextables: ")
     assert ran.err.count("\n") == 1
+    assert len(list((logs / "_transaction_log").glob("*.json"))) == 2
+    assert not (tmp_path / "missing").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["search"], ["search", "t"], ["nope"], ["search", "t", "x", "--limit", "a"]])

@@ -18,11 +18,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.json_lines import NullLine, ObjectLines
 from indextables.cli.reasons import reason_of
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.query.convert import cast_or_null
 
-__all__ = ["FORMATS", "Format", "Input", "file_identity", "infer_schema", "open_input"]
+__all__ = ["FORMATS", "Format", "Input", "check_readable", "file_identity", "infer_schema", "open_input"]
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
@@ -43,6 +44,7 @@ _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _SAMPLE_BYTES = 16 * 2**20
 _BLOCK_BYTES = 4 * 2**20
 _PARQUET_ROWS = 65_536
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine)
 
 
 class Input:
@@ -63,7 +65,7 @@ class Input:
             # What happens to a batch that is taken is not the file's fault.
             try:
                 batch = next(self._batches, None)
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
+            except _UNREADABLE as cause:
                 raise _unreadable(self.name, cause, rows) from cause
             if batch is None:
                 return
@@ -78,6 +80,8 @@ def format_of(name: str, given: str | None) -> Format:
             if given == known:
                 return known
         raise InvalidArgument(f"format {given!r} is not one of {', '.join(FORMATS)}", format=given)
+    if Path(name).is_dir():
+        raise InvalidArgument(f"{name}: it is a directory; give the files in it", path=name)
     path = Path(name)
     suffix = Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
     found = _SUFFIXES.get(suffix.lower())
@@ -85,6 +89,16 @@ def format_of(name: str, given: str | None) -> Format:
         message = f"{name}: its name does not tell the format; give --format {' | '.join(FORMATS)}"
         raise InvalidArgument(message, path=name)
     return found
+
+
+def check_readable(names: Sequence[str]) -> None:
+    """Raises InvalidArgument if one of these files is not there or may not be read. Touches no stream."""
+    for name in names:
+        try:
+            if not _is_stream(name):
+                Path(name).open("rb").close()
+        except OSError as cause:
+            raise _unreadable(name, cause) from cause
 
 
 def file_identity(name: str) -> str:
@@ -107,9 +121,11 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
             with pq.ParquetFile(_parquet_source(name)) as file:
                 return _tame(file.schema_arrow)
         head = _head(name)
+        if kind == "jsonl":
+            ObjectLines(io.BytesIO(head)).read()
         sample = _read_sample(name, head, kind, ())
         return _suggested(name, sample, lambda columns: _read_sample(name, head, kind, columns))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
+    except _UNREADABLE as cause:
         raise _unreadable(name, cause) from cause
 
 
@@ -119,10 +135,11 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         if kind == "parquet":
             return _open_parquet(name, schema)
         stream, position, size = _open_stream(name)
-        reader = _open_text(stream, name, kind, schema)
+        lines = stream if kind == "csv" else pa.PythonFile(ObjectLines(stream), mode="r")
+        reader = _open_text(lines, name, kind, schema)
     except StopIteration:
         return Input(name, 0, iter(()), lambda: 0)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as cause:
+    except _UNREADABLE as cause:
         raise _unreadable(name, cause) from cause
     blocks = 0
 

@@ -20,12 +20,12 @@ _NO_OBJECT = "what should be a line with one JSON object is {now}; `jq -c '.[]'`
 
 def reason_of(cause: Exception, rows_before: int = 0) -> str:
     """One sentence. `rows_before` are the rows that were read before the block that the cause speaks of."""
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
     text = " ".join(str(cause).split())
     detail = re.search(r"Detail: \[errno \d+\] (.+)$", text)
     if detail:
         return detail[1]
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
     row = _ROW.search(text)
     text = _ROW.sub("", text)
     place = (

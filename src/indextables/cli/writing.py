@@ -98,6 +98,7 @@ def ingest(
     from indextables.cli import inputs
 
     kinds = [inputs.format_of(name, kind) for name in files]
+    inputs.check_readable(files)
     identities = [inputs.file_identity(name) if once else None for name in files]
     indexing = _indexing(text, index, fast)
     try:
@@ -129,7 +130,12 @@ def _ingest_one(table: Table, source: Input, identity: str | None, *, quiet: boo
 
     import pyarrow as pa
 
-    version = table.append(pa.RecordBatchReader.from_batches(table.schema, counted()), txn=txn)
+    try:
+        version = table.append(pa.RecordBatchReader.from_batches(table.schema, counted()), txn=txn)
+    except InvalidArgument as error:
+        if not str(error).startswith(source.name):
+            error.add_note(source.name)
+        raise
     seconds = max(time.monotonic() - began, 1e-9)
     speed = "" if source.size is None else f", {source.size / 1e6 / seconds:.1f} MB/s"
     _say(f"{source.name}: {rows:,} rows in {seconds:.1f} s{speed}, version {version}", quiet=quiet)
