@@ -75,6 +75,18 @@ def test_a_predicate_that_cannot_be_computed_replaces_nothing_and_leaves_no_file
     assert set(tmp_path.rglob("*.split")) | set(tmp_path.rglob("*.parquet")) == files
 
 
+def test_the_history_tells_how_much_was_replaced(tmp_path):
+    table = indextables.create(tmp_path / "t", SCHEMA, partition_by=["p"])
+    table.append(ROWS)
+    size = table.files("p = 'a'")["size"].to_pylist()
+    table.overwrite([{"id": 9, "p": "a"}], "p = 'a'")
+    told = dict(table.history(1)["operationMetrics"].to_pylist()[0])
+    assert (told["numFiles"], told["numRemovedFiles"], told["numRemovedBytes"]) == ("1", "1", str(size[0]))
+    table.overwrite([])
+    told = dict(table.history(1)["operationMetrics"].to_pylist()[0])
+    assert (told["numFiles"], told["numRemovedFiles"]) == ("0", "5")
+
+
 def test_other_columns_and_rows_outside_are_refused(tmp_path):
     table = indextables.create(tmp_path / "t", SCHEMA, partition_by=["p"])
     table.append(ROWS)

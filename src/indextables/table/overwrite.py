@@ -165,7 +165,9 @@ def commit_overwrite(
             # Asked for before each put, when no earlier one landed: nobody will ever read these files.
             discard(log.env, adds)
             raise
-        return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files)
+        size = pc.sum(files["size"], min_count=0).as_py() or 0
+        metrics: dict[str, str | None] = {"numRemovedFiles": str(files.num_rows), "numRemovedBytes": str(size)}
+        return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files, metrics=metrics)
 
     if not isinstance(replaced, AllRows):
         transaction.read_where(lambda files: replaced.may_match(files, schema, columns))
