@@ -127,9 +127,10 @@ class SystemAmbient:
         return (SystemAmbient, (self._sizes, self._patience))
 
     def _executor(self, pool: Pool) -> ThreadPoolExecutor:
+        if self._pid != os.getpid():
+            # The lock too: a thread that held it when the process was forked is not here to let go of it.
+            self._pools, self._lock, self._pid = {}, threading.Lock(), os.getpid()
         with self._lock:
-            if self._pid != os.getpid():
-                self._pools, self._pid = {}, os.getpid()
             executor = self._pools.get(pool)
             if executor is None:
                 executor = ThreadPoolExecutor(

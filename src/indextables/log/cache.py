@@ -7,6 +7,7 @@ every use. An entry still expires, `transaction.cache.expirationSeconds` after i
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from typing import Any, Literal
@@ -131,6 +132,10 @@ class LogCache:
                 }
             )
 
+    def unlock_after_fork(self) -> None:
+        """In a forked child: let go of what a thread of the parent held, which is not here to do so."""
+        self._lock = threading.Lock()
+
     def _drop(self, region: Region, key: Key) -> None:
         entry = self._entries[region].pop(key, None)
         if entry is not None and region == "version":
@@ -138,6 +143,7 @@ class LogCache:
 
 
 _SHARED = LogCache()
+os.register_at_fork(after_in_child=_SHARED.unlock_after_fork)
 
 
 def shared_cache() -> LogCache:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -104,6 +105,15 @@ def forget(log: Log) -> None:
 # A head is a fact about an immutable version: it never goes stale, it only stops being the newest.
 _HEADS: weakref.WeakKeyDictionary[Log, Head] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
+
+
+def _unlock_after_fork() -> None:
+    """A thread of the parent that held the lock is not here to let go of it."""
+    global _LOCK  # noqa: PLW0603 - renewed once, before the child runs anything
+    _LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
 
 
 def _token_at(snapshot: Snapshot) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -58,6 +59,7 @@ class Snapshot:
         self._state: TableState | None = None
         self._schema: pa.Schema | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     @property
     def table_id(self) -> str:
@@ -79,6 +81,9 @@ class Snapshot:
     @property
     def state(self) -> TableState:
         """Everything, the files included. Raises LogError."""
+        if self._pid != os.getpid():
+            # A thread that was loading when this process was forked is not here to let go of the lock.
+            self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._state is None:
                 self._state = self._load(None)
