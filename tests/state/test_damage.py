@@ -34,6 +34,7 @@ from indextables.log.state import checkpoint, find_states, read_state, write_che
 from indextables.log.state.avro_schema import ENTRY, LIST
 from indextables.log.verify import verify
 from tests.state.logs import TABLE_ID, RandomLog, environment, same, with_options
+from tests.state.spy import Spy
 
 FORMATS = {
     "json": {"state.format": "json"},
@@ -597,3 +598,17 @@ def test_the_only_copy_is_never_replaced_and_no_success_is_told(name):
     with pytest.raises(IndexTablesError):
         checkpoint(env)
     assert {meta.key: env.store.get(meta.key) for meta in env.store.list_from(LOG_DIR)} == before
+
+
+def test_a_head_that_names_a_part_many_times_does_not_have_it_read_many_times():
+    env = environment({"state.format": "json", "checkpoint.maxFileSize": 2000})
+    log = RandomLog(env, 3)
+    log.append(30)
+    ref = write_checkpoint(env, log.state())
+    assert len(ref.keys) > 2
+    head = msgspec.json.decode(env.store.get(ref.keys[0]))
+    env.store.put(ref.keys[0], msgspec.json.encode({**head, "parts": head["parts"] + head["parts"][:1] * 1000}))
+    spy = Spy(env)
+    with pytest.raises(CheckpointCorrupt, match="twice"):
+        read_state(spy.env, ref)
+    assert spy.read == [ref.keys[0]]

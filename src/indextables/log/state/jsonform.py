@@ -75,16 +75,7 @@ def read_json_state(env: LogEnv, ref: StateRef, *, with_files: bool = True) -> P
     first = next(head, None)
     if first is not None and first.parts is not None:
         keys = [LOG_DIR + name for name in first.parts]
-        for key in keys:
-            file = parse_key(key)
-            if (
-                file is None
-                or file.kind != "json-checkpoint-part"
-                or file.version != ref.version
-                or key not in ref.keys
-            ):
-                message = f"{ref.keys[0]} names the part {key}, which is not there"
-                raise CheckpointCorrupt(message, path=ref.keys[0], reason="missing part")
+        _check_parts(ref, keys)
         parsed = Parsed()
         blobs = env.ambient.map("versions", env.store.get, keys)
         for key, blob in zip(keys, blobs, strict=True):
@@ -119,6 +110,18 @@ def write_json_state(env: LogEnv, state: TableState, totals: Totals) -> list[tup
         "format": "json",
     }
     return [*puts, (json_checkpoint_key(state.version), msgspec.json.encode(head))]
+
+
+def _check_parts(ref: StateRef, keys: list[str]) -> None:
+    """Raises CheckpointCorrupt unless a head names parts of its version that are there, each once."""
+    there = set(ref.keys)
+    for key in keys:
+        file = parse_key(key)
+        if file is None or file.kind != "json-checkpoint-part" or file.version != ref.version or key not in there:
+            message = f"{ref.keys[0]} names the part {key}, which is not there"
+            raise CheckpointCorrupt(message, path=ref.keys[0], reason="missing part")
+    if len(set(keys)) != len(keys):
+        raise CheckpointCorrupt(f"{ref.keys[0]} names a part twice", path=ref.keys[0], reason="repeated part")
 
 
 def _heads(state: TableState, totals: Totals) -> list[bytes]:
