@@ -28,8 +28,9 @@ POINTS = int(os.environ.get("INDEXTABLES_KILL_POINTS", "300"))
 OPTIONS = {"checkpoint.interval": "3"}
 
 
-def log_at(folder: Path):
-    options = Options(OPTIONS, environ={})
+def log_at(folder: Path, *, fsync: bool = False):
+    """What comes before and after a death need not survive a power failure, which takes most of the time."""
+    options = Options({**OPTIONS, "storage.fsync": str(fsync)}, environ={})
     return open_log(LogEnv(open_store(folder, options), SystemAmbient(), options))
 
 
@@ -61,7 +62,7 @@ def prepare(folder: Path, verb: str) -> None:
 
 def live(folder: Path, verb: str, step: int, told: Connection) -> None:
     """What a child does until it dies."""
-    log = log_at(folder)
+    log = log_at(folder, fsync=True)
     countdown = Countdown(step)
     countdown.watch(log.env.store)
     VERBS[verb](log)
