@@ -673,6 +673,20 @@ def test_every_so_many_versions_are_followed_by_a_purge_that_the_history_tells()
     assert (told["operation"], dict(told["operationParameters"])) == ("PURGE", {"auto": "purgeOnWrite"})
 
 
+def test_rounds_that_end_with_versions_of_merges_are_followed_by_a_purge_too():
+    merges = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "2"}
+    rounds = {"purgeOnWrite.triggerAfterWrites": "2", "purgeOnWrite.triggerAfterMerge": "false"}
+    table, clock = new_table(**_quick(**rounds, **merges))
+    log = table._log
+    change_metadata(log, msgspec.structs.replace(log.snapshot().metadata, description="one more version"))
+    assert table.refresh().append(rows(1)) == 2
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    assert table.append(rows(2)) == 3
+    assert table.history()["operation"].to_pylist()[:3] == ["PURGE", "MERGE SPLITS", "WRITE"]
+    assert key not in keys(table)
+
+
 def test_without_the_option_no_write_purges():
     table, clock = new_table()
     key = orphan(table, 1)

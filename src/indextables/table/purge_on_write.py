@@ -8,7 +8,7 @@ from indextables.log.snapshot import Log
 from indextables.options import Options
 from indextables.table.environment import table_env
 
-__all__ = ["purge_is_due", "purge_unasked"]
+__all__ = ["ends_round", "purge_is_due", "purge_unasked"]
 
 
 def purge_is_due(log: Log, options: Options) -> bool:
@@ -16,11 +16,14 @@ def purge_is_due(log: Log, options: Options) -> bool:
 
     Every version has one writer, and that one asks: no counter is needed, and no process counts for another.
     """
-    every = options[opt.PURGE_ON_WRITE_AFTER_WRITES]
-    if not options[opt.PURGE_ON_WRITE_ENABLED] or not every:
-        return False
     known = head.recall(log)
-    return known is not None and known.version > 0 and known.version % every == 0
+    return known is not None and ends_round(known.version, options)
+
+
+def ends_round(version: int, options: Options) -> bool:
+    """True if a purge is due after this version, whoever made it. Pure."""
+    every = options[opt.PURGE_ON_WRITE_AFTER_WRITES]
+    return options[opt.PURGE_ON_WRITE_ENABLED] and every > 0 and version > 0 and version % every == 0
 
 
 def purge_unasked(log: Log) -> int:

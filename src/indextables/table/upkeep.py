@@ -17,7 +17,7 @@ from indextables.log.env import LogEnv
 from indextables.log.intents import acquire
 from indextables.log.snapshot import Log
 from indextables.table.environment import table_env
-from indextables.table.purge_on_write import purge_is_due, purge_unasked
+from indextables.table.purge_on_write import ends_round, purge_is_due, purge_unasked
 
 if TYPE_CHECKING:
     from indextables.table.merge_plan import Limits
@@ -90,7 +90,7 @@ def merge_if_due(log: Log) -> list[int]:
 def _quietly(log: Log, *, merges: bool, purges: bool) -> None:
     try:
         merged = _merged(log) if merges else []
-        if purges or (merged and _purges_after_merge(log)):
+        if purges or (merged and _purges_after(log, merged)):
             purge_unasked(log)
     except _NOT_THE_WRITES as error:
         _LOGGER.warning("%s was not purged after a write: %s", log.url, str(error) or type(error).__name__)
@@ -108,9 +108,14 @@ def _merged(log: Log) -> list[int]:
         return []
 
 
-def _purges_after_merge(log: Log) -> bool:
+def _purges_after(log: Log, merged: list[int]) -> bool:
+    """True if these versions of a merge are followed by a purge.
+
+    Where every write is followed by a merge, the rounds may all end with versions of merges.
+    """
     options = table_env(log.env, log.metadata_at()[2]).options
-    return options[opt.PURGE_ON_WRITE_ENABLED] and options[opt.PURGE_ON_WRITE_AFTER_MERGE]
+    wanted = options[opt.PURGE_ON_WRITE_ENABLED] and options[opt.PURGE_ON_WRITE_AFTER_MERGE]
+    return wanted or any(ends_round(version, options) for version in merged)
 
 
 def _limits(env: LogEnv) -> Limits:
