@@ -12,14 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS
-from tests.split.search_world import World, build_world, make_rows, open_searcher
+from tests.split.search_world import SCHEMA, World, build_world, make_rows, open_searcher, with_vector
 
 from indextables.errors import IndexUnavailable
-from indextables.split import delfile
+from indextables.query.parse import parse
+from indextables.split import delfile, dv
 from indextables.split.build_nodes import leaves
 from indextables.split.components import needed
-from indextables.split.search_answer import IndexShard
+from indextables.split.search_answer import IndexShard, ReadyShards
 from indextables.split.search_model import SearchMetrics
+from indextables.split.search_state import States
 from indextables.split.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
 
 
@@ -158,7 +160,47 @@ def test_a_table_of_many_splits_keeps_the_index_of_each_open():
     opened = OpenIndexes()
     for _ in range(2):
         for number in range(300):
-            opened.get((str(number),), lambda _: True, lambda: SimpleNamespace(num_segments=1))
+            opened.get((str(number),), lambda _: True, lambda: SimpleNamespace(num_segments=1, alive_bytes=0))
     assert (opened.hits, opened.misses, len(opened)) == (300, 300, 300)
-    opened.get(("large",), lambda _: True, lambda: SimpleNamespace(num_segments=8_000))
+    opened.get(("large",), lambda _: True, lambda: SimpleNamespace(num_segments=8_000, alive_bytes=0))
     assert len(opened) == 1
+
+
+def test_indexes_for_many_filters_hold_a_bounded_number_of_bits(world, tmp_path):
+    opened = OpenIndexes(max_alive_bytes=100)
+    searcher = open_searcher(world.store, world.refs, tmp_path, opened=opened)
+    for number in range(-8, 8):
+        where = parse(f"price > {number / 2}", SCHEMA)
+        meant = {row["id"] for row in world.rows if row["price"] is not None and row["price"] > number / 2}
+        hits = searcher.search("NOT message:nowhere", where=where, limit=None).hits
+        assert set(searcher.rows(hits, ["id"]).column("id").to_pylist()) == meant
+    assert 0 < sum(index.alive_bytes for index in opened._open.values()) <= 100
+
+
+def test_what_is_kept_of_questions_is_bounded_by_number_and_bytes():
+    shards = [SimpleNamespace(held_bytes=size) for size in (10, 40, 101)]
+    kept = ReadyShards(most=3, max_bytes=100)
+    for number in range(5):
+        kept.keep(number, [shards[0]], SearchMetrics())
+    assert [kept.get(number) is not None for number in range(5)] == [False, False, True, True, True]
+    kept.get(2)
+    kept.keep("large", [shards[1], shards[1]], SearchMetrics())
+    assert kept.get(2) is not None
+    assert kept.get(3) is None
+    assert kept.size_bytes == 100
+    kept.keep("larger than all", [shards[2]], SearchMetrics())
+    assert kept.get("larger than all") is None
+    kept.keep("large", [shards[0]], SearchMetrics())
+    assert kept.size_bytes == 10 * len(kept)
+    kept.clear()
+    assert (len(kept), kept.size_bytes) == (0, 0)
+
+
+def test_versions_of_deletion_vectors_are_not_kept_for_ever(world, tmp_path):
+    states = States(max_bytes=80)
+    for number in range(20):
+        refs = [with_vector(ref, dv.encode([number % ref.num_rows])) for ref in world.refs]
+        searcher = open_searcher(world.store, refs, tmp_path, states=states)
+        assert searcher.count("*") == sum(ref.num_rows - 1 for ref in world.refs)
+    assert searcher.states[0].alive_bytes == -(-world.refs[0].num_rows // 64) * 8
+    assert 0 < len(states) <= 80 // 8

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -15,7 +17,7 @@ from indextables.split.build_nodes import Boosted, Plan, Terms, Unscored, scored
 from indextables.split.carrier import TermStats, boost_of
 from indextables.split.components import needed
 from indextables.split.delfile import Mask as RowMask
-from indextables.split.search_model import Hits, no_hits
+from indextables.split.search_model import Hits, SearchMetrics, no_hits
 from indextables.split.virtual import VirtualIndex, native_call
 
 _MOST_KEPT = 1_000
@@ -26,6 +28,11 @@ _SMALLEST = 1e-30
 
 class Shard(Protocol):
     """Answers a plan for some rows."""
+
+    @property
+    def held_bytes(self) -> int:
+        """What keeping it costs beyond what others hold too."""
+        ...
 
     def count(self) -> int: ...
 
@@ -46,6 +53,10 @@ class RowsShard:
         splits = np.repeat(np.array(places, dtype=np.int64), [len(rows) for rows in found])
         rows = np.concatenate(found) if found else np.zeros(0, np.int64)
         self._hits = Hits(splits, rows.astype(np.int64), np.zeros(len(rows), np.float32))
+
+    @property
+    def held_bytes(self) -> int:
+        return self._hits.splits.nbytes + self._hits.rows.nbytes + self._hits.scores.nbytes
 
     def count(self) -> int:
         return len(self._hits)
@@ -71,6 +82,10 @@ class IndexShard:
         if everywhere is not None:
             self._boosts = partial(boost_of, everywhere=everywhere, here=index.counted(plan))
         self._builder = QueryBuilder(index.index, index.searcher, self._boosts)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.index.alive_bytes
 
     def query(self, *, scored: bool) -> tantivy.Query:
         """The plan as Tantivy takes it."""
@@ -164,3 +179,47 @@ class IndexShard:
         rows = np.fromiter((address.doc for _, address in found), np.int64, len(found))
         scores = np.fromiter((score for score, _ in found), np.float32, len(found))
         return Hits(self.places[orders], rows, scores)
+
+
+class ReadyShards:
+    """The shards of the plans asked last: the next page of hits, the count, the same question again. Thread-safe.
+
+    At most `most` plans, whose shards hold at most `max_bytes` together.
+    """
+
+    def __init__(self, most: int = 64, max_bytes: int = 256 << 20) -> None:
+        self._most = most
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[object, tuple[list[Shard], SearchMetrics, int]] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: object) -> tuple[list[Shard], SearchMetrics] | None:
+        """The shards kept under this key, and what it cost to make them."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[:2]
+
+    def keep(self, key: object, shards: list[Shard], metrics: SearchMetrics) -> None:
+        """Keep them, unless they hold more than all may."""
+        size = sum(shard.held_bytes for shard in shards)
+        if size > self._max_bytes:
+            return
+        with self._lock:
+            before = self._kept.pop(key, None)
+            self.size_bytes += size - (0 if before is None else before[2])
+            self._kept[key] = (shards, metrics, size)
+            while len(self._kept) > self._most or self.size_bytes > self._max_bytes:
+                self.size_bytes -= self._kept.popitem(last=False)[1][2]
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+            self.size_bytes = 0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32 | np.float64]
 
 
 class Hits(msgspec.Struct, frozen=True):

@@ -10,13 +10,11 @@ import errno
 import hashlib
 import itertools
 import shutil
-import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cachetools
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -40,7 +38,7 @@ from indextables.split.carrier import TermStats, make_carrier, merge_stats
 from indextables.split.components import TERM, needed
 from indextables.split.delfile import Mask as RowMask
 from indextables.split.fields import IndexPlan
-from indextables.split.search_answer import IndexShard, RowsShard, Shard
+from indextables.split.search_answer import IndexShard, ReadyShards, RowsShard, Shard
 from indextables.split.search_columns import columns_read, mask_of_plan
 from indextables.split.search_model import Fallback, SearchMetrics
 from indextables.split.search_plan import (
@@ -61,8 +59,6 @@ _RECHECK_SHARE = 16
 _SHARED_ATTEMPTS = 3
 _ATTEMPTS = 6
 _DICTIONARY = frozenset({TERM})
-_READY = 64
-"""Plans whose shards are kept: the next page of hits, the count, the same question again."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -95,16 +91,14 @@ class ShardMaker:
         self._cache = cache
         self._opened = opened
         self._ambient = ambient
-        self._lock = threading.Lock()
-        self._ready: cachetools.LRUCache[object, tuple[list[Shard], SearchMetrics]] = cachetools.LRUCache(_READY)
+        self._ready = ReadyShards()
         self.refused: set[Leaf] = set()
         """Leaves that an index turned out not to answer: columns do from now on."""
 
     def forget(self) -> None:
         """Open everything anew from now on: an index that was opened turned out not to answer."""
         self._opened.clear()
-        with self._lock:
-            self._ready.clear()
+        self._ready.clear()
 
     def stats(self, plan: Plan) -> TermStats:
         """What BM25 needs to know of all these splits together."""
@@ -118,13 +112,11 @@ class ShardMaker:
         # The splits never change, so that an answer stays right until an index or a leaf turns out to be unusable.
         known = (sum(not state.usable for state in self.states), len(self.refused))
         key = (plan, scored, None if everywhere is None else msgspec.json.encode(everywhere), known)
-        with self._lock:
-            ready = self._ready.get(key)
+        ready = self._ready.get(key)
         if ready is None:
             counted = SearchMetrics(splits=len(self.states))
             ready = self._shards(plan, counted, everywhere, scored=scored), counted
-            with self._lock:
-                self._ready[key] = ready
+            self._ready.keep(key, *ready)
         found, counted = ready
         metrics.splits = counted.splits
         metrics.splits_loaded += counted.splits_loaded

@@ -66,7 +66,8 @@ class SplitState:
             raise InvalidArgument(f"the rows of {self.ref.key} were not counted", path=self.ref.key)
         self.num_rows = self.ref.num_rows
         vector = self.ref.vector
-        self.alive = None if vector is None else dv.alive_mask(vector, self.num_rows, self.ref.key)
+        # A bit a row: what a process keeps of a table must not grow with every version of its vectors.
+        self._alive = None if vector is None else delfile.words_of(dv.alive_mask(vector, self.num_rows, self.ref.key))
         self.vector_id = "" if vector is None else hashlib.sha256(vector).hexdigest()[:16]
 
     def _check(self, cached: CachedSplit) -> None:
@@ -82,6 +83,16 @@ class SplitState:
     @property
     def usable(self) -> bool:
         return self.reason is None
+
+    @property
+    def alive(self) -> delfile.Mask | None:
+        """True for every row that is not deleted; None if none is."""
+        return None if self._alive is None else delfile.mask_of(self._alive, self.num_rows)
+
+    @property
+    def alive_bytes(self) -> int:
+        """What is held to know which rows are deleted."""
+        return 0 if self._alive is None else self._alive.nbytes
 
     @property
     def kind(self) -> str:
@@ -210,11 +221,11 @@ class SplitState:
         mask: delfile.Mask | None,
     ) -> Member:
         identity = f"{key}:{self.vector_id}"
-        seen = self.alive
+        words = self._alive
         if mask is not None:
-            seen = mask if seen is None else mask & seen
-            identity += ":" + hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).hexdigest()
-        words = None if seen is None else delfile.words_of(seen)
+            wanted = delfile.words_of(mask)
+            words = wanted if words is None else wanted & words
+            identity += ":" + hashlib.blake2b(wanted.tobytes(), digest_size=16).hexdigest()
         return Member(identity, self.num_rows, files, whole, tokens, words)
 
 
@@ -230,9 +241,15 @@ class States:
     A state is bound to its store and cache, so that it never serves another table or other credentials. Thread-safe.
     """
 
-    def __init__(self, most: int = 16_384) -> None:
+    def __init__(self, most: int = 16_384, max_bytes: int = 256 << 20) -> None:
+        """`max_bytes` are for the vectors of at most `most` splits, of which every version has its own."""
         self._lock = threading.Lock()
-        self._known: cachetools.LRUCache[object, SplitState] = cachetools.LRUCache(most)
+        self._known: cachetools.LRUCache[object, SplitState] = cachetools.LRUCache(
+            max_bytes, getsizeof=lambda state: max(max_bytes // most, state.alive_bytes)
+        )
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def load(self, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread) -> list[SplitState]:
         """The states of all splits, in order; `spread` maps a call over items, at once where it can."""
@@ -252,7 +269,8 @@ class States:
                 known = self._known.get(key)
             if known is None:
                 known = SplitState(store, cache, ref, _AHEAD if new == 1 and _reads_ahead(store, ref) else frozenset())
-                with self._lock:
+                # A vector that is larger than all that may be kept is not.
+                with self._lock, contextlib.suppress(ValueError):
                     self._known[key] = known
             return known
 

@@ -31,6 +31,8 @@ from indextables.split.layout import SEGMENT_PARTS
 MAX_OPEN_INDEXES = 1_024
 MAX_OPEN_SEGMENTS = 8_000
 """A segment holds six memory maps; a process may have 65,530 by default."""
+MAX_OPEN_ALIVE_BYTES = 256 << 20
+"""Every filter on a column that is in no index opens an index with the rows that it lets through, a bit for each."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -89,6 +91,11 @@ class VirtualIndex:
     def num_segments(self) -> int:
         return len(self.members) + (self.carrier is not None)
 
+    @property
+    def alive_bytes(self) -> int:
+        """What is held to know which rows may be seen."""
+        return sum(member.alive.nbytes for member in self.members if member.alive is not None)
+
     def counted(self, plan: Plan) -> TermStats:
         """What Tantivy will count for the scored terms of a plan: rows and frequencies, the carrier included."""
         with native_call("a split"):
@@ -131,11 +138,17 @@ class VirtualIndex:
 
 
 class OpenIndexes:
-    """The opened indexes of a process: least recently used go first, by number and by segments. Thread-safe."""
+    """The opened indexes of a process: least recently used go first, by number, segments and bytes. Thread-safe."""
 
-    def __init__(self, max_indexes: int = MAX_OPEN_INDEXES, max_segments: int = MAX_OPEN_SEGMENTS) -> None:
+    def __init__(
+        self,
+        max_indexes: int = MAX_OPEN_INDEXES,
+        max_segments: int = MAX_OPEN_SEGMENTS,
+        max_alive_bytes: int = MAX_OPEN_ALIVE_BYTES,
+    ) -> None:
         self._max_indexes = max_indexes
         self._max_segments = max_segments
+        self._max_alive_bytes = max_alive_bytes
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[str, ...], VirtualIndex] = OrderedDict()
         self.hits = 0
@@ -156,9 +169,7 @@ class OpenIndexes:
         with self._lock:
             self._open[key] = made
             self._open.move_to_end(key)
-            while len(self._open) > 1 and (
-                len(self._open) > self._max_indexes or self._segments() > self._max_segments
-            ):
+            while len(self._open) > 1 and self._too_much():
                 self._open.popitem(last=False)
         return made
 
@@ -170,8 +181,12 @@ class OpenIndexes:
     def __len__(self) -> int:
         return len(self._open)
 
-    def _segments(self) -> int:
-        return sum(index.num_segments for index in self._open.values())
+    def _too_much(self) -> bool:
+        return (
+            len(self._open) > self._max_indexes
+            or sum(index.num_segments for index in self._open.values()) > self._max_segments
+            or sum(index.alive_bytes for index in self._open.values()) > self._max_alive_bytes
+        )
 
 
 def own_stats(members: Sequence[Member]) -> TermStats:
