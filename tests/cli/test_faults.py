@@ -275,6 +275,21 @@ def test_a_bad_line_of_a_pipe_that_goes_on_is_one_line(command, logs):
     assert command("count", logs).out == "50\n"
 
 
+@pytest.mark.parametrize("arguments", [["search", "{}", "grüße"], ["search", "{}", "ключ:x"]])
+def test_a_terminal_without_these_letters_gets_them_spelled_out(command, logs, tmp_path, arguments):
+    (tmp_path / "more.jsonl").write_text('{"message": "Grüße"}\n')
+    command("ingest", logs, tmp_path / "more.jsonl")
+    ran = subprocess.run(
+        [*LINE, *(argument.format(logs) for argument in arguments)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in ran.stderr
+    assert r"Gr\xfc\xdfe" in ran.stdout or r"\u043a\u043b" in ran.stderr
+
+
 def cpu_seconds(process):
     fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         atexit.register(_end, ended)
         sys.meta_path.insert(0, _NoPandas())
+        for stream in (sys.stdout, sys.stderr):
+            # A letter that the terminal does not have is spelled out.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
     from indextables.cli.app import run
 
     ended.append(run(arguments))
