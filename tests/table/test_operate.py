@@ -687,6 +687,26 @@ def test_rounds_that_end_with_versions_of_merges_are_followed_by_a_purge_too():
     assert key not in keys(table)
 
 
+@pytest.mark.parametrize("waits_for", ["merge", "purge"])
+def test_a_write_waits_for_what_it_is_asked_to_wait_for_and_for_nothing_else(waits_for):
+    merges = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSplits": "2"}
+    purges = {"purgeOnWrite.enabled": "true", "purgeOnWrite.triggerAfterWrites": "2"}
+    table, clock = new_table(**merges, **purges, **{f"{waits_for}OnWrite.async.enabled": "false"})
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    later = []
+    clock.submit = lambda pool, call: later.append((pool, call))
+    table.append(rows(1))
+    while later:
+        later.pop()[1]()
+    table.append(rows(2))
+    assert (key in keys(table), table.refresh().files().num_rows) == ((True, 1) if waits_for == "merge" else (False, 2))
+    assert [pool for pool, _ in later] == ["maintenance"]
+    later.pop()[1]()
+    assert key not in keys(table)
+    assert table.refresh().files().num_rows == 1
+
+
 def test_without_the_option_no_write_purges():
     table, clock = new_table()
     key = orphan(table, 1)

@@ -43,9 +43,13 @@ def after_write(log: Log, metadata: Metadata) -> None:
     merges, purges = options[opt.MERGE_ON_WRITE_ENABLED], purge_is_due(log, options)
     if not (merges or purges) or not _begin(log.url):
         return
-    waits = (merges and not options[opt.MERGE_ON_WRITE_ASYNC]) or (purges and not options[opt.PURGE_ON_WRITE_ASYNC])
-    if waits:
-        _quietly(log, merges=merges, purges=purges)
+    merges_later, purges_later = options[opt.MERGE_ON_WRITE_ASYNC], options[opt.PURGE_ON_WRITE_ASYNC]
+    if (merges and not merges_later) or (purges and not purges_later):
+        # The write waits for what it is asked to wait for, and for nothing else.
+        purges = _at_once(log, merges=merges and not merges_later, purges=purges, purges_later=purges_later)
+    merges = merges and merges_later
+    if not (merges or purges):
+        _end(log.url)
         return
     try:
         log.env.ambient.submit("maintenance", lambda: _quietly(log, merges=merges, purges=purges))
@@ -88,14 +92,24 @@ def merge_if_due(log: Log) -> list[int]:
 
 
 def _quietly(log: Log, *, merges: bool, purges: bool) -> None:
+    """What is due, in the background."""
+    try:
+        _at_once(log, merges=merges, purges=purges, purges_later=False)
+    finally:
+        _end(log.url)
+
+
+def _at_once(log: Log, *, merges: bool, purges: bool, purges_later: bool) -> bool:
+    """Merge, then purge if that is due, by itself or after the merge; True if it is left for later."""
     try:
         merged = _merged(log) if merges else []
-        if purges or (merged and _purges_after(log, merged)):
+        due = purges or bool(merged and _purges_after(log, merged))
+        if due and not purges_later:
             purge_unasked(log)
     except _NOT_THE_WRITES as error:
         _LOGGER.warning("%s was not purged after a write: %s", log.url, str(error) or type(error).__name__)
-    finally:
-        _end(log.url)
+        return False
+    return due and purges_later
 
 
 def _merged(log: Log) -> list[int]:
