@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import statistics
 from collections import Counter
@@ -12,11 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.split.search_kinds import any_query
-from tests.split.search_world import World, build_world, make_rows
+from tests.split.search_world import World, build_world, make_rows, open_searcher
 
 from indextables.errors import InvalidArgument, LimitExceeded
+from indextables.options import Options
 from indextables.split.aggregate import aggregate
 from indextables.split.aggregate_sketch import STANDARD_ERROR, distinct_estimate
+from indextables.split.writer import write_splits
+from indextables.storage import open_store
 
 SPEC = {
     "hosts": {"terms": {"field": "host", "size": 100}},
@@ -117,8 +121,49 @@ def test_a_percentile_sketch_says_that_it_is_one(world):
         {"percentiles": {"field": "status", "percents": [101]}},
         {"stats": {"field": "host"}},
         {},
+        None,
+        ["terms"],
+        {"terms": "host"},
+        {"terms": None},
+        {"histogram": {"field": "status", "interval": float("inf")}},
+        {"histogram": {"field": "ratio", "interval": 1e-320}},
+        {"histogram": {"field": "status", "interval": 10, "offset": "1"}},
+        {"range": {"field": "status", "ranges": 5}},
+        {"range": {"field": "status", "ranges": [1]}},
+        {"percentiles": {"field": "status", "percents": 50}},
+        {"percentiles": {"field": "status", "percents": ["x"]}},
+        {"terms": {"field": "status", 5: 1}},
     ],
 )
 def test_a_wrong_aggregation_is_refused_with_a_reason(world, spec):
     with pytest.raises(InvalidArgument):
         aggregate(world.searcher, "*", {"x": spec})
+
+
+def test_aggregations_that_are_none_are_refused(world):
+    with pytest.raises(InvalidArgument):
+        aggregate(world.searcher, "*", [{"terms": {"field": "host"}}])
+
+
+def test_buckets_at_the_ends_of_64_bits_hold_the_values_they_begin_before(tmp_path):
+    numbers = [-(2**63), 2**63 - 1, 0, 7, None]
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("u", pa.uint64())])
+    rows = [{"id": i, "n": n, "u": None if n is None else n + 2**63} for i, n in enumerate(numbers)]
+    world = build_world(tmp_path, rows, options={}, schema=schema)
+    for field, shift, interval, offset in itertools.product(("n", "u"), (0, 2**63), (10, 10**30), (0, 3, -(2**62))):
+        if (field == "u") == (shift > 0):
+            spec = {"histogram": {"field": field, "interval": interval, "offset": offset}}
+            found = aggregate(world.searcher, "*", {"h": spec})["h"]["buckets"]
+            keys = [(n + shift - offset) // interval * interval + offset for n in numbers if n is not None]
+            assert found == [{"key": key, "doc_count": keys.count(key)} for key in sorted(set(keys))]
+
+
+def test_a_column_that_cannot_be_grouped_or_told_is_a_typed_error(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("deep", pa.list_(pa.list_(pa.int64()))), ("at", pa.timestamp("us"))])
+    table = pa.table({"id": [0], "deep": [[[1]]], "at": pa.array([2**62], pa.timestamp("us"))}, schema=schema)
+    store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
+    refs = [w.ref for w in write_splits(store, [table], schema, Options({}, environ={}))]
+    searcher = open_searcher(store, refs, tmp_path / "cache")
+    for kind, field in (("terms", "deep"), ("cardinality", "deep"), ("terms", "at"), ("stats", "at")):
+        with pytest.raises(InvalidArgument):
+            aggregate(searcher, "*", {"x": {kind: {"field": field}}})

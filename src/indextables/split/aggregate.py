@@ -16,8 +16,9 @@ change with the file layout, and it computes on doubles. `"sketch": true` for ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -47,18 +48,33 @@ def aggregate(
 
     Raises InvalidArgument for an unknown kind, option, column or type; QueryInvalid as `search`.
     """
+    if not isinstance(aggregations, Mapping):
+        raise InvalidArgument('aggregations are a name for each, as in {"by_host": {"terms": {"field": "host"}}}')
     parsed = {name: _parse(name, spec, searcher.schema) for name, spec in aggregations.items()}
     columns = list(dict.fromkeys(field for _, field, _ in parsed.values()))
     hits = searcher.matches(query, where=where).hits
     rows = searcher.rows(hits, columns)
-    return {name: _KINDS[kind](_values(rows, field), options) for name, (kind, field, options) in parsed.items()}
+    return {name: _result(name, kind, _values(rows, field), given) for name, (kind, field, given) in parsed.items()}
 
 
-def _parse(name: str, spec: Mapping[str, Mapping[str, Any]], schema: pa.Schema) -> tuple[str, str, dict[str, Any]]:
-    if len(spec) != 1 or next(iter(spec)) not in _KINDS:
-        message = f"aggregation {name!r} names {', '.join(spec) or 'no kind'}: it is one of {', '.join(_KINDS)}"
-        raise InvalidArgument(message, aggregation=name)
+def _result(name: str, kind: str, values: pa.Array, options: dict[str, Any]) -> Result:
+    try:
+        return _KINDS[kind](values, options)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError) as error:
+        # A type that Arrow does not group or compare, or a time that Python cannot tell.
+        message = f"aggregation {name!r}: {kind} cannot be computed for a column of type {values.type}: {error}"
+        raise InvalidArgument(message, aggregation=name, type=str(values.type)) from error
+
+
+def _parse(name: str, spec: Any, schema: pa.Schema) -> tuple[str, str, dict[str, Any]]:
+    kinds = [str(kind) for kind in spec] if isinstance(spec, Mapping) else []
+    if len(kinds) != 1 or kinds[0] not in _KINDS:
+        message = f"aggregation {name!r} names {', '.join(kinds) or 'no kind'}: it is one of {', '.join(_KINDS)}"
+        raise InvalidArgument(message, aggregation=str(name))
     kind, given = next(iter(spec.items()))
+    if not isinstance(given, Mapping):
+        message = f'aggregation {name!r}: {kind} is described by its options, as in {{"field": "host"}}'
+        raise InvalidArgument(message, aggregation=name)
     options = dict(given)
     field = options.pop("field", None)
     wanted = next((n for n in schema.names if isinstance(field, str) and n.lower() == field.lower()), None)
@@ -66,7 +82,9 @@ def _parse(name: str, spec: Mapping[str, Mapping[str, Any]], schema: pa.Schema) 
         raise InvalidArgument(f"aggregation {name!r}: there is no column {field!r}", aggregation=name, column=field)
     unknown = set(options) - _OPTIONS[kind]
     if unknown:
-        message = f"aggregation {name!r}: {kind} has no option {min(unknown)!r}, only {sorted(_OPTIONS[kind])}"
+        message = (
+            f"aggregation {name!r}: {kind} has no option {min(map(str, unknown))!r}, only {sorted(_OPTIONS[kind])}"
+        )
         raise InvalidArgument(message, aggregation=name)
     return kind, wanted, options
 
@@ -113,17 +131,34 @@ def _numbers(values: pa.Array, what: str) -> pa.Array:
 
 def _histogram(values: pa.Array, options: dict[str, Any]) -> Result:
     interval, offset = options.get("interval"), options.get("offset", 0)
-    if not isinstance(interval, int | float) or not interval > 0:
-        raise InvalidArgument("histogram: interval is a number above 0", interval=interval)
+    if not _is_number(interval) or not interval > 0:
+        raise InvalidArgument("histogram: interval is a number above 0", interval=str(interval))
+    if not _is_number(offset):
+        raise InvalidArgument("histogram: offset is a number", offset=str(offset))
     numbers = _numbers(values, "histogram")
     if pa.types.is_integer(numbers.type) and isinstance(interval, int) and isinstance(offset, int):
-        plain = numbers.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        plain = numbers.to_numpy(zero_copy_only=False)
+        # Buckets may begin beyond 64 bits, where numpy would wrap around; Python's integers do not.
+        wide = plain.dtype == np.uint64 or (len(plain) and _leaves_int64(plain, interval, offset))
+        plain = plain.astype(object if wide else np.int64)
         keys = (plain - offset) // interval * interval + offset
     else:
-        plain = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        plain = numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         plain = plain[np.isfinite(plain)]
-        keys = np.floor((plain - offset) / interval) * interval + offset
+        with np.errstate(over="ignore", invalid="ignore"):
+            keys = np.floor((plain - offset) / interval) * interval + offset
+        if not np.isfinite(keys).all():
+            raise InvalidArgument("histogram: the interval is too small for the values", interval=str(interval))
     return _counted(keys, "histogram")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and (isinstance(value, int) or math.isfinite(value))
+
+
+def _leaves_int64(plain: np.ndarray[Any, Any], interval: int, offset: int) -> bool:
+    reach = interval + abs(offset)
+    return int(plain.min()) - reach < -(2**63) or int(plain.max()) + reach >= 2**63
 
 
 def _counted(keys: np.ndarray[Any, Any], what: str) -> Result:
@@ -137,7 +172,10 @@ def _counted(keys: np.ndarray[Any, Any], what: str) -> Result:
 def _range(values: pa.Array, options: dict[str, Any]) -> Result:
     numbers = values.drop_null()
     buckets = []
-    for spec in options.get("ranges", ()):
+    ranges = options.get("ranges", ())
+    if not isinstance(ranges, list | tuple) or not all(isinstance(spec, Mapping) for spec in ranges):
+        raise InvalidArgument('range: ranges is a list such as [{"to": 100}, {"from": 100}]', ranges=str(ranges)[:200])
+    for spec in ranges:
         low, high = spec.get("from"), spec.get("to")
         inside = pc.is_valid(numbers)
         try:
@@ -179,9 +217,10 @@ def _cardinality(values: pa.Array, options: dict[str, Any]) -> Result:
 
 
 def _percentiles(values: pa.Array, options: dict[str, Any]) -> Result:
-    percents = [float(p) for p in options.get("percents", _DEFAULT_PERCENTS)]
-    if not all(0 <= p <= 100 for p in percents):
-        raise InvalidArgument("percentiles: each is 0 to 100", percents=percents)
+    given = options.get("percents", _DEFAULT_PERCENTS)
+    if not isinstance(given, list | tuple) or not all(_is_number(p) and 0 <= p <= 100 for p in given):
+        raise InvalidArgument("percentiles: percents is a list of numbers from 0 to 100", percents=str(given)[:200])
+    percents = [float(p) for p in given]
     numbers = _numbers(values, "percentiles")
     shares = [p / 100 for p in percents]
     if not len(numbers) or not shares:
