@@ -79,8 +79,9 @@ def scan(
         found = _select(reader, part, table, mask, schema, output, late=late)
         if found is None:
             continue
-        rows, numbers = found
+        rows, local = found
         if row_numbers is not None:
+            numbers = (np.arange(part.num_rows) if local is None else local) + part.start
             rows = rows.append_column(row_numbers, index_array(numbers))
         yield from _batches(rows, batch_rows)
 
@@ -94,29 +95,28 @@ def count_rows(reader: SplitReader) -> int:
 
 def _select(
     reader: SplitReader,
-    group: _Part,
+    part: _Part,
     table: pa.Table,
     mask: _Mask | None,
     schema: pa.Schema,
     output: list[int],
     *,
     late: bool,
-) -> tuple[pa.Table, npt.NDArray[np.int64]] | None:
-    """The output columns of the rows that are kept, and their numbers; None if there are none."""
-    everything = mask is None or bool(mask.all())
-    local = np.arange(group.num_rows) if everything or mask is None else np.flatnonzero(mask)
-    if not len(local):
+) -> tuple[pa.Table, npt.NDArray[np.int64] | None] | None:
+    """The output columns of the rows that are kept, and their places in the part (None: all); None for no rows."""
+    local = None if mask is None or mask.all() else np.flatnonzero(mask)
+    count = part.num_rows if local is None else len(local)
+    if not count:
         return None
-    numbers = local + group.start
     names = [schema.names[c] for c in output]
     if not names:
-        return without_columns(len(local)), numbers
+        return without_columns(count), local
     if late:
-        if len(local) * _FETCH_SHARE <= group.num_rows and reader.pages is not None:
-            return reader.fetch(numbers, names), numbers
-        table = reader.read_groups([group.number], output)
+        if local is not None and count * _FETCH_SHARE <= part.num_rows and reader.pages is not None:
+            return reader.fetch(local + part.start, names), local
+        table = reader.read_groups([part.number], output)
     rows = table.select(names)
-    return (rows if everything else rows.take(index_array(local))), numbers
+    return (rows if local is None else rows.take(index_array(local))), local
 
 
 def _read_ahead(

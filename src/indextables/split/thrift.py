@@ -126,8 +126,9 @@ class _Reader:
             raise ThriftError(f"structs are nested deeper than {_MAX_DEPTH}")
         fields: ThriftStruct = {}
         last = 0
+        data, value = self.data, self.value
         while True:
-            head = self.data[self.at]
+            head = data[self.at]
             self.at += 1
             if head == 0:
                 return fields
@@ -136,13 +137,15 @@ class _Reader:
             last = last + delta if delta else self.zigzag(16)
             if last in fields or last < 0:
                 raise ThriftError(f"field {last} appears twice or out of range, at {self.at}")
-            if wire in (BOOL, _FALSE):
+            if wire > _FALSE:
+                fields[last] = Field(wire, value(wire, depth))
+            elif wire:
                 fields[last] = Field(BOOL, wire == BOOL)
             else:
-                fields[last] = Field(wire, self.value(wire, depth))
+                raise ThriftError(f"wire type {wire} is not one that Parquet uses, at {self.at}")
 
     def value(self, wire: int, depth: int) -> Any:
-        if wire in (I32, I64, I16):
+        if wire in _WIDTH and wire != BYTE:
             return self.zigzag(_WIDTH[wire])
         if wire == BINARY:
             return self.binary()
@@ -185,7 +188,12 @@ class _Reader:
         return value
 
     def varint(self) -> int:
-        result = shift = 0
+        byte = self.data[self.at]
+        self.at += 1
+        if byte < 0x80:
+            # Nearly all of them: footers are read by every scan.
+            return byte
+        result, shift = byte & 0x7F, 7
         while True:
             byte = self.data[self.at]
             self.at += 1
@@ -199,7 +207,7 @@ class _Reader:
     def zigzag(self, bits: int) -> int:
         raw = self.varint()
         value = (raw >> 1) ^ -(raw & 1)
-        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        if raw > 0xFFFF and not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
             raise ThriftError(f"a number does not fit {bits} bits, at {self.at}")
         return value
 
