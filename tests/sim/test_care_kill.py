@@ -6,7 +6,6 @@ come from a fork server that has imported everything and run nothing.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -32,7 +31,7 @@ from indextables.table.running import Threads
 from indextables.table.truncate import truncate_time_travel
 from tests.log.commits import METADATA, open_log
 from tests.sim.test_merge_kill import Steps
-from tests.sim.worker import Countdown
+from tests.sim.worker import Countdown, fork_server
 from tests.state.logs import Clock
 
 POINTS = int(os.environ.get("INDEXTABLES_CARE_KILL_POINTS", "24"))
@@ -44,8 +43,7 @@ OPTIONS = {
     "state.retention.versions": "1",
     "state.gc.minManifestAgeHours": "0",
 }
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.sim.test_care_kill"])
+SERVER = fork_server("tests.sim.test_care_kill")
 TARGET = 4
 """The version that is restored."""
 

@@ -5,7 +5,6 @@ The children come from a fork server that has imported everything and run nothin
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import signal
 from multiprocessing.connection import Connection
@@ -19,7 +18,7 @@ from indextables.table.environment import open_env
 from indextables.table.merge_splits import merge_splits
 from indextables.table.purge import purge
 from indextables.table.running import Threads
-from tests.sim.worker import Countdown
+from tests.sim.worker import Countdown, fork_server
 from tests.table.merge_world import delete_rows, ids, log_of, table_of
 
 OPTIONS = {"storage.fsync": "false", "checkpoint.interval": "5"}
@@ -36,8 +35,7 @@ STORE_STEPS = (
     "delete_many",
     "probe",
 )
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.sim.test_merge_kill"])
+SERVER = fork_server("tests.sim.test_merge_kill")
 
 
 class Steps(Countdown):

@@ -6,7 +6,6 @@ everything and run nothing, so that hundreds of deaths take seconds.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from multiprocessing.connection import Connection
@@ -22,7 +21,7 @@ from indextables.log.write import append, overwrite
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add, open_log
-from tests.sim.worker import Countdown
+from tests.sim.worker import Countdown, fork_server
 
 POINTS = int(os.environ.get("INDEXTABLES_KILL_POINTS", "300"))
 OPTIONS = {"checkpoint.interval": "3"}
@@ -46,8 +45,7 @@ def overwrite_all(log) -> None:
     overwrite(log, [add("new")])
 
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.sim.test_sigkill"])
+SERVER = fork_server("tests.sim.test_sigkill")
 
 VERBS = {"create": create, "append": append_new, "overwrite": overwrite_all}
 

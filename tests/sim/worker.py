@@ -7,10 +7,12 @@ system calls that change something.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
 import time
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from indextables.ambient import SystemAmbient
@@ -24,6 +26,7 @@ from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add
 
+_PRELOADED = ["pandas", "pyarrow.pandas_compat", "pyarrow.parquet"]
 SYSTEM_CALLS = ("fsync", "link", "unlink", "rename", "mkdir", "write", "open", "close", "stat", "pread")
 
 
@@ -81,6 +84,17 @@ VERBS = {
     "append": append_one,
     "overwrite": overwrite_one,
 }
+
+
+def fork_server(module: str) -> ForkServerContext:
+    """Starts children of a process that has imported everything and run nothing, `module` included.
+
+    Arrow imports pandas when it first makes an array, which takes longer than all that a child does until it dies.
+    """
+    server = multiprocessing.get_context("forkserver")
+    _PRELOADED.append(module)
+    server.set_forkserver_preload(list(_PRELOADED))
+    return server
 
 
 class Countdown:

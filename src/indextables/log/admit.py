@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import IndexTablesError, InvalidArgument, LimitExceeded, PathEscape
 from indextables.log.actions import Action, Add, Line, MergeSkip, Remove
-from indextables.log.arrays import combined, validity
+from indextables.log.arrays import combined, text_array, validity
 from indextables.log.blocks import ADD_REQUIRED, REMOVE_REQUIRED, VECTOR_REQUIRED, repeated_key
 from indextables.log.codec import MAX_OTHER_LINES, WRAPPERS, check_numbers, encode_version, in_order
 from indextables.log.compression import MAX_BYTES, MAX_LINE_BYTES, MAX_RATIO, RATIO_FROM_BYTES, expand, line_too_long
@@ -82,7 +82,7 @@ def _check_actions(actions: Sequence[Action], root_url: str) -> None:
         message = f"it has more than {MAX_OTHER_LINES} lines that are neither add nor remove"
         raise ValueError(message)
     if paths:
-        canonical_paths(pa.array(paths, pa.string()), root_url)
+        canonical_paths(text_array(paths), root_url)
 
 
 def _check_columns(

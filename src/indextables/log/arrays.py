@@ -12,7 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["bool_array", "combined", "constant", "int64_array", "int64_values", "map_entries", "text_array", "validity"]
+__all__ = [
+    "bool_array",
+    "bool_values",
+    "combined",
+    "constant",
+    "int64_array",
+    "int64_values",
+    "map_entries",
+    "text_array",
+    "validity",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -73,6 +83,15 @@ def validity(array: pa.Array) -> Bools:
         return np.ones(len(array), dtype=np.bool_)
     bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
     return bits[array.offset : array.offset + len(array)].astype(np.bool_)
+
+
+def bool_values(array: pa.Array) -> Bools:
+    """True where the array says so: a null says no. Arrow's own `fill_null` would import pandas."""
+    values = array.buffers()[1]
+    if values is None:
+        return np.zeros(len(array), dtype=np.bool_)
+    bits = np.unpackbits(np.frombuffer(values, dtype=np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(np.bool_) & validity(array)
 
 
 def map_entries(array: Any) -> tuple[pa.Array, pa.Array, Ints]:

@@ -22,7 +22,7 @@ from indextables.log.actions import (
     Remove,
     Txn,
 )
-from indextables.log.arrays import Ints, constant, int64_array
+from indextables.log.arrays import Ints, bool_array, bool_values, constant, int64_array
 from indextables.log.blocks import ADD, FEW_LINES, OTHER, REMOVE, Block, Rows
 from indextables.log.compression import MAX_LINE_BYTES, compress, expand_all, first_bytes, line_blocks, line_too_long
 from indextables.log.encoding import encode_lines, encode_rows
@@ -321,7 +321,7 @@ class _Reader:
         columns = dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
         columns["path"] = self._paths(columns["path"], lines)
         if columns["hasFooterOffsets"].null_count:
-            columns["hasFooterOffsets"] = columns["hasFooterOffsets"].fill_null(False)  # noqa: FBT003 - the default
+            columns["hasFooterOffsets"] = bool_array(bool_values(columns["hasFooterOffsets"]))
         columns["addedAtVersion"] = constant(self.version, len(struct))
         columns["addedAtLine"] = int64_array(lines)
         columns["addedAtTimestamp"] = constant(timestamp_ms, len(struct))
