@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.split.search_kinds import KINDS
 from tests.split.search_world import World, build_world, make_rows
 
+from indextables.split.analyze import analyzer
+from indextables.split.build_nodes import Target, Terms
 from indextables.split.explain import explain_hit, explain_query
 from indextables.split.highlight import highlighter, snippets
 
@@ -96,3 +98,32 @@ def test_a_score_can_be_explained(world):
     told = explain_query(world.searcher, "message:foo AND ratio:>0")
     assert told["leaves"] == ["Terms", "ValueRange"]
     assert told["components"] == ["fieldnorm", "idx", "term"]
+
+
+@given(
+    st.lists(st.sampled_from("abcx"), max_size=14),
+    st.lists(st.sampled_from("abc"), min_size=2, max_size=3),
+    st.integers(0, 4),
+)
+def test_words_of_a_phrase_are_marked_in_every_window_that_holds_them_all(words, phrase, slop):
+    plan = Terms(Target("body", "text", analyzer=analyzer("default")), tuple(enumerate(phrase)), slop)
+    entries = [
+        (place - at, number, place)
+        for place, word in enumerate(words)
+        for number, (at, term) in enumerate(plan.terms)
+        if word == term
+    ]
+    meant = set()
+    for low, _, _ in entries:
+        inside = [entry for entry in entries if low <= entry[0] <= low + slop]
+        if {number for _, number, _ in inside} == set(range(len(phrase))):
+            meant |= {(place * 2, place * 2 + 1) for _, _, place in inside}
+    assert highlighter(plan, "body").places(" ".join(words)) == sorted(meant)
+
+
+def test_a_long_text_full_of_the_words_of_a_phrase_is_marked_without_looking_at_every_pair():
+    plan = Terms(Target("body", "text", analyzer=analyzer("default")), ((0, "a"), (1, "b")), 40_000)
+    marker = highlighter(plan, "body", max_chars=100)
+    text = "x " * 60 + "a b " * 10_000
+    assert len(marker.places(text)) == 20_000
+    assert marker.snippet(text).count("<em>") > 40

@@ -8,6 +8,8 @@ What stands below a negation marks nothing.
 from __future__ import annotations
 
 import html
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -124,26 +126,36 @@ def _of_leaf(leaf: _OF_TERMS, text: str) -> Iterator[Place]:
         full = {t.text for t in tokens if t.text.startswith(leaf.prefix)}
         for term in full:
             yield from _in_phrase((*leaf.before, (leaf.position, term)), 0, tokens)
+    elif isinstance(leaf, Terms):
+        yield from ((token.start, token.end) for token in tokens if token.text == leaf.terms[0][1])
     else:
-        for token in tokens:
-            if token.text == leaf.terms[0][1] if isinstance(leaf, Terms) else term_matches(leaf, token.text):
-                yield token.start, token.end
+        # Each distinct word is looked at once: a text repeats its words, and a pattern costs more than a lookup.
+        meant = {word for word in {token.text for token in tokens} if term_matches(leaf, word)}
+        yield from ((token.start, token.end) for token in tokens if token.text in meant)
 
 
 def _in_phrase(terms: Sequence[tuple[int, str]], slop: int, tokens: Sequence[Token]) -> Iterator[Place]:
     """The words of every window in which all terms are found at most `slop` moves from their order."""
-    found = [
-        (token.position - at, number, token)
+    wanted: dict[str, list[int]] = {}
+    for number, (_, term) in enumerate(terms):
+        wanted.setdefault(term, []).append(number)
+    shifts = sorted(
+        (token.position - terms[number][0], number, token.start, token.end)
         for token in tokens
-        for number, (at, term) in enumerate(terms)
-        if token.text == term
-    ]
-    shifts = sorted(found, key=lambda entry: entry[:2])
-    for first, (low, _, _) in enumerate(shifts):
-        inside = [entry for entry in shifts[first:] if entry[0] - low <= slop]
-        if len({number for _, number, _ in inside}) == len(terms):
-            for _, _, token in inside:
-                yield token.start, token.end
+        for number in wanted.get(token.text, ())
+    )
+    inside: Counter[int] = Counter()
+    end = told = 0
+    for first, (low, number, _, _) in enumerate(shifts):
+        while end < len(shifts) and shifts[end][0] - low <= slop:
+            inside[shifts[end][1]] += 1
+            end += 1
+        if len(inside) == len(terms):
+            yield from (entry[2:] for entry in shifts[max(first, told) : end])
+            told = end
+        inside[number] -= 1
+        if not inside[number]:
+            del inside[number]
 
 
 def _joined(places: Sequence[Place]) -> list[Place]:
@@ -161,8 +173,9 @@ def _window(text: str, places: Sequence[Place], length: int) -> Place:
     if len(text) <= length:
         return 0, len(text)
     most, start = 0, 0
-    for left, _ in places:
-        inside = sum(1 for a, b in places if a >= left and b <= left + length)
+    ends = [right for _, right in places]
+    for number, (left, _) in enumerate(places):
+        inside = bisect_right(ends, left + length) - number
         if inside > most:
             # A little of what stands before the first mark helps reading.
             most, start = inside, max(0, left - length // 8)
