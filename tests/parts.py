@@ -39,10 +39,10 @@ CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill"
 
 # Longest first, so that the two lanes end together.
 PARTS = (
-    Part("sim", ("tests/sim",), 840, without=CARE),
     Part("spark", ("tests",), 900, "spark and not soak"),
+    Part("sim", ("tests/sim",), 600, without=CARE),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
-    Part("care", CARE, 300),
+    Part("care", CARE, 240),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),
@@ -64,7 +64,11 @@ class Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", help="run only these parts")
-    parser.add_argument("--soak", action="store_true", help="run only what is marked soak, and property tests in new places, without a time limit")
+    parser.add_argument(
+        "--soak",
+        action="store_true",
+        help="run only what is marked soak, and property tests in new places, without a time limit",
+    )
     given = parser.parse_args()
     parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
     if given.soak:
