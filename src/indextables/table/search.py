@@ -6,6 +6,7 @@ becomes part of the query instead and is answered exactly.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,17 +34,26 @@ SCORE = "_score"
 
 
 class Searchers:
-    """Keeps the searcher of the version last searched, and shares caches between versions. Safe for threads."""
+    """Keeps the searcher of the version last searched, and shares caches between versions. Safe for threads.
+
+    A forked child starts anew: a thread of its parent may have been at work on what is kept, holding a lock.
+    """
 
     def __init__(self, env: LogEnv) -> None:
         self._env = env
+        self._start()
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._opened = OpenIndexes()
         self._states = States()
         self._current: tuple[Snapshot, SplitSearcher] | None = None
+        self._process = os.getpid()
 
     def of(self, snapshot: Snapshot) -> SplitSearcher:
         """The searcher over all live splits. Raises NotSupported, PathEscape, DvCorrupt, StoreError."""
+        if self._process != os.getpid():
+            self._start()
         with self._lock:
             if self._current is not None and self._current[0] is snapshot:
                 return self._current[1]
@@ -172,6 +182,16 @@ def shared_index_cache(options: Options, ambient: Ambient) -> IndexCache:
         if key not in _CACHES:
             _CACHES[key] = open_cache(options, ambient)
         return _CACHES[key]
+
+
+def _forget_after_fork() -> None:
+    """A thread of the parent that held the lock, or one of a cache, is not here to let go of it."""
+    global _CACHES_LOCK  # noqa: PLW0603 - renewed once, before the child runs anything
+    _CACHES_LOCK = threading.Lock()
+    _CACHES.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def _words(text: str) -> tuple[str, str]:
