@@ -80,6 +80,10 @@ def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
             "SELECT DB.logs.*, spark_catalog . db.`logs`.note.x FROM db.logs ORDER BY db.logs.id",
             "SELECT logs.*, `logs`.note.x FROM <0> AS logs ORDER BY logs.id",
         ),
+        (
+            "INSERT INTO db.logs SELECT /*+ BROADCAST(logs) */ db.logs.id FROM db.logs",
+            "INSERT INTO <0> SELECT /*+ BROADCAST(logs) */ logs.id FROM <1> AS logs",
+        ),
         ("SELECT db.logs.id, other.logs.id FROM db.logs", "SELECT logs.id, other.logs.id FROM <0> AS logs"),
         (
             "SELECT 1 FROM db.logs WHERE EXISTS (SELECT 1 FROM x AS logs WHERE db.logs.id = logs.id)",
@@ -106,6 +110,10 @@ def test_a_name_of_with_hides_a_table_only_where_it_is_seen(text, starts):
         ("EXPLAIN EXTENDED SELECT id FROM logs", "EXPLAIN EXTENDED SELECT id FROM <0> AS logs"),
         ("CREATE TABLE logs AS SELECT * FROM t", "CREATE TABLE logs AS SELECT * FROM <0> AS t"),
         ("DESCRIBE logs", "DESCRIBE <0>"),
+        (
+            "MERGE INTO other USING db.logs ON other.id = db.logs.id WHEN MATCHED THEN DELETE",
+            "MERGE INTO other USING <0> AS logs ON other.id = logs.id WHEN MATCHED THEN DELETE",
+        ),
         (
             "SELECT /*+ BROADCAST(logs), MERGE(t) */ id FROM logs",
             "SELECT /*+ BROADCAST(logs), MERGE(t) */ id FROM <0> AS logs",

@@ -363,7 +363,7 @@ def _collect(text: str, tree: Any, listed: list[Token], cover: _Cover, is_known:
         role = _role(text, node)
         if role is None:
             continue
-        takes_alias = isinstance(node.parent, exp.From | exp.Join) and not node.alias
+        takes_alias = isinstance(node.parent, exp.From | exp.Join | exp.Merge) and not node.alias
         as_of = cover.travels.get(end)
         behind = end if as_of is None else as_of.end
         last = f"`{name.rpartition('.')[2]}`" if computed else text[parts[-1].meta["start"] : end]

@@ -304,8 +304,12 @@ class _Rewriter:
         from sqlglot import exp
 
         spelled = [_full_name(ref) for ref in self._found.references if ref.shown]
-        taken = [source.alias_or_name.lower() for source in self._found.tree.find_all(exp.Table, exp.DerivedTable)]
-        taken += [cte.alias.lower() for cte in self._found.tree.find_all(exp.CTE, exp.Lateral)]
+        targets = {id(self._found.nodes[ref.number]) for ref in self._found.references if ref.role == "insert"}
+        taken = [
+            source.alias_or_name.lower()
+            for source in self._found.tree.find_all(exp.Table, exp.DerivedTable, exp.CTE, exp.Lateral)
+            if id(source) not in targets and source.find_ancestor(exp.Hint) is None
+        ]
         # Where a second source has the name, Spark would look for the column there.
         spelled = [names for names in spelled if taken.count(names[-1]) == 1]
         for column in self._found.tree.find_all(exp.Column) if spelled else ():
