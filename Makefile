@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Sources change and are compiled by every process anew; what is installed is compiled once, when it is installed.
 RUN := env PYSPARK_PYTHON=$(CURDIR)/$(BIN)/python PYTHONDONTWRITEBYTECODE=1 $(BIN)/python
 COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet --python-version 3.11
 
@@ -53,10 +54,10 @@ $(VENV)/.uv:
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.uv requirements/test.txt pyproject.toml
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/test.txt
+	@$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/test.txt
 	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test requirements/bench.txt
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
+	@$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	@touch $@
