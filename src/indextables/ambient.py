@@ -22,6 +22,9 @@ from indextables.errors import StoreUnavailable
 _NICE = 10
 """How far maintenance stands back behind writes, scans and searches of the same machine."""
 
+_THREADS_ARE_OVER = "interpreter shutdown"
+"""What Python says to who wants a thread in an `atexit` function; work is then done where it is asked for."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -108,13 +111,25 @@ class SystemAmbient:
             # pool can deadlock.
             return map(call, work)
         patience = self._patience.get(pool)
-        if patience is None:
-            return self._executor(pool).map(call, work)
         executor = self._executor(pool)
-        return _patiently([executor.submit(call, item) for item in work], patience, pool)
+        try:
+            if patience is None:
+                return executor.map(call, work)
+            return _patiently([executor.submit(call, item) for item in work], patience, pool)
+        except RuntimeError as error:
+            if _THREADS_ARE_OVER not in str(error):
+                raise
+            return map(call, work)
 
     def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
-        return self._executor(pool).submit(call)
+        try:
+            return self._executor(pool).submit(call)
+        except RuntimeError as error:
+            if _THREADS_ARE_OVER not in str(error):
+                raise
+        done: Future[R] = Future()
+        done.set_result(call())
+        return done
 
     def shutdown(self) -> None:
         """Wait for running work, then end the threads. The pools start again on next use."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -100,6 +102,23 @@ def test_an_ambient_travels_without_its_threads():
     assert list(copy.map("versions", str, range(3))) == ["0", "1", "2"]
     copy.shutdown()
     ambient.shutdown()
+
+
+@pytest.mark.parametrize("background", ["true", "false"])
+def test_a_commit_when_the_interpreter_ends_writes_its_checkpoint_all_the_same(tmp_path, background):
+    """Programs write what they still hold in `atexit`, when Python starts no threads any more."""
+    script = f"""
+import atexit
+from tests.log.commits import add, new_table
+from indextables.log.write import append
+
+log = new_table(tmp_path, checkpoint__interval=3, checkpoint__async={background!r})
+append(log, [add("a")])
+atexit.register(lambda: print(append(log, [add("b")]).version, [ref.version for ref in log.states()]))
+"""
+    program = f"from pathlib import Path; tmp_path = Path({str(tmp_path / 't')!r})\n{script}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("2 [2]\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
