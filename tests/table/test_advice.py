@@ -79,6 +79,17 @@ def test_deleted_rows_are_dropped_by_the_command_that_the_advice_names(tmp_path,
     assert ids(table.to_arrow(["id"])) == before
 
 
+def test_an_index_that_has_all_that_is_wanted_is_no_older_one(tmp_path):
+    table = indextables.create(tmp_path / "t", TEXT, indexing={"m": "text"})
+    table.append(pa.table({"id": [1], "m": ["x"]}))
+    table.append(pa.table({"id": [2], "m": ["x"], "more": ["y"]}), merge_schema=True)
+    assert table.health().index_coverage == 0.5
+    table.restore(1)
+    assert table.health().index_coverage == 1
+    assert table.reindex().fresh == 1
+    assert codes(table) == []
+
+
 def test_a_checkpoint_whose_manifests_are_gone_is_advised_on_and_the_command_solves_it(tmp_path):
     table = indextables.create(tmp_path / "t", TEXT)
     table.append(pa.table({"id": [1], "m": ["x"]}))

@@ -18,7 +18,7 @@ from indextables.split.ref import SplitRef
 from indextables.split.writer import WrittenSplit
 from indextables.storage.store import Store
 
-__all__ = ["INDEX_FORMAT", "foreign_index", "reindex", "stale_fields"]
+__all__ = ["INDEX_FORMAT", "foreign_index", "reindex", "stale_fields", "stale_in"]
 
 INDEX_FORMAT = int((re.search(r"index_format v(\d+)", str(tantivy.__version__)) or ["", "0"])[1])
 """The index format of the Tantivy that runs here."""
@@ -38,8 +38,13 @@ def stale_fields(directory: Directory, plan: IndexPlan) -> dict[str, str]:
 
     A search on such a field scans the split; other fields are searched. `reindex` brings the split up to date.
     """
+    return stale_in(directory.doc_mapping, plan)
+
+
+def stale_in(doc_mapping: str, plan: IndexPlan) -> dict[str, str]:
+    """As `stale_fields`, of an index that was built by this mapping. Pure."""
     try:
-        built = {f.id: f for f in IndexPlan.from_doc_mapping(directory.doc_mapping).fields}
+        built = {f.id: f for f in IndexPlan.from_doc_mapping(doc_mapping).fields}
     except SplitCorrupt as error:
         return {f.id: str(error) for f in plan.fields}
     stale = {}

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
-from indextables.log.actions import MergeSkip
-from indextables.log.arrays import combined, int64_array
+from indextables.log.actions import MergeSkip, Metadata
+from indextables.log.arrays import combined, int64_array, text_array
 from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
 from indextables.log.intents import Holder, leases, protections, store_now_ms
@@ -29,6 +29,7 @@ from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.log.write import retry_times
 from indextables.options import Options
+from indextables.split.reindex import stale_in
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
@@ -37,7 +38,7 @@ from indextables.table.partitions import partitionings
 from indextables.table.purge_plan import LOG_END, Names, listed_table
 from indextables.table.reachable import data_keys
 from indextables.table.search import shared_index_cache
-from indextables.table.write import target_of
+from indextables.table.write import MAPPING_KEY, target_of
 
 __all__ = ["Advice", "Health", "advise", "health"]
 
@@ -275,12 +276,21 @@ def _mergeable(snapshot: Snapshot, env: LogEnv, now_ms: int) -> int:
 def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | None:
     if not has_own_splits(snapshot.protocol):
         return None
-    wanted = target_of(snapshot.metadata, options).plan.doc_mapping_ref()
+    fresh_refs = _fresh_refs(snapshot.metadata, pc.unique(files["docMappingRef"]).to_pylist(), options)
     rows = pc.fill_null(files["numRecords"], 0)
     total = pc.sum(rows, min_count=0).as_py() or 0
-    fresh = pc.and_kleene(pc.equal(files["docMappingRef"], wanted), pc.greater(files["hotcacheLength"], 0))
+    is_fresh = pc.is_in(files["docMappingRef"], value_set=text_array(fresh_refs))
+    fresh = pc.and_kleene(is_fresh, pc.greater(files["hotcacheLength"], 0))
     covered = pc.sum(rows.filter(pc.fill_null(fresh, fill_value=False)), min_count=0).as_py() or 0
     return float(covered / total) if total else 1.0
+
+
+def _fresh_refs(metadata: Metadata, refs: list[str | None], options: Options) -> list[str]:
+    """Those of the mappings by which indexes were built that answer what the table wants: as `reindex` judges it."""
+    plan = target_of(metadata, options).plan
+    wanted = plan.doc_mapping_ref()
+    registered = {ref: metadata.configuration.get(MAPPING_KEY + ref) for ref in refs if ref is not None}
+    return [ref for ref, text in registered.items() if ref == wanted or (text is not None and not stale_in(text, plan))]
 
 
 def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
