@@ -16,6 +16,15 @@ class Ran:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _bytecode(tmp_path_factory):
+    """Processes that tests start find the bytecode of those before them, as in any installed package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
+
+
 @pytest.fixture
 def command(capfdbinary, tmp_path, monkeypatch):
     """Run one command line; the index cache is the test's own."""

@@ -27,8 +27,6 @@ def shell(tmp_path):
         **os.environ,
         "PATH": f"{command.parent}:{os.environ['PATH']}",
         "INDEXTABLES_CACHE_DIRECTORY": str(tmp_path / "cache"),
-        "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
-        "PYTHONDONTWRITEBYTECODE": "",
     }
     folder = tmp_path / "work"
     folder.mkdir()
