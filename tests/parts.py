@@ -42,7 +42,7 @@ PARTS = (
     Part("spark", ("tests",), 900, "spark and not soak"),
     Part("sim", ("tests/sim",), 600, without=CARE),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
-    Part("care", CARE, 240),
+    Part("care", CARE, 180),
     Part("state", ("tests/state",), 180),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),

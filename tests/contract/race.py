@@ -15,7 +15,7 @@ from tests.contract.places import Place
 
 from indextables.storage import PutAnswer, Store
 
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 600.0
 
 
 def verdict(store: Store, keys: list[str], answers: dict[tuple[int, str], PutAnswer]) -> list[str]:

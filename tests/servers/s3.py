@@ -267,7 +267,7 @@ class S3Server:
         with self._rendezvous:
             self._checking[place] = self._checking.get(place, 0) + 1
             self._rendezvous.notify_all()
-            self._rendezvous.wait_for(lambda: self._checking[place] > 1, timeout=20)
+            self._rendezvous.wait_for(lambda: self._checking[place] > 1, timeout=120)
 
     def _store(self, place: tuple[str, str], data: bytes) -> Stored:
         etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
