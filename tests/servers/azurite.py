@@ -64,5 +64,5 @@ def _make_container(endpoint: str) -> None:
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
     url = f"{endpoint}/{CONTAINER}?restype=container"
     made = urllib.request.Request(url, method="PUT", headers=headers)  # noqa: S310 - loopback
-    with urllib.request.urlopen(made, timeout=30):  # noqa: S310 - loopback
+    with urllib.request.urlopen(made, timeout=300):  # noqa: S310 - loopback
         pass

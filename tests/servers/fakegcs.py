@@ -46,7 +46,7 @@ def fake_gcs() -> Iterator[dict[str, str]]:
                 method="POST",
                 headers={"Content-Type": "application/json"},
             )
-            with urllib.request.urlopen(made, timeout=30):  # noqa: S310 - loopback
+            with urllib.request.urlopen(made, timeout=300):  # noqa: S310 - loopback
                 pass
             yield {"storage.endpoint": f"http://{address}", "storage.gcs.bearerToken": "token-of-the-test"}
 

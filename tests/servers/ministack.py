@@ -26,7 +26,7 @@ def ministack() -> Iterator[dict[str, str]]:
     with running([sys.executable, "-m", "ministack"], port=port, env=environment):
         endpoint = f"http://127.0.0.1:{port}"
         made = urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")  # noqa: S310 - loopback
-        with urllib.request.urlopen(made, timeout=30):  # noqa: S310 - loopback
+        with urllib.request.urlopen(made, timeout=300):  # noqa: S310 - loopback
             pass
         yield {
             "storage.endpoint": endpoint,
