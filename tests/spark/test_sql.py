@@ -531,6 +531,7 @@ ODD = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("s", pa.string()), ("
         ("spark.sql.ansi.enabled", "false", "id NOT IN ('02')", [1, 2, 3]),
         ("spark.sql.parser.escapedStringLiterals", "true", "s = 'a\\tb'", [2]),
         ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 's = "o"', [3]),
+        ("spark.sql.legacy.consecutiveStringLiterals.enabled", "true", "s = 'sa''me'", [3]),
     ],
 )
 def test_conditions_mean_what_the_settings_of_the_session_say(session, tmp_path, setting, value, where, expected):
@@ -558,6 +559,12 @@ def test_views_over_our_tables_live_on(session):
     assert [row.col_name for row in session.sql("DESCRIBE t").collect()] == SCHEMA.names
     assert session.sql("SELECT id FROM t").filter("id < 3").count() == 3
     session.sql("DROP VIEW errors")
+    before = sorted(table.name for table in session.catalog.listTables())
+    with pytest.raises(NotSupported, match="TEMPORARY VIEW"):
+        session.sql("CREATE VIEW lasting AS SELECT id FROM t")
+    with pytest.raises(Exception, match="nowhere"):
+        session.sql("CREATE TEMP VIEW wrong AS SELECT nowhere FROM t")
+    assert sorted(table.name for table in session.catalog.listTables()) == before
 
 
 @pytest.mark.parametrize(

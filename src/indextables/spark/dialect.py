@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["reads_otherwise"]
 
 _WORD = re.compile(r"\w+")
+_DOUBLED = re.compile("''|\"\"")
 _IN = re.compile(r"\bIN\b", re.IGNORECASE)
 
 
@@ -30,6 +31,8 @@ def reads_otherwise(spark: SparkSession, text: str, schema: pa.Schema, written: 
     if "\\" in written and _is_on(spark, "spark.sql.parser.escapedStringLiterals"):
         return True
     if '"' in written and _is_on(spark, "spark.sql.ansi.doubleQuotedIdentifiers"):
+        return True
+    if _DOUBLED.search(written) and _is_on(spark, "spark.sql.legacy.consecutiveStringLiterals.enabled"):
         return True
     return _meets_texts(text, schema) and not _is_on(spark, "spark.sql.ansi.enabled")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["jvm_errors", "unknown_table"]
+__all__ = ["is_temporary_reference", "jvm_errors", "unknown_table"]
 
 
 def jvm_errors() -> tuple[type[Exception], ...]:
@@ -26,3 +26,10 @@ def unknown_table(error: BaseException) -> str | None:
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return str(told.get("relationName", "")).replace("`", "") or None
     return told.get("dataSourceType") if condition == "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" else None
+
+
+def is_temporary_reference(error: BaseException) -> bool:
+    """True if Spark refuses to keep what names something that only this session has."""
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException) and (error.getCondition() or "") == "INVALID_TEMP_OBJ_REFERENCE"

@@ -58,6 +58,9 @@ _CANNOT_FOLLOW = (
     "{} means a table of IndexTables, which cannot be given to Spark in this form of statement: make a temporary view, "
     "IndexTable.forName(spark, name).toDF().createOrReplaceTempView('v'), and name the view"
 )
+_CANNOT_LAST = (
+    "{} means a table of IndexTables in this session only, and a view of the catalog is for all: CREATE TEMPORARY VIEW"
+)
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -216,6 +219,8 @@ def _original(spark: SparkSession) -> Any:
 def _query(
     spark: SparkSession, text: str, args: Any, kwargs: dict[str, Any], original: Callable[..., Any]
 ) -> DataFrame:
+    from indextables.spark.jvm import is_temporary_reference, jvm_errors
+
     given = {} if args is None else {"args": args}
     context = SessionContext(spark)
     is_known: Callable[[str], bool] = context.is_table_name
@@ -249,12 +254,19 @@ def _query(
     joined = "".join(pieces)
     if not named and not kwargs:
         joined = joined.replace("{{", "{").replace("}}", "}")
+    is_kept = False
     try:
-        return original(joined, **given, **named, **kwargs)
+        answer = original(joined, **given, **named, **kwargs)
+        is_kept = found.keeps_names
+    except jvm_errors() as error:
+        if not (found.keeps_names and is_temporary_reference(error)):
+            raise
+        raise NotSupported(_CANNOT_LAST.format(repr(found.references[0].name)), query=text) from error
     finally:
-        if not found.keeps_names:
+        if not is_kept:
             for view in views.values():
                 spark.catalog.dropTempView(view.strip("`"))
+    return answer
 
 
 def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[], DataFrame]) -> DataFrame:
