@@ -171,6 +171,21 @@ def test_a_name_that_is_saved_with_a_path_has_its_rows_there_and_is_read_with_it
     assert held(tmp_path / "t") == [0, 1, 2, 3, 4]
 
 
+def test_a_name_that_is_saved_from_another_one_is_not_read_as_that(spark, catalog, tmp_path):
+    path = str(tmp_path / "t")
+    saving = spark.table("ca").write.format("indextables").mode("overwrite").option("path", path)
+    try:
+        # Of a new name, and of one that is there.
+        for name in ("placed", "cb"):
+            saving.saveAsTable(name)
+            with pytest.raises(Exception, match="without a list of columns"):
+                spark.table(name).collect()
+            assert ids(spark.read.option("path", path).table(name)) == [1]
+    finally:
+        spark.sql("drop table if exists placed")
+    assert (held(catalog / "a"), held(catalog / "b"), held(tmp_path / "t")) == ([1], [2], [1])
+
+
 def test_a_name_that_is_replaced_without_a_path_keeps_its_rows(spark, catalog):
     """Spark takes the entry away before it asks us; what it named stays."""
     with pytest.raises(Exception, match=WAYS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -198,6 +199,12 @@ def test_every_mode(spark, tmp_path):
     assert held(path) == [1, 2]
     indextables.write(frame, path, mode="overwrite")
     assert held(path) == [0, 1, 2]
+
+
+def test_a_thread_of_the_program_writes_too(spark, tmp_path):
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(indextables.write, spark.range(3), tmp_path / "t").result()
+    assert held(tmp_path / "t") == [0, 1, 2]
 
 
 def test_errors_are_those_of_this_library(spark, tmp_path):

@@ -9,7 +9,8 @@ their columns too and are other rows: they are no tables of ours.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.spark.running import REGISTRY_PREFIX
@@ -19,10 +20,15 @@ from indextables.table.arguments import check_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PATH_KEY", "forget", "key_of_name", "names", "quoted", "register", "resolve"]
+__all__ = ["OWN_KEY", "PATH_KEY", "carried_path", "forget", "key_of_name", "names", "quoted", "register", "resolve"]
 
 PATH_KEY = "indextables.path"
 """Metadata of a column of a catalog table: the path of the table that it belongs to."""
+
+OWN_KEY = "__qualified_access_only"
+"""Metadata that stands beside the path. Spark takes it away, and leaves the path, where it makes a new entry of the
+catalog from the columns of a query: such an entry would be read from the table that its columns came from. On columns
+that are no metadata columns it means nothing to Spark."""
 
 
 def register(spark: SparkSession, name: str, path: str | os.PathLike[str]) -> str:
@@ -67,6 +73,12 @@ def resolve(spark: SparkSession, name: str) -> str:
     return url
 
 
+def carried_path(metadata: Mapping[str, Any]) -> str | None:
+    """The path that a column of a catalog table carries; None for one that was copied from such a table."""
+    path: str | None = metadata.get(PATH_KEY)
+    return path if OWN_KEY in metadata else None
+
+
 def key_of_name(name: str) -> str:
     """The key of the session's configuration for a name. Raises InvalidArgument for what is no name."""
     parts = [part.strip().strip("`").strip().lower() for part in check_text("the name of a table", name).split(".")]
@@ -90,6 +102,7 @@ def _in_catalog(spark: SparkSession, name: str) -> str | None:
     if not spark.catalog.tableExists(spelled):
         return None
     for field in spark.table(spelled).schema.fields:
+        # What a session tells of a column is without `OWN_KEY`.
         path = field.metadata.get(PATH_KEY)
         if path and _is_table_of_ours(spark, spelled):
             return parse_location(path).url

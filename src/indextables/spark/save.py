@@ -21,7 +21,7 @@ from indextables.storage.url import parse_location
 from indextables.table.arguments import check_mapping, check_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Mode", "write"]
 
@@ -94,8 +94,18 @@ def write(
         given = {key: value for key, value in given.items() if key.lower().removeprefix(PREFIX) != _OPTIMIZE}
         given[OPTIMIZE_WRITE.key] = "false"
     writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
+    _make_active(df.sparkSession)
     with raising_ours():
         writer.save(url)
+
+
+def _make_active(spark: SparkSession) -> None:
+    """Let a thread that is new to Spark find sources in Python: Spark looks for them in the thread's active session."""
+    from pyspark.sql import SparkSession
+
+    if isinstance(spark, SparkSession) and SparkSession.getActiveSession() is None:
+        # The one thing of the public API that makes a session the active one.
+        spark.createDataFrame([], "id int")
 
 
 def _modes(mode: Any) -> tuple[str, str | None]:

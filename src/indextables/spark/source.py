@@ -5,7 +5,8 @@ Filters of a query are not pushed down: Spark 4.3 keeps one plan per `load()`, s
 be used by the next one and lose rows. What prunes is an option of the `load()` itself: `where`, `search`, `columns`,
 `limit`, `versionAsOf`, `timestampAsOf`.
 
-A table of Spark's catalog loses its options. Its columns carry the path, which reads take; a write that finds such a
+A table of Spark's catalog loses its options. Its columns carry the path, which reads take, unless Spark copied the
+columns from another table (`indextables.spark.registry.OWN_KEY`); a write that finds such a
 path cannot tell whether it is that of the table it goes to or of the one it comes from, so that writes take a path from
 the statement only.
 """
@@ -27,7 +28,7 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported
-from indextables.spark.registry import PATH_KEY
+from indextables.spark.registry import OWN_KEY, PATH_KEY, carried_path
 from indextables.spark.settings import READING, Settings, planning
 from indextables.storage.url import parse_location
 
@@ -216,7 +217,7 @@ def drop_ids(node: Any) -> None:
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            for key in ("indextables.id", PATH_KEY, _COLLATIONS, _LENGTHS):
+            for key in ("indextables.id", PATH_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
                 metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)
@@ -301,7 +302,8 @@ def _refuse_in_writes(settings: Settings) -> None:
 
 def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
     _refuse_reading(settings, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
-    fields = [StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), PATH_KEY: url}) for f in whole.fields]
+    carries = {PATH_KEY: url, OWN_KEY: False}
+    fields = [StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **carries}) for f in whole.fields]
     return StructType(fields)
 
 
@@ -314,7 +316,8 @@ def _refuse_reading(settings: Settings, why: str) -> None:
 
 def _carried(schema: StructType | None) -> str | None:
     """The path that the columns of a catalog table carry. Raises InvalidArgument if they do not agree."""
-    found = {f.metadata[PATH_KEY] for f in (schema.fields if schema is not None else ()) if PATH_KEY in f.metadata}
+    told = (carried_path(field.metadata) for field in (schema.fields if schema is not None else ()))
+    found = {path for path in told if path is not None}
     if len(found) > 1:
         message = f"the columns belong to {len(found)} tables ({', '.join(sorted(found))}): name the path to read from"
         raise InvalidArgument(message, option="path")
