@@ -19,6 +19,9 @@ from tests.servers.process import free_port
 MODE = "TEST_SPARK_MODE"
 CATALOG = "TEST_SPARK_CATALOG"
 
+JVM_FLAGS = "-XX:TieredStopAtLevel=1"
+"""Tests run each query once or twice: making the best machine code of it takes half of the time, and never pays."""
+
 
 def is_connect() -> bool:
     """True if the session of this process is one of Spark Connect."""
@@ -38,8 +41,11 @@ def spark(tmp_path_factory):
         from pyspark.sql import SparkSession
 
         builder = _connect_builder() if is_connect() else SparkSession.builder.master("local[2]")
+        flags = [JVM_FLAGS]
         if os.environ.get(CATALOG) == "hive":
-            builder = _hive_builder(builder, tmp_path_factory.mktemp("metastore"))
+            folder = tmp_path_factory.mktemp("metastore")
+            builder = _hive_builder(builder, folder)
+            flags.append(f"-Dderby.system.home={folder}")
         session = (
             builder.appName("indextables-tests")
             .config("spark.ui.enabled", "false")
@@ -48,6 +54,7 @@ def spark(tmp_path_factory):
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            .config("spark.driver.extraJavaOptions", " ".join(flags))
             .getOrCreate()
         )
         if os.environ.get(CATALOG) == "hive":
@@ -70,8 +77,5 @@ def _connect_builder():
 
 
 def _hive_builder(builder, folder):
-    return (
-        builder.enableHiveSupport()
-        .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={folder}/db;create=true")
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
-    )
+    url = f"jdbc:derby:;databaseName={folder}/db;create=true"
+    return builder.enableHiveSupport().config("spark.hadoop.javax.jdo.option.ConnectionURL", url)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.process import free_port, running
+from tests.spark_session import JVM_FLAGS
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -31,6 +32,7 @@ CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": JVM_FLAGS,
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -38,6 +40,7 @@ CONFIGURATION = {
 
 ON_CLUSTER = {
     "spark.executor.memory": "600m",
+    "spark.executor.extraJavaOptions": JVM_FLAGS,
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
     # A job starts when both executors are there, so that what a test kills is not the only one.
@@ -142,5 +145,6 @@ def _environment() -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "SPARK_DAEMON_MEMORY": "300m",
+        "SPARK_DAEMON_JAVA_OPTS": JVM_FLAGS,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

@@ -21,7 +21,7 @@ def run_to_the_end(writing: DataStreamWriter, path: str | Path) -> None:
 def _ended(writing: DataStreamWriter, path: str | Path) -> bool:
     query = writing.start(str(path))
     try:
-        assert query.awaitTermination(240)
+        query.awaitTermination()
     except PySparkException as error:
         if "failed to connect back" not in str(error):
             raise

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.servers.spark_cluster import run_driver
 from tests.spark.faulty_jobs import ROWS, TASKS
+from tests.spark.killed_jobs import NOTHING
 from tests.spark.speculative_job import CONF
 
 import indextables
@@ -16,13 +17,10 @@ import indextables
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(scope="module")
-def written(spark_cluster, tmp_path_factory):
+@pytest.fixture
+def written(survived):
     """A folder of tables that were written while workers and executors died."""
-    folder = tmp_path_factory.mktemp("exactly-once")
-    done = spark_cluster.run("tests.spark.faulty_jobs", folder)
-    assert done.code == 0, done.output
-    return folder
+    return survived.folder / "writes"
 
 
 def attempts(folder, name):
@@ -82,17 +80,23 @@ def test_of_two_copies_of_a_slow_task_one_is_committed(spark_cluster, tmp_path):
 # A driver that is killed
 
 
+TABLES = ("batch", "sink1", "sink2")
+PHASES = (
+    ("batch uncommitted", "stream unwritten", "stream written"),
+    ("batch committed", "stream written", "stream committed"),
+    (NOTHING, NOTHING, NOTHING),
+)
+
+
 def test_a_killed_driver_that_is_started_again_writes_batches_and_streams_once(tmp_path):
-    source = indextables.create(tmp_path / "source", pa.schema([("id", pa.int64())]))
-    for number in range(3):
-        source.append(pa.table({"id": [number * 10, number * 10 + 1]}))
-    for phase in ("batch uncommitted", "batch committed", "stream unwritten", "stream written", "stream committed"):
-        died = run_driver("tests.spark.killed_jobs", tmp_path, phase)
+    make_source(tmp_path)
+    for phases in PHASES[:-1]:
+        died = run_driver("tests.spark.killed_jobs", tmp_path, 1, *phases)
         assert died.code == -signal.SIGKILL, died.output
-        assert (tmp_path / f"{phase}.marker").exists()
-    done = run_driver("tests.spark.killed_jobs", tmp_path, "nothing")
+        assert all((tmp_path / f"{name} {phase}.marker").exists() for name, phase in zip(TABLES, phases, strict=True))
+    done = run_driver("tests.spark.killed_jobs", tmp_path, 1, *PHASES[-1])
     assert done.code == 0, done.output
-    check_all_once(tmp_path)
+    check_all_once(tmp_path, TABLES)
 
 
 @pytest.mark.soak
@@ -110,19 +114,24 @@ def test_a_killed_driver_that_is_started_again_writes_batches_and_streams_once(t
     ],
 )
 def test_a_stream_that_is_killed_anywhere_is_read_and_written_once(tmp_path, phase, batch):
-    source = indextables.create(tmp_path / "source", pa.schema([("id", pa.int64())]))
-    for number in range(3):
-        source.append(pa.table({"id": [number * 10, number * 10 + 1]}))
-    died = run_driver("tests.spark.killed_jobs", tmp_path, f"stream {phase}", batch)
+    make_source(tmp_path)
+    died = run_driver("tests.spark.killed_jobs", tmp_path, batch, NOTHING, f"stream {phase}")
     assert died.code == -signal.SIGKILL, died.output
-    done = run_driver("tests.spark.killed_jobs", tmp_path, "nothing")
+    done = run_driver("tests.spark.killed_jobs", tmp_path, batch, NOTHING, NOTHING)
     assert done.code == 0, done.output
-    check_all_once(tmp_path)
+    check_all_once(tmp_path, TABLES[:2])
 
 
-def check_all_once(folder):
-    batch, sink = indextables.open(folder / "batch"), indextables.open(folder / "sink")
+def make_source(folder):
+    table = indextables.create(folder / "source", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        table.append(pa.table({"id": [number * 10, number * 10 + 1]}))
+
+
+def check_all_once(folder, names):
+    batch, *sinks = (indextables.open(folder / name) for name in names)
     assert sorted(batch.to_arrow()["id"].to_pylist()) == list(range(100))
-    assert sorted(sink.to_arrow()["id"].to_pylist()) == [0, 1, 10, 11, 20, 21]
-    assert sink.verify().ok
-    assert [row["operation"] for row in sink.history().to_pylist()].count("WRITE") == 3
+    for sink in sinks:
+        assert sorted(sink.to_arrow()["id"].to_pylist()) == [0, 1, 10, 11, 20, 21]
+        assert sink.verify().ok
+        assert [row["operation"] for row in sink.history().to_pylist()].count("WRITE") == 3

@@ -36,13 +36,11 @@ def test_groups_are_merged_by_tasks_and_rows_stay_as_they_are(spark, tmp_path):
     assert other.mergeSplits(targetSize=1, dryRun=True).groups == 0
 
 
-def test_an_executor_that_dies_in_the_middle_of_a_merge_costs_orphans_only(spark_cluster, tmp_path):
-    tables = {name: table_of(tmp_path / name, [50] * 6) for name in ("before", "after")}
-    done = spark_cluster.run("tests.spark.merge_job", tmp_path)
-    assert done.code == 0, done.output
-    for name, table in tables.items():
-        assert (tmp_path / f"{name}.marker").exists()
-        report = json.loads((tmp_path / f"{name}.json").read_text())
+def test_an_executor_that_dies_in_the_middle_of_a_merge_costs_orphans_only(survived):
+    folder = survived.folder / "merges"
+    for name, table in survived.merged.items():
+        assert (folder / f"{name}.marker").exists()
+        report = json.loads((folder / f"{name}.json").read_text())
         assert (report["merged_groups"], report["failed"], report["rows"]) == (2, [], 300)
         sources = set(table.files()["path"].to_pylist())
         table.refresh()

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import time
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from tests.spark.orphans import ROWS, with_orphans
 
 import indextables
 from indextables.errors import InvalidArgument
 from indextables.spark.indextable import IndexTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
-
-ROWS = pa.table({"id": list(range(6)), "m": ["alpha beta"] * 6, "p": ["a", "b"] * 3})
-
-
-def with_orphans(path: Path, count: int):
-    """A table with rows, and data files a month old that no version names."""
-    table = indextables.create(path, ROWS.schema, indexing={"m": "text"})
-    table.append(ROWS)
-    old = time.time() - 30 * 86_400
-    for number in range(count):
-        orphan = path / "splits" / f"split-{number:032x}.split"
-        orphan.touch()
-        os.utime(orphan, (old, old))
-    return table
 
 
 @pytest.mark.connect
@@ -71,14 +54,12 @@ def test_listing_and_deleting_are_tasks(spark, tmp_path):
     assert table.refresh().count() == 6
 
 
-def test_an_executor_that_dies_in_the_middle_of_a_purge_costs_a_task(spark_cluster, tmp_path):
-    tables = {name: with_orphans(tmp_path / name, 2500) for name in ("before", "after")}
-    done = spark_cluster.run("tests.spark.purge_job", tmp_path)
-    assert done.code == 0, done.output
-    for name, table in tables.items():
-        assert (tmp_path / f"{name}.marker").exists()
-        report = json.loads((tmp_path / f"{name}.json").read_text())
+def test_an_executor_that_dies_in_the_middle_of_a_purge_costs_a_task(survived):
+    folder = survived.folder / "purges"
+    for name, table in survived.purged.items():
+        assert (folder / f"{name}.marker").exists()
+        report = json.loads((folder / f"{name}.json").read_text())
         assert report == {"splits": 2500, "failed": {}, "reason": ""}
-        assert len(list((tmp_path / name / "splits").iterdir())) == 1
+        assert len(list((folder / name / "splits").iterdir())) == 1
         assert table.refresh().to_arrow() == ROWS
         assert table.verify().ok
