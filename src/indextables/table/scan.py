@@ -24,8 +24,8 @@ __all__ = ["limited", "plain_schema", "scan_split", "scan_table"]
 _AHEAD = 2
 """Splits that are begun while the one before them is taken."""
 
-_STEP_BYTES = 16 * 2**20
-"""Rows that are read of a split before somebody takes them; at least one batch."""
+_STEP_BYTES = 64 * 2**20
+"""Rows that are read of a split before somebody takes them: a whole small split, so that all threads have work."""
 
 
 def scan_table(
