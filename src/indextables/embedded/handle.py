@@ -76,7 +76,17 @@ class Handle:
                 self._pinned = snapshot
                 self._written = snapshot.version
             pinned = self._pinned
-        if moved and self._reading is not None:
-            before, self._reading = self._reading, lease_if_asked(self._log, pinned)
-            before.release()
+        if moved:
+            self._protect(pinned)
         return pinned
+
+    def _protect(self, snapshot: Snapshot) -> None:
+        """Keep this version from purge instead of the one before, where that was asked for."""
+        made = lease_if_asked(self._log, snapshot)
+        with self._lock:
+            # Another thread may have moved on while the lease was written: then its lease is the one that counts.
+            superseded = made
+            if self._pinned is snapshot:
+                superseded, self._reading = self._reading, made
+        if superseded is not None:
+            superseded.release()
