@@ -25,6 +25,8 @@ ANALYZERS = [
 ]
 SCHEMA = pa.schema([("id", pa.int64()), ("words", pa.string()), ("inner", pa.map_(pa.string(), pa.string()))])
 
+_ID_LEFT_OUT = {"indexing.typemap.id": "none"}
+
 
 @pytest.mark.parametrize("length", [1, 5, 255])
 def test_every_analyzer_leaves_a_carrier_its_tokens_however_short_they_must_be(length):
@@ -47,7 +49,7 @@ def test_splits_of_two_schemas_with_short_tokens_only_score_as_one(tmp_path, que
     rows += [{"words": "bb", "inner": []} for _ in range(40)]
     table = pa.Table.from_pylist([{"id": n, **row} for n, row in enumerate(rows)], schema=SCHEMA)
     given = {"indexing.typemap.words": "text", "indexing.tokenLength.words": "4", "indexing.tokenLength.inner": "4"}
-    now, before = (Options({**given, **more}, environ={}) for more in ({}, {"indexing.typemap.id": "none"}))
+    now, before = (Options({**given, **more}, environ={}) for more in ({}, _ID_LEFT_OUT))
     store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
     index = plan_fields(table.schema, now)
     whole = [w.ref for w in write_splits(store, [table], table.schema, now)]
@@ -57,3 +59,18 @@ def test_splits_of_two_schemas_with_short_tokens_only_score_as_one(tmp_path, que
         open_searcher(store, refs, tmp_path / "cache", schema=table.schema, index=index) for refs in (whole, parts)
     )
     assert_same(answers(two, query), answers(one, query))
+
+
+@pytest.mark.parametrize("rows", [100, 333, 1_000, 2_000])
+def test_a_word_of_all_rows_scores_as_in_one_split(tmp_path, rows):
+    """Tantivy loses most digits of its weight, which is nearly none: the others must lose the same."""
+    schema = pa.schema([SCHEMA.field("id"), SCHEMA.field("words")])
+    table = pa.table({"id": range(rows), "words": ["aa" + " cc" * (n % 5) for n in range(rows)]}, schema=schema)
+    now, before = (Options({"indexing.typemap.words": "text", **m}, environ={}) for m in ({}, _ID_LEFT_OUT))
+    store = open_store(tmp_path / "t", Options({"storage.fsync": "false"}, environ={}))
+    whole = [w.ref for w in write_splits(store, [table], schema, now)]
+    parts = [w.ref for w in write_splits(store, [table.slice(0, 25)], schema, before)]
+    parts += [w.ref for w in write_splits(store, [table.slice(25)], schema, now)]
+    more = {"schema": schema, "index": plan_fields(schema, now)}
+    one, two = (open_searcher(store, refs, tmp_path / "cache", **more) for refs in (whole, parts))
+    assert_same(answers(two, "words:aa"), answers(one, "words:aa"))

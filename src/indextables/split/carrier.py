@@ -70,8 +70,10 @@ def scored_terms(plan: Plan) -> list[tuple[Target, str]]:
 
 
 def idf(num_docs: int, doc_freq: int) -> float:
-    """Inverse document frequency as Tantivy computes it."""
-    return math.log1p((num_docs - doc_freq + 0.5) / (doc_freq + 0.5))
+    """Inverse document frequency as Tantivy computes it: in 32 bits, of which a word of nearly all rows leaves few."""
+    half = np.float32(0.5)
+    odds = (np.float32(num_docs - doc_freq) + half) / (np.float32(doc_freq) + half)
+    return float(np.float32(math.log(np.float32(1) + odds)))
 
 
 def boost_of(leaf: Terms, everywhere: TermStats, here: TermStats) -> float:
