@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.split.search_world import open_searcher
 from tests.split.test_fallback import answers, assert_same
 
@@ -74,3 +76,17 @@ def test_a_word_of_all_rows_scores_as_in_one_split(tmp_path, rows):
     more = {"schema": schema, "index": plan_fields(schema, now)}
     one, two = (open_searcher(store, refs, tmp_path / "cache", **more) for refs in (whole, parts))
     assert_same(answers(two, "words:aa"), answers(one, "words:aa"))
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.floats(1e-4, 50))
+def test_the_average_is_that_of_the_collection_however_few_rows_have_a_value(collection, rows, average):
+    tokens = max(round(average * collection), -(-collection // 10_000))
+    rows = min(rows, collection)
+    own = tokens * rows // collection
+    plan = plan_fields(pa.schema([("words", pa.string())]), Options({}, environ={}))
+    carrier = make_carrier(plan, TermStats(collection, {"words": tokens}), TermStats(rows, {"words": own}), ["words"])
+    total = token_totals(memoryview(carrier.files["idx"]))[0]
+    assert CARRIER_DOCS <= carrier.num_docs <= 2 * CARRIER_DOCS
+    # Tantivy adds up 64-bit numbers, which may wrap around.
+    found = (total + own) % 2**64 / (rows + carrier.num_docs)
+    assert found == pytest.approx(tokens / collection, rel=1e-5)

@@ -4,8 +4,8 @@ BM25 needs three numbers of the whole collection: how many rows, how many of the
 on average. `TermStats` holds them; processes exchange and add them up. An index that holds only some of the rows then
 gets two corrections:
 
-- a *carrier* segment, one document with a term in every indexed field, which claims `CARRIER_DOCS` documents, all
-  deleted. Its token totals are set so that the average field length of the index is that of the collection.
+- a *carrier* segment, one document with a term in every indexed field, which claims at least `CARRIER_DOCS` documents,
+  all deleted. Its token totals are set so that the average field length of the index is that of the collection.
 - a boost for each scored term: the collection's idf over the one that this index computes.
 
 N and df count deleted rows too, as Tantivy does until a merge drops them.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import struct
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from indextables.split.layout import SEGMENT_PARTS
 from indextables.split.segment import composite_parts
 
 CARRIER_DOCS = 131_072
+_TRIES = 1_024
 _CARRIER_TERM = "indextablescarrier"
 _U64 = 1 << 64
 
@@ -91,20 +92,52 @@ class CarrierSegment(msgspec.Struct, frozen=True):
     num_docs: int
 
 
-def make_carrier(plan: IndexPlan, everywhere: TermStats, own: TermStats) -> CarrierSegment:
-    """The segment that makes an index with the splits of `own` average like the collection `everywhere`."""
+def make_carrier(
+    plan: IndexPlan, everywhere: TermStats, own: TermStats, scored: Collection[str] = ()
+) -> CarrierSegment:
+    """The segment that makes an index with the splits of `own` average like the collection `everywhere`.
+
+    It is most exact for the fields of `scored`.
+    """
     files, version = _template(plan.doc_mapping())
+    docs = _docs(everywhere, own, scored)
     totals = {}
     for ordinal, field in enumerate(plan.fields):
         if everywhere.num_docs and field.indexed:
-            rows = own.num_docs + CARRIER_DOCS
+            rows = own.num_docs + docs
             wanted = (2 * everywhere.tokens.get(field.id, 0) * rows + everywhere.num_docs) // (2 * everywhere.num_docs)
             totals[ordinal] = (wanted - own.tokens.get(field.id, 0)) % _U64
     patched = dict(files)
     patched["idx"] = set_token_totals(files["idx"], totals, version)
-    nobody = np.zeros(CARRIER_DOCS // 64, dtype=np.uint64)
-    deletions, _ = delfile.encode(nobody, CARRIER_DOCS, version)
-    return CarrierSegment(patched, deletions, CARRIER_DOCS)
+    nobody = np.zeros(-(-docs // 64), dtype=np.uint64)
+    deletions, _ = delfile.encode(nobody, docs, version)
+    return CarrierSegment(patched, deletions, docs)
+
+
+def _docs(everywhere: TermStats, own: TermStats, scored: Collection[str]) -> int:
+    """How many documents a carrier claims: so many that its tokens, whole numbers, give the averages of `scored`.
+
+    A total is off by half a token at most, which is much where few rows have any. If the index and the carrier
+    are a multiple of the collection, nothing is rounded. For a large one the best of some numbers is taken: those that
+    follow each other, which serve several fields, and those that make the tokens of one field whole.
+    """
+    rows, collection = own.num_docs, everywhere.num_docs
+    if 0 < collection <= CARRIER_DOCS:
+        return -(-(rows + CARRIER_DOCS) // collection) * collection - rows
+    tokens = [count for field in scored if (count := everywhere.tokens.get(field, 0)) and count % collection]
+    if not tokens:
+        return CARRIER_DOCS
+
+    def error(docs: int) -> float:
+        missing = ((count, count * (rows + docs) % collection) for count in tokens)
+        return max(min(over, collection - over) / (count * (rows + docs)) for count, over in missing)
+
+    tried = list(range(CARRIER_DOCS, CARRIER_DOCS + _TRIES))
+    for count in tokens:
+        first = -(-count * (rows + CARRIER_DOCS) // collection)
+        whole = ((2 * total * collection + count) // (2 * count) - rows for total in range(first, first + _TRIES // 8))
+        tried += [docs for docs in whole if CARRIER_DOCS <= docs <= 2 * CARRIER_DOCS]
+    return min(tried, key=error)
 
 
 def set_token_totals(idx: bytes, totals: Mapping[int, int], version: bytes) -> bytes:

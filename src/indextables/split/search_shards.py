@@ -355,7 +355,7 @@ class ShardMaker:
                 members = self._members(group, masks, parts, apart, again=attempt > 0)
                 own = own_stats(members) if everywhere is not None else TermStats()
                 beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
-                key = (group.schema, _digest(beside), *(m.identity for m in members))
+                key = (group.schema, _digest(beside, _scored_fields(group.plan)), *(m.identity for m in members))
                 make = partial(self._make, group, members, own, beside)
                 return self._opened.get(key, lambda open_: _whole(open_, parts), make)
             except FileNotFoundError:
@@ -391,7 +391,8 @@ class ShardMaker:
 
     def _make(self, group: Group, members: list[Member], own: TermStats, everywhere: TermStats | None) -> VirtualIndex:
         plan, schema = self._schema_for(group)
-        carrier = None if everywhere is None else make_carrier(plan, everywhere, own)
+        scored = _scored_fields(group.plan)
+        carrier = None if everywhere is None else make_carrier(plan, everywhere, own, scored)
         return VirtualIndex(members, plan, schema, self._cache.scratch(), carrier)
 
     def _schema_for(self, group: Group) -> tuple[IndexPlan, str]:
@@ -480,8 +481,12 @@ def _collection(stats: TermStats) -> tuple[int, dict[str, int]]:
     return stats.num_docs, {field: count for field, count in stats.tokens.items() if count}
 
 
-def _digest(stats: TermStats | None) -> str:
+def _scored_fields(plan: Plan) -> list[str]:
+    return sorted({leaf.target.field for leaf in scored_leaves(plan) if leaf.target.field is not None})
+
+
+def _digest(stats: TermStats | None, scored: Sequence[str]) -> str:
     if stats is None:
         return ""
-    facts = [stats.num_docs, sorted(stats.tokens.items())]
+    facts = [stats.num_docs, sorted(stats.tokens.items()), scored]
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:32]
