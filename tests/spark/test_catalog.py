@@ -7,6 +7,7 @@ import pytest
 from tests.spark.frames import held, ids, read, write
 
 import indextables
+from indextables.errors import TableNotFound
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
 
@@ -181,6 +182,9 @@ def test_a_name_that_is_saved_from_another_one_is_not_read_as_that(spark, catalo
             with pytest.raises(Exception, match="without a list of columns"):
                 spark.table(name).collect()
             assert ids(spark.read.option("path", path).table(name)) == [1]
+            with pytest.raises(TableNotFound):
+                indextables.IndexTable.forName(spark, name)
+        assert indextables.IndexTable.forName(spark, "ca").count() == 1
     finally:
         spark.sql("drop table if exists placed")
     assert (held(catalog / "a"), held(catalog / "b"), held(tmp_path / "t")) == ([1], [2], [1])

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from indextables.errors import InvalidArgument, TableNotFound
+from indextables.spark.jvm import jvm_errors
 from indextables.spark.running import REGISTRY_PREFIX
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_text
@@ -20,7 +21,18 @@ from indextables.table.arguments import check_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OWN_KEY", "PATH_KEY", "carried_path", "forget", "key_of_name", "names", "quoted", "register", "resolve"]
+__all__ = [
+    "NOT_TOLD",
+    "OWN_KEY",
+    "PATH_KEY",
+    "carried_path",
+    "forget",
+    "key_of_name",
+    "names",
+    "quoted",
+    "register",
+    "resolve",
+]
 
 PATH_KEY = "indextables.path"
 """Metadata of a column of a catalog table: the path of the table that it belongs to."""
@@ -29,6 +41,10 @@ OWN_KEY = "__qualified_access_only"
 """Metadata that stands beside the path. Spark takes it away, and leaves the path, where it makes a new entry of the
 catalog from the columns of a query: such an entry would be read from the table that its columns came from. On columns
 that are no metadata columns it means nothing to Spark."""
+
+
+NOT_TOLD = "is not told which path to"
+"""What reads and writes say that have no path."""
 
 
 def register(spark: SparkSession, name: str, path: str | os.PathLike[str]) -> str:
@@ -102,11 +118,23 @@ def _in_catalog(spark: SparkSession, name: str) -> str | None:
     if not spark.catalog.tableExists(spelled):
         return None
     for field in spark.table(spelled).schema.fields:
-        # What a session tells of a column is without `OWN_KEY`.
         path = field.metadata.get(PATH_KEY)
-        if path and _is_table_of_ours(spark, spelled):
+        if path and _is_table_of_ours(spark, spelled) and _has_own_path(spark, spelled):
             return parse_location(path).url
     return None
+
+
+def _has_own_path(spark: SparkSession, spelled: str) -> bool:
+    """False for a name that Spark made from columns of another table of ours, and that reads refuse for that.
+
+    Only the source is shown `OWN_KEY`. It is asked for something that it refuses to every name, before it looks at any
+    table: which of two reasons it gives is the answer.
+    """
+    try:
+        type(spark).sql(spark, f"SELECT 1 FROM {spelled} WITH ('limit' = '0')").collect()  # noqa: S608 - quoted
+    except jvm_errors() as error:
+        return NOT_TOLD not in str(error)
+    return True
 
 
 def _is_table_of_ours(spark: SparkSession, spelled: str) -> bool:

@@ -28,7 +28,7 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported
-from indextables.spark.registry import OWN_KEY, PATH_KEY, carried_path
+from indextables.spark.registry import NOT_TOLD, OWN_KEY, PATH_KEY, carried_path
 from indextables.spark.settings import READING, Settings, planning
 from indextables.storage.url import parse_location
 
@@ -190,7 +190,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         what = "write to" if writes else "read from"
         ways = _WAYS_TO_WRITE if writes else _WAYS_TO_READ
         message = (
-            f"format('indextables') is not told which path to {what}: a table of the catalog loses its options in "
+            f"format('indextables') {NOT_TOLD} {what}: a table of the catalog loses its options in "
             f"Spark. What works: {ways}. Nothing was {'written' if writes else 'read'}"
         )
         raise InvalidArgument(message, option="path")
