@@ -12,6 +12,7 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.split.frames import EVERY_TYPE, LONG, OPTIONS, SHA, every_type, lines
+from tests.state.logs import Clock
 
 from indextables.errors import (
     InvalidArgument,
@@ -319,6 +320,16 @@ def test_an_interrupted_source_leaves_nothing(store, scratch, error):
         write_splits(store, batches(), lines(1).schema, options(split__targetSize="300000"))
     assert list(scratch.iterdir()) == []
     assert list(store.list_from("")) == []
+
+
+def test_writers_that_count_the_same_tokens_do_not_meet_in_scratch(store, scratch):
+    first, second = (
+        SplitWriter(store, lines(1).schema, options(), prefix=prefix, ambient=Clock()) for prefix in ("a/", "b/")
+    )
+    first.write(lines(10))
+    second.write(lines(10))
+    assert [split.num_rows for writer in (first, second) for split in writer.finish()] == [10, 10]
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_full_scratch_disk_is_an_error_that_leaves_nothing(store, scratch, monkeypatch):

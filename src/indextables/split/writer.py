@@ -193,7 +193,8 @@ class SplitWriter:
 
     def _begin(self) -> _Building:
         token = self._ambient.token()
-        scratch = Path(tempfile.gettempdir()) / f"indextables-{token}"
+        # Made under a name that nobody else has, whatever tokens another process on this machine counts.
+        scratch = Path(tempfile.mkdtemp(prefix=f"indextables-{token}-"))
         return _Building(scratch, self._schema, self._plan, self._options, self._uncut, self._heap_ceiling)
 
     def _finish_current(self) -> None:
@@ -268,7 +269,7 @@ class SplitWriter:
 
 
 class _Building:
-    """One split under construction, in a scratch folder of its own."""
+    """One split under construction, in a scratch folder of its own, which is there."""
 
     def __init__(
         self,
@@ -281,7 +282,6 @@ class _Building:
     ) -> None:
         self._scratch = scratch
         self._plan = plan
-        scratch.mkdir(mode=0o700)
         self._segment: SegmentBuilder | None = None
         try:
             self.rows_path = scratch / "rows.split"
