@@ -440,7 +440,9 @@ def _schema_of(state: SplitState) -> str:
 
 
 def _seen(state: SplitState, mask: RowMask | None) -> RowMask:
-    alive = np.ones(state.num_rows, dtype=np.bool_) if state.alive is None else state.alive
+    alive = state.alive
+    if alive is None:
+        alive = np.ones(state.num_rows, dtype=np.bool_)
     return alive if mask is None else alive & mask
 
 
