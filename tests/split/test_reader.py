@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, SplitCorrupt, St
 from indextables.options import Options
 from indextables.query.parse import parse
 from indextables.split import dv
+from indextables.split.groups import RangesFile, chunk_ranges, decode_groups
 from indextables.split.merge_digest import RowDigest
 from indextables.split.reader import SplitReader, resolve
 from indextables.split.ref import SplitRef
@@ -293,6 +297,26 @@ def test_reading_ahead_raises_what_the_store_raised_behind_the_rows_before_it(se
     ambient.shutdown()
     assert raised.value is error
     assert pa.Table.from_batches(found).equals(table.slice(0, 2 * 131_072))
+
+
+class ThreadsOfReads(RangesFile):
+    """Remembers who reads."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def read(self, size=-1):
+        self.threads.add(threading.get_ident())
+        return super().read(size)
+
+
+def test_only_the_thread_that_asks_for_row_groups_touches_their_file(several):
+    store, table, split = several
+    footer = SplitReader(store, split.ref).footer
+    groups = [0, 1, 2, 3]
+    ranges = chunk_ranges(footer, groups, [0, 1])
+    source = ThreadsOfReads(ranges, lambda asked: store.get_ranges(split.ref.key, asked))
+    assert decode_groups(footer, groups, [0, 1], source, split.ref.key).equals(table)
+    assert source.threads == {threading.get_ident()}
 
 
 def test_a_scan_that_is_given_up_leaves_no_work_behind(several):

@@ -268,6 +268,14 @@ def test_dictionaries_and_views_are_written_as_plain_columns(store):
     assert rows.to_pylist() == table.to_pylist()
 
 
+def test_times_beyond_what_parquet_holds_are_refused_and_leave_nothing(store, scratch):
+    table = pa.table({"ts": pa.array([2**60], pa.timestamp("s"))})
+    with pytest.raises(SchemaMismatch, match="overflow"):
+        write_splits(store, [table], table.schema, options())
+    assert list(scratch.iterdir()) == []
+    assert list(store.list_from("")) == []
+
+
 def test_rows_of_another_schema_are_refused_and_leave_nothing(store, scratch):
     writer = SplitWriter(store, lines(1).schema, options())
     writer.write(lines(10))

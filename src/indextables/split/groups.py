@@ -105,7 +105,8 @@ def decode_groups(
     names = [footer.schema.names[c] for c in columns]
     try:
         with _open(footer, source) as file:
-            table = file.read_row_groups(list(groups), columns=names)
+            # Arrow's threads let go of the file after the rows are there: Python ends a process that ends meanwhile.
+            table = file.read_row_groups(list(groups), columns=names, use_threads=False)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _corrupt(path, f"row groups {list(groups)} cannot be read: {error}") from error
     expected = sum(footer.metadata.row_group(g).num_rows for g in groups)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indextables.errors import SchemaInvalid
+from indextables.errors import SchemaInvalid, SchemaMismatch
 from indextables.split import layout
 from indextables.split.fields import is_nested_list
 
@@ -98,7 +98,11 @@ class RowsWriter:
         if self._writer is None:
             self._open(group)
         if self._writer is not None:
-            self._writer.write_table(group, row_group_size=group.num_rows)
+            try:
+                self._writer.write_table(group, row_group_size=group.num_rows)
+            except pa.ArrowInvalid as error:
+                # Parquet knows fewer units of time than Arrow.
+                raise SchemaMismatch(f"rows do not fit into a Parquet file: {error}. Nothing was written") from error
         self._pending = [rest] if rest.num_rows else []
         self._pending_rows = rest.num_rows
         self._pending_bytes = rest.nbytes if rest.num_rows else 0
