@@ -28,7 +28,7 @@ __all__ = [
     "versitygws",
 ]
 
-# Property tests are judged by what they find, not by how busy the machine is. The gate gives the same answer for the same
+# Property tests are judged by what they find, not by how busy the machine is. The gate gives one answer for the same
 # sources; `make soak` runs these tests too and looks in new places each time, and what it finds can be played again.
 settings.register_profile("explore", deadline=None, print_blob=True, derandomize=False)
 settings.register_profile("tests", settings.get_profile("explore"), derandomize=True, database=None)
