@@ -117,6 +117,20 @@ def test_literals_without_a_zone_are_in_the_given_one():
     assert evaluate(parse("hour(ts) = 0", rows.schema, time_zone="America/New_York"), rows).to_pylist() == [True]
 
 
+@pytest.mark.parametrize("zone", ["+05:30", "-03:30", "+00:00", "-18:00", "+14:00"])
+def test_an_offset_is_a_zone(zone):
+    ahead = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:])) * (-1 if zone[0] == "-" else 1)
+    noon = dt.datetime(2024, 2, 29, 12, tzinfo=dt.timezone(ahead))
+    rows = pa.table({"ts": pa.array([noon, noon - dt.timedelta(microseconds=1), None], pa.timestamp("us", "UTC"))})
+    for text, expected in (
+        ("ts >= '2024-02-29 12:00:00'", [True, False, None]),
+        ("hour(ts) = 12", [True, False, None]),
+        ("cast(ts as date) = date '2024-02-29'", [True, True, None]),
+        ("cast(ts as string) = '2024-02-29 12:00:00'", [True, False, None]),
+    ):
+        assert evaluate(parse(text, rows.schema, time_zone=zone), rows).to_pylist() == expected, text
+
+
 def test_an_unknown_zone_is_refused():
     with pytest.raises(InvalidArgument, match="Atlantis"):
         parse("a = 1", ROWS.schema, time_zone="Atlantis/Capital")

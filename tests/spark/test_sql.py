@@ -517,6 +517,8 @@ def test_a_zone_that_only_spark_has_a_name_for(session, tmp_path, zone, second, 
         for day, expected in (("2026-01-02 00:00:00", second), ("2026-01-03", third)):
             text = f"SELECT id FROM indextables.`{tmp_path / 't'}` WHERE id > 0 AND at >= '{day}'"
             assert [number for (number,) in answer(session.sql(text))] == expected
+        frame = indextables.IndexTable.forPath(session, tmp_path / "t").toDF(f"id > 0 AND at >= '{day}'")
+        assert [row.id for row in frame.collect()] == expected
     finally:
         session.conf.set("spark.sql.session.timeZone", before)
 

@@ -31,6 +31,8 @@ MOMENT = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
         ("EST", "EST"),
         ("Europe/Berlin", "Europe/Berlin"),
         ("+05:30", "+05:30"),
+        ("GMT-3:30", "-03:30"),
+        ("+0545", "+05:45"),
         ("-13:00", "-13:00"),
     ],
 )

@@ -6,7 +6,9 @@ Everything is vectorised: a value that does not convert becomes null, and whoeve
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import decimal
+import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -15,7 +17,16 @@ import pyarrow as pa
 from indextables.errors import InvalidArgument
 from indextables.lazy import pc
 
-__all__ = ["as_array", "cast_exactly", "cast_or_null", "check_zone", "instants_from_text", "is_timestamp"]
+__all__ = [
+    "as_array",
+    "cast_exactly",
+    "cast_or_null",
+    "check_zone",
+    "instants_from_text",
+    "is_timestamp",
+    "local_times",
+    "zone_info",
+]
 
 _INTEGER = r"^\s*[+-]?[0-9]{1,19}\s*$"
 _NUMBER = r"(?i)^\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)\s*$"
@@ -23,6 +34,7 @@ _DECIMAL = r"(?i)^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,2})?\s*$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _ZONED = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{0,9})?)?)?)?$"
+_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-8]):([0-5][0-9])")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MOST_DIGITS = 400
 """More than any number of a type here has, also one of 300 digits before the point."""
@@ -37,17 +49,34 @@ _BOOLEANS = {"t": True, "true": True, "y": True, "yes": True, "1": True} | {
 
 def check_zone(name: str) -> str:
     """`name` if it is a time zone. Raises InvalidArgument."""
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as cause:
-        message = f"time zone {name!r} is not known; give a name such as UTC or Europe/Berlin"
-        raise InvalidArgument(message, time_zone=name) from cause
+    zone_info(name)
     return name
+
+
+def zone_info(name: str) -> dt.tzinfo:
+    """The time zone of a name such as Europe/Berlin, or of an offset such as +05:30. Raises InvalidArgument."""
+    ahead = _ahead(name)
+    if ahead is not None:
+        return dt.timezone(ahead)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as cause:
+        message = f"time zone {name!r} is not known; give a name such as UTC or Europe/Berlin, or an offset as +05:30"
+        raise InvalidArgument(message, time_zone=name) from cause
 
 
 def is_timestamp(data_type: pa.DataType, *, zoned: bool) -> bool:
     """True for instants (`zoned`) or for times without a zone (not `zoned`)."""
     return pa.types.is_timestamp(data_type) and (data_type.tz is not None) == zoned
+
+
+def local_times(values: pa.Array | pa.ChunkedArray, zone: str) -> pa.Array | pa.ChunkedArray:
+    """What clocks of a zone show at these instants."""
+    ahead = _ahead(zone)
+    if ahead is not None:
+        unit = values.type.unit
+        return pc.add(pc.cast(values, pa.timestamp(unit)), pa.scalar(ahead, pa.duration(unit)))
+    return pc.local_timestamp(pc.cast(values, pa.timestamp(values.type.unit, zone)))
 
 
 def as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -247,13 +276,24 @@ def _days(times: pa.Array) -> pa.Array:
 
 
 def _local_times(values: pa.Array, zone: str) -> pa.Array:
-    moved = values if zone == "UTC" else _movable(values)
-    return pc.local_timestamp(pc.cast(moved, pa.timestamp(values.type.unit, zone)))
+    return local_times(values if zone == "UTC" else _movable(values), zone)
 
 
 def _at_zone(local: pa.Array, zone: str) -> pa.Array:
     moved = local if zone == "UTC" else _movable(local)
+    ahead = _ahead(zone)
+    if ahead is not None:
+        return pc.assume_timezone(pc.subtract(moved, pa.scalar(ahead, pa.duration(local.type.unit))), timezone="UTC")
     return pc.assume_timezone(moved, timezone=zone, ambiguous="earliest", nonexistent="latest")
+
+
+def _ahead(zone: str) -> dt.timedelta | None:
+    """How far an offset is ahead of UTC; None for a name."""
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    ahead = dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
+    return -ahead if found[1] == "-" else ahead
 
 
 def _movable(times: pa.Array) -> pa.Array:

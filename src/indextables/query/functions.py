@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.lazy import pc
-from indextables.query.convert import is_timestamp
+from indextables.query.convert import is_timestamp, local_times
 
 __all__ = ["FUNCTIONS", "Function", "ValueFault", "apply", "is_decimal", "is_number", "is_text"]
 
@@ -71,7 +71,7 @@ def _text_to(result: pa.DataType | None, more: int = 0) -> Callable[[Sequence[pa
 
 def _local(values: Values, zone: str) -> Values:
     if is_timestamp(values.type, zoned=True):
-        return pc.local_timestamp(pc.cast(values, pa.timestamp(values.type.unit, zone)))
+        return local_times(values, zone)
     return values
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from indextables.errors import InvalidArgument
-from indextables.query.convert import check_zone
+from indextables.query.convert import zone_info
 from indextables.table.arguments import millis
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["instant_ms", "named_zone", "session_zone"]
 
 _SESSION_ZONE = "spark.sql.session.timeZone"
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?00(?::?00)?)?\Z")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?00)?)?\Z")
 _UTC = frozenset({"Z", "UT", "UTC", "GMT", "GMT0"})
 _EAST, _WEST = 14, 12
 """Whole hours that have a name of their own."""
@@ -63,15 +62,15 @@ def session_zone(spark: SparkSession) -> str | None:
 
 
 def named_zone(zone: str) -> str:
-    """The name of a zone as Spark spells it; itself if it is a name, or if there is none, as for +05:30."""
+    """The name of a zone as Spark spells it; an offset as +05:30 if there is none; what is no zone, as it is."""
     if zone in _UTC:
         return "UTC"
     found = _OFFSET.match(zone)
     if found is None:
         return _SHORT.get(zone, zone)
-    hours = int(found[2])
-    if hours > (_EAST if found[1] == "+" else _WEST):
-        return zone
+    hours, minutes = int(found[2]), int(found[3] or 0)
+    if minutes or hours > (_EAST if found[1] == "+" else _WEST):
+        return f"{found[1]}{hours:02}:{minutes:02}"
     # Names of this family count to the west.
     return f"Etc/GMT{'-' if found[1] == '+' else '+'}{hours}" if hours else "UTC"
 
@@ -94,5 +93,5 @@ def instant_ms(when: dt.datetime | str | int, zone: str | None) -> int:
                 "2024-01-31T23:59:59Z or 2024-01-31T23:59:59+01:00, or give the option timeZone"
             )
             raise InvalidArgument(message)
-        return millis(read if read.tzinfo is not None else read.replace(tzinfo=ZoneInfo(check_zone(zone or "UTC"))))
+        return millis(read if read.tzinfo is not None else read.replace(tzinfo=zone_info(zone or "UTC")))
     return millis(when)

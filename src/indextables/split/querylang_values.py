@@ -11,8 +11,9 @@ import calendar
 import datetime as dt
 import ipaddress
 import re
-import zoneinfo
 from decimal import Decimal, InvalidOperation
+
+from indextables.query.convert import zone_info as named_zone
 
 Interval = tuple[int, int]
 
@@ -74,7 +75,7 @@ def read_bytes(text: str) -> bytes:
 def read_instant(text: str, zone: str | None) -> Interval:
     """Microseconds since the epoch. `zone` serves texts that name none; None is for columns without zone.
 
-    Raises ValueError.
+    Raises ValueError, and InvalidArgument for a zone that is not known.
     """
     found = _INSTANT.fullmatch(text.strip())
     if found is None:
@@ -85,9 +86,9 @@ def read_instant(text: str, zone: str | None) -> Interval:
         if offset and zone is not None:
             zone_info: dt.tzinfo = _offset(offset)
         else:
-            zone_info = zoneinfo.ZoneInfo(zone) if zone else dt.UTC
+            zone_info = named_zone(zone) if zone else dt.UTC
         low, high = _micros(start, zone_info), _micros(end, zone_info)
-    except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
+    except (ValueError, OverflowError):
         raise ValueError("a time that exists, such as 2024-01-05T10:30:00Z") from None
     return low, high
 

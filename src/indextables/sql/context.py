@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from typing import Protocol
-from zoneinfo import ZoneInfo
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.snapshot import Log
-from indextables.query.convert import check_zone
+from indextables.query.convert import zone_info
 from indextables.sql.statements import Moment, Target
 from indextables.table.arguments import millis
 from indextables.table.environment import open_env
@@ -112,5 +111,5 @@ def moment_ms(when: Moment, zone: str) -> int:
         except ValueError as cause:
             raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
     if isinstance(when, dt.datetime) and when.tzinfo is None:
-        when = when.replace(tzinfo=ZoneInfo(check_zone(zone)))
+        when = when.replace(tzinfo=zone_info(zone))
     return millis(when)
