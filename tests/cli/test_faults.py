@@ -178,7 +178,7 @@ class Callback:
         os.kill(os.getpid(), signal.SIGINT)
 
 WATCH.start()
-WATCH.at_prompt = True
+WATCH._at_prompt = True
 try:
     Callback()
     print("goes on", flush=True)

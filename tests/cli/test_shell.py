@@ -156,6 +156,50 @@ def test_ctrl_c_drops_what_was_typed_and_ctrl_d_leaves(logs, tmp_path):
     assert shell.leaves() == 0
 
 
+def test_ctrl_c_is_heard_where_a_nudge_comes_with_it():
+    code = """
+import os, readline, signal, sys, threading
+from indextables.cli.interrupt import WATCH
+
+def press():
+    # Both are there before the main thread, which waits for what this one holds, looks for either.
+    os.read(int(sys.argv[1]), 1)
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+sys.setswitchinterval(100)
+WATCH.start()
+threading.Thread(target=press).start()
+try:
+    WATCH.ask("say> ")
+except KeyboardInterrupt:
+    WATCH.answered()
+    print("heard")
+"""
+    main, side = pty.openpty()
+    hears, tells = os.pipe()
+    line = [sys.executable, "-c", code, str(hears)]
+    with subprocess.Popen(
+        line,
+        stdin=side,
+        stdout=side,
+        stderr=side,
+        pass_fds=[hears],
+        start_new_session=True,
+        env={**os.environ, "TERM": "dumb"},
+    ) as process:
+        os.close(side)
+        shown = b""
+        while b"say> " not in shown:
+            shown += os.read(main, 4096)
+        os.write(tells, b"!")
+        while b"heard" not in shown:
+            shown += os.read(main, 4096)
+    for end in (main, hears, tells):
+        os.close(end)
+    assert process.returncode == 0
+
+
 def test_a_prompt_asks_before_what_takes_something_away(logs, tmp_path):
     (logs / "splits" / f"split-{0:032x}.split").write_bytes(b"nobody")
     at_once = "PURGE INDEXTABLE t OLDER THAN 0 HOURS FORCE"

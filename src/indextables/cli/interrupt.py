@@ -36,8 +36,7 @@ class Watch:
         self._lost = False
         self.pressed = False
         """True from Ctrl-C until somebody answers it: what fails then may have failed for that."""
-        self.at_prompt = False
-        """True while the process waits for a line: then nothing is cut off, but the wait is."""
+        self._at_prompt = False
 
     def start(self) -> None:
         """For the main thread of a process that runs one command."""
@@ -56,6 +55,23 @@ class Watch:
         """The process goes on."""
         self.pressed = self._lost = False
         self._answered.set()
+
+    def ask(self, prompt: str) -> str:
+        """One line of the terminal: while the process waits for it, nothing is cut off, but the wait is.
+
+        Raises KeyboardInterrupt, EOFError.
+        """
+        self._at_prompt = True
+        try:
+            return input(prompt)
+        except SystemError as error:
+            # `input` looks for signals once more after an interrupt. If a nudge came with it, Python takes the
+            # interrupt, which is there already, for a fault of the handler of the nudge.
+            if not self.pressed:
+                raise
+            raise KeyboardInterrupt from error
+        finally:
+            self._at_prompt = False
 
     def tell(self) -> None:
         """Write the line: once, although the last steps of a process may take longer than this has patience."""
@@ -99,10 +115,10 @@ class Watch:
                 continue
             patience = _PATIENCE_S
             while not self._answered.wait(_NUDGE_S):
-                if self.at_prompt or self._lost:
+                if self._at_prompt or self._lost:
                     # A signal that comes just before readline waits is not seen by it until another one comes.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-                if not self.at_prompt and (patience := patience - _NUDGE_S) <= 0:
+                if not self._at_prompt and (patience := patience - _NUDGE_S) <= 0:
                     self.leave()
             self._answered.clear()
 

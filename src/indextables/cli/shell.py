@@ -47,13 +47,10 @@ def ask_at_prompt(command: Irreversible, context: Context) -> None:
     question = question_of(command, context)
     if question is None:
         return
-    WATCH.at_prompt = True
     try:
-        answer = input(f"{question} [y/N]: ")
+        answer = WATCH.ask(f"{question} [y/N]: ")
     except EOFError:
         answer = ""
-    finally:
-        WATCH.at_prompt = False
     if answer.strip().lower() not in ("y", "yes"):
         raise Declined
 
@@ -98,9 +95,8 @@ class _Shell:
 
     def ask(self) -> bool:
         """One line; False at the end of input."""
-        WATCH.at_prompt = True
         try:
-            line = input("     ...> " if self._typed else "indextables> ")
+            line = WATCH.ask("     ...> " if self._typed else "indextables> ")
         except KeyboardInterrupt:
             WATCH.answered()
             self._typed = ""
@@ -109,8 +105,6 @@ class _Shell:
         except EOFError:
             sys.stderr.write("\n")
             return False
-        finally:
-            WATCH.at_prompt = False
         if not self._typed and line.strip().startswith("\\"):
             return self._command(*line.split())
         statements, self._typed = split_statements(self._typed + line + "\n")
