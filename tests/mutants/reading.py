@@ -17,6 +17,7 @@ READER_TESTS = ("tests/split/test_reader.py",)
 SEARCH_TESTS = ("tests/split/test_search.py",)
 ADVANCE_TESTS = ("tests/state/test_advance.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
+FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
 
 
 BUGS = [
@@ -152,6 +153,13 @@ BUGS = [
         "tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)",
         "tables.append(wanted)",
         ADVANCE_TESTS,
+    ),
+    Bug(
+        "the files that a filter left are taken for the whole table",
+        STATE + "avroform.py",
+        "    return PrunedState(version=state.version, metadata=state.metadata, files=files)\n",
+        "    return TableState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)\n",
+        FILTER_TESTS,
     ),
     Bug(
         "a log is cut below a gap",

@@ -587,3 +587,17 @@ def test_times_mean_the_zone_of_spark_whatever_the_options_of_the_table_say(sess
     finally:
         session.conf.set("spark.sql.session.timeZone", before)
         session.conf.unset("spark.indextables.timeZone")
+
+
+@pytest.mark.parametrize("state", ["avro", "parquet", "json"])
+def test_a_statement_with_a_filter_changes_nothing_for_what_comes_after_it(session, copy, state):
+    indextables.open(copy, options={"state.format": state}).checkpoint()
+    indextables.invalidate_caches()
+    name = f"indextables.`{copy}`"
+    assert 0 < len(session.sql(f"SELECT id FROM {name} WHERE level = 'ERROR'").collect()) < 30
+    assert len(session.sql(f"SELECT id FROM {name}").collect()) == 30
+    assert indextables.open(copy).count() == 30
+    indextables.open(copy).append(rows(30, 31))
+    indextables.open(copy, options={"state.format": state}).checkpoint()
+    indextables.invalidate_caches()
+    assert sorted(indextables.open(copy).to_arrow()["id"].to_pylist()) == list(range(31))

@@ -38,7 +38,7 @@ def test_an_append_writes_its_own_entries_and_reads_no_manifest():
     first = write_checkpoint(env, log.state())
     log.append(100)
     spy = Spy(env)
-    _, written, _ = advance_state(spy.env, first, log.version)
+    _, written = advance_state(spy.env, first, log.version)
     assert not [key for key in spy.read if key.startswith(MANIFEST_DIR)]
     assert [info.num_entries for info in written.manifests[-1:]] == [100]
     assert len([key for key in spy.written if key.startswith(MANIFEST_DIR)]) == 1
@@ -131,7 +131,7 @@ def test_small_manifests_are_merged_ten_at_a_time_and_entries_rarely_rewritten()
     written = 0
     for _ in range(200):
         log.append(1)
-        ref, state, _ = advance_state(spy.env, ref, log.version)
+        ref, state = advance_state(spy.env, ref, log.version)
         written = sum(info.num_entries for key in spy.written for info in state.manifests if key.endswith(info.path))
         assert sum(1 for info in state.manifests if info.num_entries < 125) <= 21
     assert written <= 5 * 200
@@ -147,7 +147,7 @@ def test_tombstones_above_the_threshold_are_compacted_away_and_untouched_manifes
     before = {info.path for info in read_list(env, ref).manifests}
     doomed = [path for path in base.files.column("path").to_pylist() if path.startswith("day=2024-01-0")]
     log.commit([], [], [{"path": path, "dataChange": True} for path in doomed])
-    ref, state, _ = advance_state(env, ref, log.version)
+    ref, state = advance_state(env, ref, log.version)
     assert len(doomed) > 100
     assert len(state.tombstones) == 0
     assert before & {info.path for info in state.manifests}
@@ -164,7 +164,7 @@ def test_full_compaction_sorts_by_partition_and_changes_no_row():
         ref = advance_state(env, ref, log.version)[0]
     log.step()
     expected = log.state()
-    ref, state, _ = advance_state(env, ref, log.version, "full")
+    ref, state = advance_state(env, ref, log.version, "full")
     same(read_state(env, ref), expected)
     assert len(state.tombstones) == 0
     days = [info.bounds["day"] for info in state.manifests]
@@ -183,7 +183,7 @@ def test_a_table_larger_than_memory_allows_is_compacted_range_by_range(partition
         log.step()
         ref = advance_state(env, ref, log.version)[0]
     log.step()
-    ref, state, _ = advance_state(env, ref, log.version, "full")
+    ref, state = advance_state(env, ref, log.version, "full")
     same(read_state(env, ref), log.state())
     assert len(state.tombstones) == 0
     if partitions:

@@ -14,7 +14,7 @@ from indextables.log.env import LogEnv
 from indextables.log.names import MANIFEST_DIR
 from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint, read_state, write_checkpoint
+from indextables.log.state import PrunedState, TableState, checkpoint, read_pruned, read_state, write_checkpoint
 from indextables.log.state.avroform import read_list
 from indextables.log.state.bounds import bounds_of
 from indextables.log.state.layout import chunks, partition_order
@@ -59,8 +59,9 @@ def table() -> tuple[LogEnv, object]:
 def test_a_pruned_state_is_the_whole_state_pruned(table, text):
     env, ref = table
     whole = read_state(env, ref)
-    found = read_state(env, ref, where=where(text))
-    assert found.pruned
+    found = read_pruned(env, ref, where(text))
+    assert isinstance(found, PrunedState)
+    assert not isinstance(found, TableState)
     kept = whole.files.filter(prune(whole.files, parse(text, SCHEMA), SCHEMA, ["day", "shard"]))
     assert rows_of(found.files) == rows_of(kept)
 
@@ -72,7 +73,7 @@ def test_other_formats_prune_entries_alike(kind):
     log.append(100)
     ref = write_checkpoint(env, log.state())
     text = "day = DATE '2024-01-07'"
-    found = read_state(env, ref, where=where(text))
+    found = read_pruned(env, ref, where(text))
     whole = log.state().files
     assert rows_of(found.files) == rows_of(whole.filter(prune(whole, parse(text, SCHEMA), SCHEMA, ["day", "shard"])))
 
@@ -81,7 +82,7 @@ def test_manifests_whose_bounds_exclude_a_match_are_not_fetched(table):
     env, ref = table
     count = len(read_list(env, ref).manifests)
     spy = Spy(env)
-    files = read_state(spy.env, ref, where=where("day = DATE '2024-01-07'")).files
+    files = read_pruned(spy.env, ref, where("day = DATE '2024-01-07'")).files
     fetched = [key for key in spy.read if key.startswith(MANIFEST_DIR)]
     assert len(files) > 0
     assert 1 <= len(fetched) < count / 10
@@ -93,7 +94,7 @@ def test_numbers_are_compared_as_numbers(table):
         bounds = info.bounds["shard"]
         if bounds.min is not None:
             assert int(bounds.min) <= int(bounds.max)
-    tens = read_state(env, ref, where=where("shard >= 10")).files
+    tens = read_pruned(env, ref, where("shard >= 10")).files
     assert {dict(row)["shard"] for row in tens["partitionValues"].to_pylist()} == {"10", "11"}
 
 
@@ -116,7 +117,7 @@ def test_an_unpartitioned_table_has_no_bounds_and_prunes_by_statistics():
     log.append(200)
     ref = write_checkpoint(env, log.state())
     assert all(info.bounds == {} for info in read_list(env, ref).manifests)
-    files = read_state(env, ref, where=where("id = 7")).files
+    files = read_pruned(env, ref, where("id = 7")).files
     assert 0 < len(files) < 200
 
 
@@ -195,6 +196,6 @@ def test_random_filters_never_lose_a_file():
         ]
         picked = chance.sample(terms, chance.randrange(1, 4))
         text = f" {chance.choice(['AND', 'OR'])} ".join(picked)
-        found = read_state(env, ref, where=where(text)).files
+        found = read_pruned(env, ref, where(text)).files
         kept = whole.filter(prune(whole, parse(text, SCHEMA), SCHEMA, ["day", "shard"]))
         assert rows_of(found) == rows_of(kept)

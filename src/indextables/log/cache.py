@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 
 from indextables import options as opt
 from indextables.log.env import LogEnv
+from indextables.log.state.base import TableState
 
-__all__ = ["CacheStats", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
+__all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
 
-Region = Literal["protocol", "metadata", "version", "files", "versionsList", "checkpoint"]
+Small = Literal["protocol", "metadata", "version", "versionsList", "checkpoint"]
+Region = Small | Literal["files"]
 
 # How many entries a region holds. Parsed versions are also bounded by their bytes.
 _LIMITS: dict[Region, int] = {
@@ -61,6 +63,13 @@ class CacheStats(msgspec.Struct, frozen=True):
         return {f"{name}HitRate": stats.hit_rate for name, stats in self.regions.items()}
 
 
+class KeptState(msgspec.Struct, frozen=True):
+    """What the region `files` holds: a whole table, and the identity of its version file where that is known."""
+
+    state: TableState
+    anchor: str | None = None
+
+
 class LogCache:
     """A bounded, expiring, thread-safe store of parsed log files. The first element of every key is the table's URL."""
 
@@ -73,6 +82,12 @@ class LogCache:
         self._misses: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
         self._max_version_bytes = max_version_bytes
         self._version_bytes = 0
+
+    @overload
+    def get(self, region: Literal["files"], key: Key, now: float) -> KeptState | None: ...
+
+    @overload
+    def get(self, region: Small, key: Key, now: float) -> Any | None: ...
 
     def get(self, region: Region, key: Key, now: float) -> Any | None:
         """The entry, or None if there is none or it has expired; counted either way."""
@@ -88,6 +103,12 @@ class LogCache:
             self._hits[region] += 1
             entries.move_to_end(key)
             return entry[1]
+
+    @overload
+    def put(self, region: Literal["files"], key: Key, value: KeptState, expires: float, size: int = 0) -> None: ...
+
+    @overload
+    def put(self, region: Small, key: Key, value: Any, expires: float, size: int = 0) -> None: ...
 
     def put(self, region: Region, key: Key, value: Any, expires: float, size: int = 0) -> None:
         """Keep `value` until `expires`; the entries used longest ago make room."""

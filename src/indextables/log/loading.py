@@ -26,14 +26,15 @@ from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import VersionContent
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known
-from indextables.log.replay import replay, replay_plainly
+from indextables.log.replay import replay, replay_plainly, replay_pruned
 from indextables.log.segment import LogSegment, build_segment
-from indextables.log.state import StateRef, TableState, read_state
+from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
 from indextables.log.state.avroform import Where, complete_list, read_list
 
-__all__ = ["Where", "fold", "header_of", "load_state", "segments"]
+__all__ = ["Where", "fold", "header_of", "load_pruned", "load_state", "segments"]
 
 T = TypeVar("T")
+S = TypeVar("S", bound=TableState | PrunedState)
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -42,23 +43,42 @@ _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 ReadVersions = Callable[[LogSegment], list[VersionContent]]
 
 
-def load_state(
-    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, *, where: Where | None = None
-) -> TableState:
-    """The table at `version`; with `where`, without files that its checkpoint shows not to match.
+def load_state(env: LogEnv, known: Known, version: int, read_versions: ReadVersions) -> TableState:
+    """The table at `version`.
 
     Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
     """
-    segment, base = _first_readable(env, known, version, lambda ref: read_state(env, ref, where=where))
+    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_state(env, ref))
+    return fold(env, base, contents)
+
+
+def load_pruned(
+    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, where: Where
+) -> TableState | PrunedState:
+    """The files of the table at `version`, without those that its checkpoint shows not to match.
+
+    The whole table where nothing could be left out. Raises as `load_state`.
+    """
+    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_pruned(env, ref, where))
+    if isinstance(base, PrunedState):
+        return replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
+    return fold(env, base, contents)
+
+
+def _base_and_tail(
+    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, read: Callable[[StateRef], S]
+) -> tuple[S | None, list[VersionContent]]:
+    """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it."""
+    segment, base = _first_readable(env, known, version, read)
     contents = read_versions(segment)
     if base is not None and _of_another_table(base, contents):
         _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, base.version)
         rest = tuple(state for state in known.states if state != segment.base)
-        return load_state(env, msgspec.structs.replace(known, states=rest), version, read_versions, where=where)
-    return fold(env, base, contents)
+        return _base_and_tail(env, msgspec.structs.replace(known, states=rest), version, read_versions, read)
+    return base, contents
 
 
-def _of_another_table(base: TableState, contents: Sequence[VersionContent]) -> bool:
+def _of_another_table(base: TableState | PrunedState, contents: Sequence[VersionContent]) -> bool:
     """True if a version above the checkpoint says that it belongs to a table of another id."""
     infos = (content.commit_info for content in contents)
     return any(info is not None and info.tableId not in {None, base.metadata.id} for info in infos)

@@ -20,9 +20,17 @@ from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_valu
 from indextables.log.codec import VersionContent
 from indextables.log.files import FILES_SCHEMA
 from indextables.log.protocol import V1
-from indextables.log.state.base import TableState, TokenWindow
+from indextables.log.state.base import PrunedState, StateHeader, TableState, TokenWindow
 
-__all__ = ["fold_skips", "replay", "replay_plainly", "vector_ids"]
+__all__ = [
+    "fold_skips",
+    "header_after",
+    "live_files",
+    "replay",
+    "replay_plainly",
+    "replay_pruned",
+    "vector_ids",
+]
 
 # (version, line) as one number: the version's place in the tail above, the line below.
 _LINE_BITS = 40
@@ -37,21 +45,34 @@ def replay(base: TableState | None, versions: Sequence[VersionContent], *, token
 
     Raises LogGap where a version is missing, MetadataMissing if there is no metaData.
     """
-    _check_contiguous(base, versions)
-    return _with_files(base, versions, _live_files(base, versions), token_window)
+    header = header_after(base, versions, token_window=token_window)
+    return _whole(header, live_files(_files_of(base), versions))
+
+
+def replay_pruned(base: PrunedState, versions: Sequence[VersionContent], *, plainly: bool = False) -> PrunedState:
+    """The fold over some files of the table: those of `base` that are live after `versions`, and all that they add.
+
+    Raises LogGap.
+    """
+    _check_contiguous(base.version, versions)
+    metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
+    files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
+    return PrunedState(version=base.version + len(versions), metadata=metadata, files=files)
 
 
 def replay_plainly(
     base: TableState | None, versions: Sequence[VersionContent], *, token_window: int = 8192
 ) -> TableState:
     """The same fold, one action after the other. Slow; what `transaction.useOptimized=false` selects."""
-    _check_contiguous(base, versions)
-    tables = [] if base is None else [base.files]
-    tables += [content.adds for content in versions]
-    rows = pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=FILES_SCHEMA)
+    header = header_after(base, versions, token_window=token_window)
+    return _whole(header, _live_files_plainly(_files_of(base), versions))
+
+
+def _live_files_plainly(base_files: pa.Table, versions: Sequence[VersionContent]) -> pa.Table:
+    rows = pa.concat_tables([base_files, *(content.adds for content in versions)])
     paths, vectors = rows.column("path").to_pylist(), vector_ids(rows.column("deletionVector")).to_pylist()
-    live: dict[str, int] = {path: row for row, path in enumerate(paths[: base.files.num_rows])} if base else {}
-    row = base.files.num_rows if base is not None else 0
+    live: dict[str, int] = {path: row for row, path in enumerate(paths[: base_files.num_rows])}
+    row = base_files.num_rows
     for content in versions:
         events: list[tuple[int, int, str, str | None]] = []
         for line in content.adds.column("addedAtLine").to_pylist():
@@ -69,7 +90,7 @@ def replay_plainly(
                 del live[path]
     kept = np.zeros(rows.num_rows, dtype=np.bool_)
     kept[list(live.values())] = True
-    return _with_files(base, versions, rows.filter(bool_array(kept)), token_window)
+    return rows.filter(bool_array(kept))
 
 
 def vector_ids(vectors: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -82,8 +103,26 @@ def vector_ids(vectors: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pc.binary_join_element_wise(kind, place, "|")
 
 
-def _check_contiguous(base: TableState | None, versions: Sequence[VersionContent]) -> None:
-    expected = 0 if base is None else base.version + 1
+def _files_of(base: TableState | None) -> pa.Table:
+    return pa.Table.from_batches([], schema=FILES_SCHEMA) if base is None else base.files
+
+
+def _whole(header: StateHeader, files: pa.Table) -> TableState:
+    return TableState(
+        version=header.version,
+        protocol=header.protocol,
+        metadata=header.metadata,
+        files=files,
+        txns=header.txns,
+        domains=header.domains,
+        skips=header.skips,
+        tokens=header.tokens,
+        in_commit_timestamp=header.in_commit_timestamp,
+    )
+
+
+def _check_contiguous(below: int, versions: Sequence[VersionContent]) -> None:
+    expected = below + 1
     for content in versions:
         if content.version != expected:
             message = f"version {expected} is missing before version {content.version}: restore it from a copy"
@@ -91,8 +130,8 @@ def _check_contiguous(base: TableState | None, versions: Sequence[VersionContent
         expected += 1
 
 
-def _live_files(base: TableState | None, versions: Sequence[VersionContent]) -> pa.Table:
-    base_files = pa.Table.from_batches([], schema=FILES_SCHEMA) if base is None else base.files
+def live_files(base_files: pa.Table, versions: Sequence[VersionContent]) -> pa.Table:
+    """What is live after `versions` of the files of `base_files` and of those that `versions` add."""
     adds = [content.adds for content in versions if content.adds.num_rows]
     removes = [content for content in versions if content.removes.num_rows]
     if not adds and not removes:
@@ -207,9 +246,11 @@ def _bools(array: pa.Array) -> Bools:
     return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
-def _with_files(
-    base: TableState | None, versions: Sequence[VersionContent], files: pa.Table, token_window: int
-) -> TableState:
+def header_after(
+    base: StateHeader | None, versions: Sequence[VersionContent], *, token_window: int = 8192
+) -> StateHeader:
+    """The fold of everything but the files. As `replay`."""
+    _check_contiguous(-1 if base is None else base.version, versions)
     protocol = next((c.protocol for c in reversed(versions) if c.protocol is not None), base.protocol if base else V1)
     metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata if base else None)
     last = versions[-1].version if versions else (base.version if base else -1)
@@ -226,11 +267,10 @@ def _with_files(
         fold_skips(skips, content)
         if content.timestamp_ms is not None:
             timestamp = content.timestamp_ms
-    return TableState(
+    return StateHeader(
         version=last,
         protocol=protocol,
         metadata=metadata,
-        files=files,
         txns=txns,
         domains={name: domain for name, domain in domains.items() if not domain.removed},
         skips=skips,
@@ -263,7 +303,7 @@ def _left(content: VersionContent) -> set[str]:
     return set(removed.filter(pc.invert(pc.is_in(removed, value_set=added))).to_pylist())
 
 
-def _extended(base: TableState | None, versions: Sequence[VersionContent], window: int) -> TokenWindow | None:
+def _extended(base: StateHeader | None, versions: Sequence[VersionContent], window: int) -> TokenWindow | None:
     """The tokens of the last `window` versions, without holes."""
     new = tuple(content.token for content in versions)
     if base is not None and base.tokens is not None:

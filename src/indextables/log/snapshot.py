@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -13,18 +13,18 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
-from indextables.log.cache import LogCache, Region, cache_for
+from indextables.log.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at
-from indextables.log.loading import Where, fold, header_of, load_state, segments
+from indextables.log.loading import Where, fold, header_of, load_pruned, load_state, segments
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
 from indextables.log.schema import schema_from_json
 from indextables.log.segment import LogSegment
-from indextables.log.state import StateRef, TableState, TokenWindow
+from indextables.log.state import PrunedState, StateRef, TableState, TokenWindow
 
 __all__ = ["Log", "ReadTail", "Snapshot"]
 
@@ -50,12 +50,19 @@ class Snapshot:
     """
 
     def __init__(
-        self, version: int, protocol: Protocol, metadata: Metadata, load: Callable[[Where | None], TableState]
+        self,
+        version: int,
+        protocol: Protocol,
+        metadata: Metadata,
+        load: Callable[[], TableState],
+        load_some: Callable[[Where], TableState | PrunedState],
     ) -> None:
+        """`load` brings the whole table, `load_some` what a read with a filter needs of it."""
         self.version = version
         self.protocol = protocol
         self.metadata = metadata
         self._load = load
+        self._load_some = load_some
         self._state: TableState | None = None
         self._schema: pa.Schema | None = None
         self._lock = threading.Lock()
@@ -86,7 +93,7 @@ class Snapshot:
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._state is None:
-                self._state = self._load(None)
+                self._state = self._load()
             return self._state
 
     def files_where(self, where: Where) -> pa.Table:
@@ -96,7 +103,7 @@ class Snapshot:
         """
         if self._state is not None:
             return self._state.files
-        return self._load(where).files
+        return self._load_some(where).files
 
     @property
     def files(self) -> pa.Table:
@@ -273,10 +280,11 @@ class Log:
 
     def _snapshot_at(self, known: Known, version: int) -> Snapshot:
         known = self._reaching(known, version)
-        cached = self._recall("files", known.table_id, version)
+        cached = self._recall_state(known.table_id, version)
         if cached is not None:
-            check_readable(cached.protocol, self.url)
-            return Snapshot(version, cached.protocol, cached.metadata, lambda _: cached)
+            check_readable(cached.state.protocol, self.url)
+            whole = cached.state
+            return Snapshot(version, whole.protocol, whole.metadata, lambda: whole, lambda _: whole)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         if base is None:
@@ -295,19 +303,23 @@ class Log:
                 self._keep("version", metadata.id, content.version, content, _weight(content))
         read = {content.version: content for content in contents}
 
-        def load(where: Where | None) -> TableState:
-            if base is not None:
-                state = fold(self.env, base, contents)
-            else:
-                state = load_state(
-                    self.env, known, version, lambda segment: self._read_more(segment, read), where=where
-                )
-            if not state.pruned:
-                self._keep("files", metadata.id, version, state)
-                self._keep_newest(state, known.head_identity if known.head == version else None)
-            return state
+        anchor_of_this = known.head_identity if known.head == version else None
 
-        return Snapshot(version, protocol, metadata, load)
+        def more(segment: LogSegment) -> list[VersionContent]:
+            return self._read_more(segment, read)
+
+        def load() -> TableState:
+            if base is not None:
+                return self._kept(fold(self.env, base, contents), anchor_of_this)
+            return self._kept(load_state(self.env, known, version, more), anchor_of_this)
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            if base is not None:
+                return load()
+            found = load_pruned(self.env, known, version, more, where)
+            return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this)
+
+        return Snapshot(version, protocol, metadata, load, load_some)
 
     def _header(
         self, known: Known, version: int, base: TableState | None, contents: Sequence[VersionContent]
@@ -381,11 +393,11 @@ class Log:
 
     def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
         """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
-        state, anchor = self._recall("files", known.table_id, "newest") or (None, None)
-        if state is None or state.version > version or state.version + 1 < known.first:
+        kept = self._recall_state(known.table_id, "newest")
+        if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
             return None, None
         nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
-        return (state, anchor) if state.version >= nearest else (None, None)
+        return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)
 
     def _still_there(self, version: int, anchor: str | None) -> bool:
         """True if a local version file is the one that was seen: cleanup unlinks in order, so none above it is gone."""
@@ -437,19 +449,29 @@ class Log:
         if self._cache is not None:
             self._cache.put("versionsList", (self.url,), known, self._expiry())
 
-    def _recall(self, region: Region, table_id: str | None, version: int | str) -> Any:
+    def _recall(self, region: Small, table_id: str | None, version: int | str) -> Any:
         if self._cache is None or table_id is None:
             return None
         return self._cache.get(region, (self.url, table_id, version), self.env.ambient.monotonic())
 
-    def _keep(self, region: Region, table_id: str, version: int | str, value: Any, size: int = 0) -> None:
+    def _recall_state(self, table_id: str | None, version: int | Literal["newest"]) -> KeptState | None:
+        if self._cache is None or table_id is None:
+            return None
+        return self._cache.get("files", (self.url, table_id, version), self.env.ambient.monotonic())
+
+    def _keep(self, region: Small, table_id: str, version: int | str, value: Any, size: int = 0) -> None:
         if self._cache is not None:
             self._cache.put(region, (self.url, table_id, version), value, self._expiry(), size)
 
-    def _keep_newest(self, state: TableState, anchor: str | None) -> None:
-        known = self._recall("files", state.metadata.id, "newest")
-        if known is None or known[0].version <= state.version:
-            self._keep("files", state.metadata.id, "newest", (state, anchor))
+    def _kept(self, state: TableState, anchor: str | None) -> TableState:
+        """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
+        if self._cache is not None:
+            kept, table_id = KeptState(state, anchor), state.metadata.id
+            self._cache.put("files", (self.url, table_id, state.version), kept, self._expiry())
+            newest = self._recall_state(table_id, "newest")
+            if newest is None or newest.state.version <= state.version:
+                self._cache.put("files", (self.url, table_id, "newest"), kept, self._expiry())
+        return state
 
     def _expiry(self) -> float:
         return self.env.ambient.monotonic() + self.env.options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]

@@ -8,19 +8,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from indextables.log.state.base import StateFormat, StateRef, TableState, TokenWindow
+from indextables.log.state.base import PrunedState, StateFormat, StateRef, TableState, TokenWindow
 
 if TYPE_CHECKING:
     from indextables.log.state.cleanup import CleanupReport, clean_up
     from indextables.log.state.describe import StateDescription, describe_state
     from indextables.log.state.find import find_states
-    from indextables.log.state.reading import read_state, read_tokens
+    from indextables.log.state.reading import read_pruned, read_state, read_tokens
     from indextables.log.state.repair import RepairReport, SplitFacts, rebuild_log, recreate_pointer, repair_log
     from indextables.log.state.schedule import checkpoint, maybe_checkpoint
     from indextables.log.state.writing import write_checkpoint
 
 __all__ = [
     "CleanupReport",
+    "PrunedState",
     "RepairReport",
     "SplitFacts",
     "StateDescription",
@@ -33,6 +34,7 @@ __all__ = [
     "describe_state",
     "find_states",
     "maybe_checkpoint",
+    "read_pruned",
     "read_state",
     "read_tokens",
     "rebuild_log",
@@ -48,6 +50,7 @@ _HOMES = {
     "describe_state": "describe",
     "find_states": "find",
     "maybe_checkpoint": "schedule",
+    "read_pruned": "reading",
     "read_state": "reading",
     "rebuild_log": "repair",
     "recreate_pointer": "repair",

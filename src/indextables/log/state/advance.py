@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,10 +17,10 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import version_key
-from indextables.log.replay import replay
+from indextables.log.replay import header_after, live_files
 from indextables.log.state.avroform import complete_list, read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment
-from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.base import StateHeader, StateRef
 from indextables.log.state.bounds import as_maps, partition_types
 from indextables.log.state.compaction import Mode
 from indextables.log.state.manifests import ManifestInfo
@@ -32,12 +31,10 @@ from indextables.query.stats import map_values
 __all__ = ["advance_state", "read_tail"]
 
 
-def advance_state(
-    env: LogEnv, previous: StateRef, version: int, compact: Mode = "auto"
-) -> tuple[StateRef, StateList, TableState]:
+def advance_state(env: LogEnv, previous: StateRef, version: int, compact: Mode = "auto") -> tuple[StateRef, StateList]:
     """Write the state of `version` as a change of `previous`, an Avro state of ours below it.
 
-    Also returns its list, and the table with the touched files only. Raises CheckpointError, LogError, StoreError, and
+    Also returns its list. Raises CheckpointError, LogError, StoreError, and
     ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never committed.
     """
     from indextables.log.confirm import confirm
@@ -48,11 +45,10 @@ def advance_state(
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it
     assert base.metadata is not None  # noqa: S101 - as above
-    before = TableState(
+    before = StateHeader(
         version=base.version,
         protocol=base.protocol,
         metadata=base.metadata,
-        files=touched,
         txns=base.txns,
         domains=base.domains,
         skips=base.skips,
@@ -60,11 +56,9 @@ def advance_state(
         in_commit_timestamp=base.in_commit_timestamp,
     )
     window = env.options[opt.COMMIT_TOKEN_WINDOW]
-    after = replay(before, tail, token_window=window)
-    draft = list_of(after, env.ambient.now_ms(), window)
-    change = difference(touched, after.files, version)
-    ref, written = write_increment(env, draft, previous, base, change, compact)
-    return ref, written, msgspec.structs.replace(after, pruned=True)
+    draft = list_of(header_after(before, tail, token_window=window), env.ambient.now_ms(), window)
+    change = difference(touched, live_files(touched, tail), version)
+    return write_increment(env, draft, previous, base, change, compact)
 
 
 def read_tail(env: LogEnv, base: int, version: int) -> list[VersionContent]:

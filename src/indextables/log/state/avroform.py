@@ -18,7 +18,7 @@ from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths
 from indextables.log.protocol import V1, has_own_splits
 from indextables.log.schema import schema_from_json
-from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.base import PrunedState, StateRef, TableState
 from indextables.log.state.bounds import as_maps
 from indextables.log.state.columns import newest_per_path, totals_of, validate
 from indextables.log.state.manifests import ManifestInfo, check_manifest, decode_manifest, manifest_location
@@ -27,30 +27,43 @@ from indextables.query.expr import Node
 from indextables.query.prune import prune, prune_bounds
 from indextables.query.stats import FOREIGN, OURS, StatsRules
 
-__all__ = ["Where", "check_manifests", "manifest_keys", "read_avro_state", "read_entries", "read_list", "stats_rules"]
+__all__ = [
+    "Where",
+    "check_manifests",
+    "manifest_keys",
+    "read_avro_pruned",
+    "read_avro_state",
+    "read_entries",
+    "read_list",
+    "stats_rules",
+]
 
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
 
 
-def read_avro_state(env: LogEnv, ref: StateRef, where: Where | None = None) -> TableState:
-    """The table at `ref.version`; with `where` only the manifests and entries that may match."""
+def read_avro_state(env: LogEnv, ref: StateRef) -> TableState:
+    """The table at `ref.version`."""
+    return _whole(env, ref, complete_list(env, read_list(env, ref)))
+
+
+def read_avro_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | PrunedState:
+    """Only the manifests and entries that may match; the whole table where there is nothing to match."""
     state = complete_list(env, read_list(env, ref))
     assert state.metadata is not None  # noqa: S101 - complete_list found it
     assert state.protocol is not None  # noqa: S101 - as above
-    predicate = None if where is None else where(state.metadata)
-    infos = state.manifests
+    predicate = where(state.metadata)
     schema = None if predicate is None else _schema(state.metadata)
+    if predicate is None or schema is None:
+        return _whole(env, ref, state)
     rules = stats_rules(state.protocol)
     columns = state.metadata.partitionColumns
-    if predicate is not None and schema is not None:
-        low, high = as_maps([info.bounds for info in infos])
-        kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
-        infos = tuple(itertools.compress(infos, kept.to_pylist()))
+    low, high = as_maps([info.bounds for info in state.manifests])
+    kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
+    infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
     files = live_entries(state, read_entries(env, ref, infos), complete=len(infos) == len(state.manifests))
-    if predicate is not None and schema is not None:
-        files = files.filter(prune(files, predicate, schema, columns, rules=rules))
-    return _table_state(state, files, pruned=predicate is not None)
+    files = files.filter(prune(files, predicate, schema, columns, rules=rules))
+    return PrunedState(version=state.version, metadata=state.metadata, files=files)
 
 
 def read_list(env: LogEnv, ref: StateRef, *, only_counts: bool = False) -> StateList:
@@ -146,20 +159,20 @@ def _from_versions(env: LogEnv) -> _Found:
     return found
 
 
-def _table_state(state: StateList, files: pa.Table, *, pruned: bool) -> TableState:
+def _whole(env: LogEnv, ref: StateRef, state: StateList) -> TableState:
+    """All of a completed list's entries."""
     assert state.metadata is not None  # noqa: S101 - complete_list found it
     assert state.protocol is not None  # noqa: S101 - as above
     return TableState(
         version=state.version,
         protocol=state.protocol,
         metadata=state.metadata,
-        files=files,
+        files=live_entries(state, read_entries(env, ref, state.manifests), complete=True),
         txns=state.txns,
         domains=state.domains,
         skips=state.skips,
         tokens=state.tokens,
         in_commit_timestamp=state.in_commit_timestamp,
-        pruned=pruned,
     )
 
 

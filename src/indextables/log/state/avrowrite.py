@@ -18,7 +18,7 @@ from indextables.log.env import LogEnv
 from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
 from indextables.log.sethash import EMPTY, combine, set_hash, subtract
 from indextables.log.state.avroform import manifest_keys, read_entries
-from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.base import StateHeader, StateRef, TableState, Totals
 from indextables.log.state.bounds import partition_types
 from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode, plan
@@ -73,7 +73,7 @@ def difference(base: pa.Table, files: pa.Table, version: int) -> Change:
     return Change(added=added, removed=removed, tombstones=_tombstones(removed, files, version))
 
 
-def list_of(state: TableState, now_ms: int, token_window: int) -> StateList:
+def list_of(state: StateHeader, now_ms: int, token_window: int) -> StateList:
     """The list of a state, still without its files."""
     configuration = state.metadata.configuration
     plain = {k: v for k, v in configuration.items() if not k.startswith(REGISTRY_PREFIX)}

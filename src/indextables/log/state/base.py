@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 
-__all__ = ["StateFormat", "StateRef", "TableState", "TokenWindow", "Totals"]
+__all__ = ["PrunedState", "StateFormat", "StateHeader", "StateRef", "TableState", "TokenWindow", "Totals"]
 
 StateFormat = Literal["avro-state", "parquet", "json"]
 
@@ -45,25 +45,42 @@ class Totals(msgspec.Struct, frozen=True):
     set_hash: str | None = None
 
 
-class TableState(msgspec.Struct, frozen=True):
-    """The whole table at one version.
+class StateHeader(msgspec.Struct, frozen=True):
+    """What a table is at one version, apart from its files.
 
-    1. `files` has `FILES_SCHEMA`, one row per live path.
-    2. `txns`, `domains` and `skips` are keyed by application id, domain and path; removed domains are absent.
-    3. `tokens` is None where the source carried none (another system's checkpoint).
-    4. `pruned` tells that `files` leaves out what the filter of the read excluded; such a state is never written.
+    1. `txns`, `domains` and `skips` are keyed by application id, domain and path; removed domains are absent.
+    2. `tokens` is None where the source carried none (another system's checkpoint).
     """
 
     version: int
     protocol: Protocol
     metadata: Metadata
-    files: pa.Table
     txns: dict[str, Txn] = {}
     domains: dict[str, DomainMetadata] = {}
     skips: dict[str, MergeSkip] = {}
     tokens: TokenWindow | None = None
     in_commit_timestamp: int | None = None
-    pruned: bool = False
+
+
+class TableState(StateHeader, frozen=True, kw_only=True):
+    """The whole table at one version: `files` has `FILES_SCHEMA` and one row for each live path.
+
+    Only this may be cached, checkpointed and written upon. A part of the files is a `PrunedState`, which is no
+    `TableState`: mixing them up is an error of types.
+    """
+
+    files: pa.Table
+
+
+class PrunedState(msgspec.Struct, frozen=True):
+    """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
+
+    It answers that read and nothing else.
+    """
+
+    version: int
+    metadata: Metadata
+    files: pa.Table
 
 
 class StateRef(msgspec.Struct, frozen=True):

@@ -10,15 +10,22 @@ from indextables.log.files import empty_files
 from indextables.log.paths import canonical_paths
 from indextables.log.protocol import V1
 from indextables.log.schema import schema_from_json
-from indextables.log.state.avroform import Where, manifest_keys, read_avro_state, read_list, stats_rules
-from indextables.log.state.base import StateRef, TableState, TokenWindow
+from indextables.log.state.avroform import (
+    Where,
+    manifest_keys,
+    read_avro_pruned,
+    read_avro_state,
+    read_list,
+    stats_rules,
+)
+from indextables.log.state.base import PrunedState, StateRef, TableState, TokenWindow
 from indextables.log.state.columns import newest_per_path, totals_of, validate
 from indextables.log.state.extras import STATE_DOMAIN, Extras, decode_extras
 from indextables.log.state.jsonform import Parsed, read_json_state
 from indextables.log.state.parquetform import read_parquet_state
 from indextables.query.prune import prune
 
-__all__ = ["Inspected", "Where", "inspect_state", "read_state", "read_tokens"]
+__all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state", "read_tokens"]
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -29,26 +36,33 @@ class Inspected(msgspec.Struct, frozen=True):
     manifests: dict[str, int | None] = {}
 
 
-def read_state(env: LogEnv, ref: StateRef, *, where: Where | None = None) -> TableState:
-    """The table at `ref.version`.
-
-    `where` is given the table's metadata and answers with a predicate (or None). Then only entries that may match it
-    are returned, and of an Avro state only the manifests are read whose partition bounds may match; the result says
-    `pruned`.
+def read_state(env: LogEnv, ref: StateRef) -> TableState:
+    """The table at `ref.version`, whole.
 
     Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
     the set hash do not agree, ObjectNotFound for a part or a manifest that is gone (by damage or by cleanup),
     LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were written.
     """
     if ref.format == "avro-state":
-        return read_avro_state(env, ref, where)
-    state = _assemble(_parse(env, ref), ref, env.store.url)
-    predicate = None if where is None else where(state.metadata)
+        return read_avro_state(env, ref)
+    return _assemble(_parse(env, ref), ref, env.store.url)
+
+
+def read_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | PrunedState:
+    """The files of the table at `ref.version` that may match the predicate which `where` makes of its metadata.
+
+    Of an Avro state only the manifests are read whose partition bounds may match. Without a predicate it is the whole
+    table. Raises as `read_state`.
+    """
+    if ref.format == "avro-state":
+        return read_avro_pruned(env, ref, where)
+    state = read_state(env, ref)
+    predicate = where(state.metadata)
     if predicate is None:
         return state
     schema = schema_from_json(state.metadata.schemaString)
     kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
-    return msgspec.structs.replace(state, files=state.files.filter(kept), pruned=True)
+    return PrunedState(version=state.version, metadata=state.metadata, files=state.files.filter(kept))
 
 
 def read_tokens(env: LogEnv, ref: StateRef) -> TokenWindow | None:

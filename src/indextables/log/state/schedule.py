@@ -154,13 +154,14 @@ def _write(env: LogEnv, version: int, compact: Mode, *, checked: bool = False) -
 def _advanced(env: LogEnv, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
     base = read_list(env, previous).manifests if checked else ()
     check_manifests(env, previous, base)
-    ref, written, after = advance_state(env, previous, version, compact)
+    ref, written = advance_state(env, previous, version, compact)
     if checked:
         # Another writer's state of this version may have been there: what it adds has not been read.
         known = {info.path for info in base}
         check_manifests(env, ref, [info for info in written.manifests if info.path not in known])
     _agrees_with_check_file(env, version, written.totals)
-    point_to(env, ref, written.totals, written.num_entries, after.protocol.minReaderVersion)
+    assert written.protocol is not None  # noqa: S101 - advance_state wrote it
+    point_to(env, ref, written.totals, written.num_entries, written.protocol.minReaderVersion)
     return ref
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import (
     CheckpointError,
-    CheckpointInvalid,
     CheckpointWriteFailed,
     LimitExceeded,
     ObjectNotFound,
@@ -59,8 +58,6 @@ def write_checkpoint(
     Writers that race for one version all succeed, and one of their equal states stays. Raises CheckpointInvalid
     (nothing is pointed to) and CheckpointWriteFailed; commits stand whatever happens here.
     """
-    if state.pruned:
-        raise CheckpointInvalid("a pruned state is not the whole table", version=state.version, reason="pruned")
     try:
         if env.options[opt.STATE_FORMAT] == "avro":
             ref, written = _write_avro(env, state, previous, compact, replace=replace)
