@@ -121,6 +121,14 @@ class Options(Mapping[str, str]):
         ]
         return copy
 
+    def also(self, call: Mapping[str, object]) -> Options:
+        """The same, with more that the call gave. Raises InvalidArgument."""
+        copy = Options(call, environ={})
+        copy._layers = [
+            (name, {**layer, **copy._layers[0][1]}) if name == "call" else (name, layer) for name, layer in self._layers
+        ]
+        return copy
+
     def given(self, option: Option[Any]) -> bool:
         """True if somebody set the option, be it to its default."""
         return any(name.lower() in layer for _, layer in self._layers for name in (option.key, *option.aliases))

@@ -18,7 +18,7 @@ def test_repair_writes_a_log_without_what_is_lost(command, logs, log_file, tmp_p
     assert command("verify", logs).code == 0
 
 
-def test_repair_wants_to_know_where(command, logs, tmp_path):
+def test_repair_in_place_overwrites_no_log(command, logs, tmp_path):
     assert command("repair", logs).code == 2
     assert command("repair", logs, "--pointer", "--at", tmp_path / "x").code == 2
 

@@ -18,25 +18,30 @@ __all__ = ["clean_up", "compact", "rebuild", "repair"]
 
 def repair(
     table: TablePath,
-    at: Annotated[str | None, Option("--at", metavar="PLACE", help="Where the new log is written.")] = None,
+    at: Annotated[
+        str | None,
+        Option("--at", metavar="PLACE", help="Where the new log is written; default: in place of a lost one."),
+    ] = None,
     pointer: Annotated[bool, Option("--pointer", help="Only write _last_checkpoint anew, in place.")] = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the newest readable version as a new log, without data files that are gone; the table is not touched.
 
-    To use the new log, put its _transaction_log in the place of the broken one.
+    To use the new log, put its _transaction_log in the place of the broken one. Where no version can be read, the log
+    is made of the splits; without --at in place, where no log is left.
 
     \b
     Examples:
       indextables repair logs --at logs-repaired
+      indextables repair logs
       indextables repair logs --pointer
     """
     import indextables
 
-    if pointer == (at is not None):
-        raise InvalidArgument("give --at PLACE, or --pointer")
-    if at is not None:
+    if pointer and at is not None:
+        raise InvalidArgument("give --at PLACE or --pointer, not both")
+    if not pointer:
         _show(indextables.repair(table, at=at, options=pairs(option, "--option")), as_json=as_json)
         return
     version = indextables.recreate_pointer(table, options=pairs(option, "--option"))

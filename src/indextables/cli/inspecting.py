@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option
-from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, at_version, open_table, pairs
+from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, open_table, pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def schema(
 
     from indextables.cli import render
 
-    opened = at_version(open_table(table, option), version, timestamp)
+    opened = open_table(table, option, version, timestamp)
     partitioned = list(opened.partition_columns)
     found = [
         {
@@ -89,7 +89,7 @@ def describe(
     """
     from indextables.cli import render
 
-    opened = at_version(open_table(table, option), version, timestamp)
+    opened = open_table(table, option, version, timestamp)
     if files:
         render.rows(opened.files().select(["path", "partitionValues", "size", "numRecords"]), as_json=as_json)
         return

@@ -16,7 +16,6 @@ __all__ = [
     "Settings",
     "TablePath",
     "Where",
-    "at_version",
     "names",
     "open_table",
     "pairs",
@@ -35,20 +34,18 @@ AtVersion = Annotated[int | None, Option("--version", "-v", metavar="N", help="R
 AtTime = Annotated[str | None, Option("--timestamp", metavar="TIME", help="Read what was current at this time.")]
 
 
-def open_table(path: str, settings: list[str] | None) -> Table:
-    """The table at `path`. Raises TableNotFound, InvalidArgument, and what reading its log raises."""
+def open_table(
+    path: str, settings: list[str] | None, version: int | None = None, timestamp: str | None = None
+) -> Table:
+    """The table at `path`, as it is or as it was; older versions open also where the newest one is broken.
+
+    Raises TableNotFound, InvalidArgument, VersionNotFound, VersionExpired, and what reading its log raises.
+    """
     import indextables
 
-    return indextables.open(path, options=pairs(settings, "--option"))
-
-
-def at_version(table: Table, version: int | None, timestamp: str | None) -> Table:
-    """The table as it was. Raises InvalidArgument, VersionNotFound, VersionExpired."""
     if version is not None and timestamp is not None:
         raise InvalidArgument("give --version or --timestamp, not both")
-    if version is not None:
-        return table.at(version=version)
-    return table if timestamp is None else table.at(timestamp=timestamp)
+    return indextables.open(path, options=pairs(settings, "--option"), version=version, timestamp=timestamp)
 
 
 def text_columns(table: Table) -> list[str]:

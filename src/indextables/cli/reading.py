@@ -16,7 +16,6 @@ from indextables.cli.parameters import (
     Settings,
     TablePath,
     Where,
-    at_version,
     names,
     open_table,
     pairs,
@@ -63,7 +62,7 @@ def search(
     """
     from indextables.cli import render
 
-    opened = at_version(open_table(table, option), version, timestamp)
+    opened = open_table(table, option, version, timestamp)
     shown = names(columns, "--columns")
     texts = _marked_columns(opened, shown) if highlight or (highlight is None and not as_json) else []
     found = opened.search(
@@ -145,7 +144,7 @@ def count(
       indextables count logs
       indextables count logs 'message:timeout' --where "status >= 500"
     """
-    opened = at_version(open_table(table, option), version, timestamp)
+    opened = open_table(table, option, version, timestamp)
     sys.stdout.write(f"{opened.count(query, where=where)}\n")
 
 
@@ -161,15 +160,19 @@ def _session(
     from indextables.cli.asking import bar
     from indextables.sql.local import LocalSession
 
-    opened = at_version(open_table(table, option), version, timestamp)
+    settings = pairs(option, "--option")
     named = {"t": table}
     for name, path in others.items():
         if name.lower() in named:
             raise InvalidArgument(f"two tables are called {name!r} (the table itself is t)", name=name)
-        open_table(path, option)
         named[name.lower()] = path
-    pinned = {} if version is None and timestamp is None else {"t": opened.version}
-    return LocalSession(named, pairs(option, "--option"), pinned=pinned, progress=bar(quiet=False), consent=consent)
+    pinned = {}
+    if version is not None or timestamp is not None:
+        pinned["t"] = open_table(table, option, version, timestamp).version
+    session = LocalSession(named, settings, pinned=pinned, progress=bar(quiet=False), consent=consent)
+    for name in named:
+        session.check(name)
+    return session
 
 
 def _text_of(file: str) -> str:

@@ -23,7 +23,8 @@ from indextables.lazy import LazyModule
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
 from indextables.log.names import version_key
-from indextables.log.snapshot import Log
+from indextables.log.readable import snapshot_at
+from indextables.log.snapshot import Log, Snapshot
 from indextables.table.arguments import (
     check_count,
     check_mapping,
@@ -114,18 +115,30 @@ def create(
 
 
 def open_table(
-    path: str | os.PathLike[str], options: Mapping[str, object] | None = None, *, ambient: Ambient | None = None
+    path: str | os.PathLike[str],
+    options: Mapping[str, object] | None = None,
+    *,
+    version: int | None = None,
+    timestamp: dt.datetime | str | int | None = None,
+    ambient: Ambient | None = None,
 ) -> Table:
     """The newest version of the table at `path`, pinned until `refresh()`.
 
+    `version` or `timestamp` opens another one, as `Table.at` does; a version can be opened also where a newer one is
+    damaged or lost.
+
     Raises:
         TableNotFound: There is no table.
+        VersionNotFound, VersionExpired: It has no such version, or not any more.
+        InvalidArgument: Both a version and a timestamp are given.
         ProtocolUnsupported: It needs a newer library.
         LogError: Its log cannot be read as it stands.
     """
     log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
     try:
-        return Table(log, log.snapshot())
+        if version is None and timestamp is None:
+            return Table(log, log.snapshot())
+        return Table(log, _snapshot_at(log, version, timestamp))
     except ObjectNotFound as cause:
         # A place whose name the store does not even take.
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
@@ -211,11 +224,7 @@ class Table(Merging, Operate, Handle):
 
         Raises VersionNotFound, VersionExpired, InvalidArgument unless exactly one is given.
         """
-        if (version is None) == (timestamp is None):
-            raise InvalidArgument("give either a version or a timestamp")
-        if version is not None:
-            return Table(self._log, self._log.snapshot(check_version(version)))
-        return Table(self._log, self._log.snapshot(timestamp_ms=millis(timestamp)))  # type: ignore[arg-type]
+        return Table(self._log, _snapshot_at(self._log, version, timestamp))
 
     def refresh(self) -> Table:
         """Move this handle to the newest version; returns itself."""
@@ -452,3 +461,11 @@ class Table(Merging, Operate, Handle):
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a table is read with scan() or to_arrow()")
+
+
+def _snapshot_at(log: Log, version: int | None, timestamp: dt.datetime | str | int | None) -> Snapshot:
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument("give either a version or a timestamp")
+    if version is not None:
+        return snapshot_at(log, check_version(version))
+    return log.snapshot(timestamp_ms=millis(timestamp))  # type: ignore[arg-type]

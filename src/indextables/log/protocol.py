@@ -9,6 +9,7 @@ __all__ = [
     "FEATURES",
     "PARQUET_SPLIT",
     "READER_VERSION",
+    "TYPE_WIDENING",
     "V1",
     "WRITER_VERSION",
     "check_readable",
@@ -25,6 +26,7 @@ READER_VERSION = 4
 WRITER_VERSION = 4
 
 PARQUET_SPLIT = "parquetSplit"
+TYPE_WIDENING = "typeWidening"
 
 FEATURES = frozenset(
     {

@@ -35,6 +35,7 @@ __all__ = [
     "schema_from_json",
     "schema_to_json",
     "validate_schema",
+    "widened",
 ]
 
 FIELD_ID = "indextables.id"
@@ -104,6 +105,17 @@ def highest_id(schema: pa.Schema) -> int:
     """The highest permanent id in use, 0 for none."""
     return max((field_id(field) or 0 for _, field in _walk(schema)), default=0)
 
+
+def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:
+    """The type that holds every value of both, where a merge may go there; None if it may not."""
+    for ladder in (_INTEGERS, _FLOATS):
+        if before in ladder and given in ladder:
+            return max(before, given, key=ladder.index)
+    return None
+
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_FLOATS = (pa.float32(), pa.float64())
 
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -120,8 +120,11 @@ class Operate(SparkHandle):
         """As `checkpoint`, and lay all manifests out anew, sorted by partition, without tombstones."""
         return checkpoint(self._newest_env(), compact="full").version
 
-    def repair(self, at: str | os.PathLike[str]) -> RepairReport:
-        """Write the newest version that can be read as a new log at `at`, without data files that do not exist."""
+    def repair(self, at: str | os.PathLike[str] | None = None) -> RepairReport:
+        """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
+
+        Where no version can be read, the log is made of the splits; without `at` in place, where no log is left.
+        """
         return maintain.repair(self.url, at=at, options=self.options)
 
     def verify(self, *, dataFiles: bool = True) -> VerifyReport:

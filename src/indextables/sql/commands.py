@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, LogError, SchemaMismatch, TableNotFound
+from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.log.codec import raw_lines
 from indextables.log.history import history
 from indextables.log.names import version_key
@@ -109,19 +109,11 @@ def _verify(command: st.Verify, context: Context) -> pa.Table:
 
 
 def _repair(command: st.Repair, context: Context) -> pa.Table:
-    from indextables.log.state import rebuild_log, repair_log
-    from indextables.table.maintain import describe_split
+    from indextables.table.maintain import repair_table
 
     env = context.log(command.target).env
     target = None if command.at is None else context.log(command.at).env
-    if target is None:
-        report = rebuild_log(env, lambda meta: describe_split(env, meta))
-    else:
-        try:
-            report = repair_log(env, target)
-        except (TableNotFound, LogError):
-            # No version can be read: what is left are the splits.
-            report = rebuild_log(env, lambda meta: describe_split(env, meta), target=target)
+    report = repair_table(env, target)
     return rows_of(RepairReport, [report], lead={"path": (target or env).store.url})
 
 

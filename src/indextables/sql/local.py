@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument
+from indextables.errors import InvalidArgument, LogGap, ObjectNotFound, TableNotFound
+from indextables.log.readable import snapshot_at
 from indextables.log.snapshot import Log, Snapshot
 from indextables.sql.commands import Consent, run_command
 from indextables.sql.context import LocalContext, moment_ms
@@ -54,6 +55,16 @@ class LocalSession:
     def names(self) -> list[str]:
         """The names that mean a table."""
         return sorted(self._names)
+
+    def check(self, name: str) -> None:
+        """Raises TableNotFound, StoreError unless there is a log. It may have a gap: a statement can name a version."""
+        log = self._context.log(Target(name, is_path=False))
+        try:
+            log.latest_version()
+        except LogGap:
+            return
+        except ObjectNotFound as cause:
+            raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
     def schema(self, name: str) -> pa.Schema:
         """The columns of a table. Raises TableNotFound, LogError, StoreError."""
@@ -102,11 +113,12 @@ class LocalSession:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
-        return target, log.snapshot(value)
+        return target, snapshot_at(log, value)
 
     def _snapshot(self, target: Target) -> Snapshot:
         version = None if target.is_path else self._pinned.get(target.text.lower())
-        return self._log(target)[0].snapshot(version)
+        log = self._log(target)[0]
+        return log.snapshot() if version is None else snapshot_at(log, version)
 
     def _log(self, target: Target) -> tuple[Log, Searchers]:
         """Kept warm from one statement to the next."""

@@ -16,8 +16,16 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaInvalid, SchemaMismatch
 from indextables.log.actions import Metadata, Protocol
-from indextables.log.protocol import with_feature
-from indextables.log.schema import FIELD_ID, assign_ids, highest_id, schema_from_json, schema_to_json, validate_schema
+from indextables.log.protocol import TYPE_WIDENING, with_feature
+from indextables.log.schema import (
+    FIELD_ID,
+    assign_ids,
+    highest_id,
+    schema_from_json,
+    schema_to_json,
+    validate_schema,
+    widened,
+)
 from indextables.options import Options
 from indextables.table.partitions import check_partition_columns, remembering
 from indextables.table.rows import Rows, fits
@@ -29,17 +37,12 @@ __all__ = [
     "merged_schema",
     "replaced_schema",
     "typed_only",
-    "widened",
 ]
 
 MAX_ID_KEY = "columnMapping.maxColumnId"
 """Property of a table: the highest permanent id that a column of it ever had, where the schema alone does not tell."""
 
-TYPE_WIDENING = "typeWidening"
-
 _SPARK_TYPE = b"spark.type"
-_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_FLOATS = (pa.float32(), pa.float64())
 _OF_COLUMNS = (
     opt.INDEXING_TYPEMAP,
     opt.INDEXING_TOKENIZER,
@@ -145,14 +148,6 @@ def typed_only(rows: Rows, schema: pa.Schema) -> Rows:
     if len(kept) == len(rows.schema):
         return rows
     return Rows(pa.schema([rows.schema.field(name) for name in kept]), (batch.select(kept) for batch in rows.batches))
-
-
-def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:
-    """The type that holds every value of both, where a merge may go there; None if it may not."""
-    for ladder in (_INTEGERS, _FLOATS):
-        if before in ladder and given in ladder:
-            return max(before, given, key=ladder.index)
-    return None
 
 
 def _merged_type(field: pa.Field, given: pa.DataType) -> pa.DataType | None:

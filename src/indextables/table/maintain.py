@@ -9,24 +9,31 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.errors import LogError, ProtocolUnsupported, SplitCorrupt, TableNotFound
+from indextables.lazy import pc
+from indextables.log.arrays import combined
 from indextables.log.cache import CacheStats, shared_cache
 from indextables.log.env import LogEnv
-from indextables.log.state.repair import RepairReport, SplitFacts, rebuild_log, repair_log
+from indextables.log.state.rebuild import SplitFacts, folder_values, rebuild_log
+from indextables.log.state.repair import RepairReport, repair_log
 from indextables.log.state.repair import recreate_pointer as point_again
 from indextables.log.verify import VerifyReport
 from indextables.log.verify import verify as verify_log
+from indextables.query.partition import partition_to_text
 from indextables.split.fields import IndexPlan
 from indextables.split.reader import SplitReader
 from indextables.split.ref import SplitRef
 from indextables.split.stats import StatsBuilder
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
+from indextables.table.partitions import columns_of_folders
 from indextables.table.write import MAPPING_KEY
 
-__all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "verify"]
+__all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "repair_table", "verify"]
 
 Path = str | os.PathLike[str]
 
@@ -39,25 +46,45 @@ def verify(path: Path, options: Mapping[str, object] | None = None, *, data_file
     return verify_log(open_env(path, options), data_files=data_files)
 
 
-def repair(path: Path, *, at: Path, options: Mapping[str, object] | None = None) -> RepairReport:
+def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
     """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
 
-    The source is not touched; the report names each file that was left out. Paths stay relative to the table: to use
-    the new log, put its `_transaction_log` in the place of the broken one. Doing it again changes nothing.
+    Where no version can be read, the log is made of the splits, as `rebuild` does; so it is without `at`, in place,
+    where neither a version nor a checkpoint is left. The source is not touched; the report names each file that was
+    left out, and warns where newer versions are lost. Paths stay relative to the table: to use the new log, put its
+    `_transaction_log` in the place of the broken one. Doing it again changes nothing.
 
     Raises:
-        InvalidArgument: `at` holds another log.
-        LogError: No version can be read: see `rebuild`.
+        InvalidArgument: `at` holds another log; or there is no `at`, and the table has a log.
+        TableNotFound: There is neither a log nor a split.
+        ProtocolUnsupported: The table needs a newer library.
+        SchemaMismatch: No version can be read, and the splits do not fit together.
         StoreError: A listing failed; then nothing was decided by half of it.
     """
-    return repair_log(open_env(path, options), open_env(at, options))
+    return repair_table(open_env(path, options), None if at is None else open_env(at, options))
+
+
+def repair_table(env: LogEnv, target: LogEnv | None) -> RepairReport:
+    """As `repair`, of a table whose environment is known."""
+    if target is not None:
+        try:
+            return repair_log(env, target)
+        except ProtocolUnsupported:
+            raise
+        except (TableNotFound, LogError) as error:
+            # No version can be read: what is left are the splits.
+            report = rebuild_log(env, lambda meta: describe_split(env, meta), target=target)
+            lost = f"no version can be read, the log was made of the splits: {error}"
+            return msgspec.structs.replace(report, warnings=(lost, *report.warnings))
+    return rebuild_log(env, lambda meta: describe_split(env, meta))
 
 
 def rebuild(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
-    """Write a log from the splits alone: at `at`, or in place where no file of a log is left.
+    """Write a log from the splits alone: at `at`, or in place where neither a version nor a checkpoint is left.
 
-    Every split is read, for its schema, its index and its bounds; those that cannot be read are left out and listed.
-    Splits that had been removed but not purged come back; deletion vectors, properties and history are gone.
+    Every split is read, for its schema, its index, its partition values and its bounds; those that cannot be read are
+    left out and listed. Splits of before and after a widening make one table, with the wider type. Splits that had been
+    removed but not purged come back; deletion vectors, properties and history are gone.
 
     Raises:
         InvalidArgument: A log is there.
@@ -100,8 +127,18 @@ def describe_split(env: LogEnv, meta: ObjectMeta) -> SplitFacts:
     ref, schema = reader.ref, reader.schema
     counted = StatsBuilder(schema, env.options)
     places = list(range(len(schema)))
+    columns = columns_of_folders(schema.names, [name for name, _ in folder_values(meta.key)])
+    values: dict[str, set[str | None]] = {name: set() for name in columns}
     for group in range(reader.footer.metadata.num_row_groups):
-        counted.update(reader.read_groups([group], places))
+        rows = reader.read_groups([group], places)
+        counted.update(rows)
+        for name, held in values.items():
+            texts = partition_to_text(pc.unique(combined(rows.column(schema.get_field_index(name)))))
+            held.update(texts.to_pylist())
+    for name, held in values.items():
+        if len(held) > 1:
+            message = f"{meta.key} lies in a folder of {name!r}, but its rows hold {len(held)} values of it"
+            raise SplitCorrupt(message, path=meta.key, part="rows")
     found = counted.finish()
     plan = None if reader.directory is None else IndexPlan.from_doc_mapping(reader.directory.doc_mapping)
     extra: dict[str, object] = {
@@ -122,6 +159,7 @@ def describe_split(env: LogEnv, meta: ObjectMeta) -> SplitFacts:
         max_values=found.max_values,
         extra=extra,
         configuration={} if plan is None else _indexing(plan, schema),
+        partition=tuple((name, next(iter(held), None)) for name, held in values.items()),
     )
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "FORMER_KEY",
     "Part",
     "check_partition_columns",
+    "columns_of_folders",
     "folder_of",
     "folder_pattern",
     "partitionings",
@@ -105,6 +106,15 @@ def split_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Part]:
 def folder_of(columns: Sequence[str], values: Sequence[str | None]) -> str:
     """`date=2024-01-01/hour=10/` for the values of a part; empty without partition columns."""
     return "".join(f"{_part(name, value)}/" for name, value in zip(columns, values, strict=True))
+
+
+def columns_of_folders(columns: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Which of `columns` each folder name (the text before `=`) stands for; names that stand for none are left out."""
+    named: dict[str, str] = {}
+    for name in columns:
+        named.setdefault(_hashed(name), name)
+    named |= {_escape(name): name for name in columns}
+    return list(dict.fromkeys(named[folder] for folder in folders if folder in named))
 
 
 def folder_pattern(columns: Sequence[str]) -> str:

@@ -29,9 +29,8 @@ from indextables.log.actions import Metadata
 from indextables.log.codec import VersionContent
 from indextables.log.history import commit_time, version_at
 from indextables.log.protocol import check_readable
-from indextables.log.schema import schema_from_json
+from indextables.log.schema import schema_from_json, widened
 from indextables.log.snapshot import Log, Snapshot
-from indextables.table.evolve import widened
 from indextables.table.order import in_order
 
 __all__ = ["Limits", "Piece", "Place", "Tail", "differences", "pieces_between", "place_after", "place_from", "place_to"]

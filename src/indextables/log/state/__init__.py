@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from indextables.log.state.describe import StateDescription, describe_state
     from indextables.log.state.find import find_states
     from indextables.log.state.reading import read_pruned, read_state, read_tokens
-    from indextables.log.state.repair import RepairReport, SplitFacts, rebuild_log, recreate_pointer, repair_log
+    from indextables.log.state.rebuild import SplitFacts, rebuild_log
+    from indextables.log.state.repair import RepairReport, recreate_pointer, repair_log
     from indextables.log.state.schedule import checkpoint, maybe_checkpoint
     from indextables.log.state.writing import write_checkpoint
 
@@ -52,12 +53,12 @@ _HOMES = {
     "maybe_checkpoint": "schedule",
     "read_pruned": "reading",
     "read_state": "reading",
-    "rebuild_log": "repair",
+    "rebuild_log": "rebuild",
     "recreate_pointer": "repair",
     "repair_log": "repair",
     "StateDescription": "describe",
     "RepairReport": "repair",
-    "SplitFacts": "repair",
+    "SplitFacts": "rebuild",
     "read_tokens": "reading",
     "write_checkpoint": "writing",
 }
