@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from indextables.embedded.handle import Handle
 from indextables.lazy import LazyModule
+from indextables.log import permission
 from indextables.log.intents import MAX_TTL_MS, Protection, protect_version
 from indextables.table.arguments import check_hours
 from indextables.table.running import Progress, Runner, Threads
@@ -158,6 +159,7 @@ class Operate(Handle):
         """
         check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot
+        permission.ask(self._log.env)
         held = protect_version(
             self._log.env, snapshot.version, ttl_ms=round(hours * _HOUR_MS), table_id=snapshot.table_id
         )

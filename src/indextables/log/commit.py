@@ -297,6 +297,8 @@ class _Attempt:
         self.pending = None
         for content in winners:
             self._check_table(content)
+            if content.protocol is not None:
+                protocol.check_writable(content.protocol, self.env.store.url)
             info = content.commit_info
             self.last_operation = None if info is None else info.operation
             verdict = conflict.judge(self.work.ours(self.base), content)

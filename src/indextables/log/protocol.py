@@ -14,6 +14,7 @@ __all__ = [
     "WRITER_VERSION",
     "check_readable",
     "check_rows_writable",
+    "check_understood",
     "check_writable",
     "has_own_splits",
     "is_foreign",
@@ -63,11 +64,16 @@ def check_readable(protocol: Protocol, url: str = "") -> None:
     _check_features("read", protocol.minReaderVersion, protocol.readerFeatures, url)
 
 
-def check_writable(protocol: Protocol, url: str = "") -> None:
-    """Raises ProtocolUnsupported unless both ways are understood, NotSupported for tables of another system."""
+def check_understood(protocol: Protocol, url: str = "") -> None:
+    """Raises ProtocolUnsupported unless this library knows all that readers and writers need, whoever wrote it."""
     check_readable(protocol, url)
     _check_version("written", protocol.minWriterVersion, WRITER_VERSION, url)
     _check_features("written", protocol.minWriterVersion, protocol.writerFeatures, url)
+
+
+def check_writable(protocol: Protocol, url: str = "") -> None:
+    """Raises ProtocolUnsupported unless both ways are understood, NotSupported for tables of another system."""
+    check_understood(protocol, url)
     if is_foreign(protocol):
         message = (
             f"the table{_at(url)} was written by IndexTables4Spark, whose writers would not see ours: it can be read, "

@@ -160,9 +160,9 @@ class Transaction:
         if self._done:
             raise InvalidArgument("a transaction can be committed once: begin another one")
         self._done = True
-        check_clock(self.log.env)
         base = self._base()
         protocol.check_writable(base.protocol, self.log.env.store.url)
+        check_clock(self.log.env)
         if self._table_id is not None and base.metadata.id != self._table_id:
             raise self._replaced(base)
         self._check_metadata(base)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructField, StructType
 
 from indextables import options as opt
-from indextables.errors import CommitError, InvalidArgument, InvariantViolated, NotSupported, TableNotFound
+from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 from indextables.log.actions import Add, Metadata, Protocol
 from indextables.spark.settings import WRITING, Settings, check_session, planning, session_overwrites, task_session
 from indextables.table.answers import Answer, accepted, heard
@@ -128,7 +128,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         Raises CommitConflict with nothing left behind, or CommitStateUnknown with nothing deleted; SplitCorrupt if a
         file that was to be merged cannot be read back, with nothing committed or deleted.
         """
-        from indextables.table.write import discard
+        from indextables.table.write import NOT_IN_THE_LOG, discard
 
         answers = _answers(messages)
         adds = accepted(self._write, answers)
@@ -140,7 +140,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         adds, replaced = _right_sized(log, plan, adds, self._settings.txn())
         try:
             self._commit(log, plan, adds, self._partitions_in(session), replaced)
-        except CommitError:
+        except NOT_IN_THE_LOG:
             discard(log.env, replaced)
             raise
         discard(log.env, replaced)

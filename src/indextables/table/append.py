@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indextables.errors import CommitError, TableNotFound
+from indextables.errors import TableNotFound
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
 from indextables.log.protocol import check_rows_writable
@@ -13,7 +13,7 @@ from indextables.log.transaction import Transaction
 from indextables.table.evolve import Evolution, merged_schema, typed_only
 from indextables.table.rows import Rows
 from indextables.table.upkeep import after_write
-from indextables.table.write import check_still_there, discard, registered, target_of, write_adds
+from indextables.table.write import NOT_IN_THE_LOG, check_still_there, discard, registered, target_of, write_adds
 
 __all__ = ["append", "commit_append", "holds_batch", "metrics_of", "staged_write"]
 
@@ -87,7 +87,7 @@ def commit_append(
     )
     try:
         committed = transaction.commit_or_raise()
-    except CommitError:
+    except NOT_IN_THE_LOG:
         # Provably not in the log: nobody will ever read these files.
         discard(log.env, adds)
         raise

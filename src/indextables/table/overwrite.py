@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
-from indextables.errors import CommitError, InvalidArgument, NotSupported
+from indextables.errors import InvalidArgument, NotSupported
 from indextables.log.actions import Add, Metadata
 from indextables.log.outcome import Committed
 from indextables.log.protocol import check_rows_writable
@@ -31,7 +31,7 @@ from indextables.table.evolve import (
 from indextables.table.replaced import AllRows, Partitions, Range, Where, files_inside
 from indextables.table.rows import Rows, fit
 from indextables.table.upkeep import after_write
-from indextables.table.write import discard, registered, target_of, write_adds
+from indextables.table.write import NOT_IN_THE_LOG, discard, registered, target_of, write_adds
 
 __all__ = [
     "PartitionMode",
@@ -173,7 +173,7 @@ def commit_overwrite(
         transaction.read_where(lambda files: replaced.may_match(files, schema, columns))
     try:
         committed = transaction.bind(removes, replaces_range=True).commit_or_raise()
-    except CommitError:
+    except NOT_IN_THE_LOG:
         # Provably not in the log. Of any other error that cannot be told here.
         discard(log.env, adds)
         raise

@@ -6,6 +6,7 @@ import logging
 
 from indextables import options as opt
 from indextables.errors import IndexTablesError
+from indextables.log import permission
 from indextables.log.intents import MAX_TTL_MS, Protection, protect_version
 from indextables.log.snapshot import Log, Snapshot
 
@@ -23,6 +24,7 @@ def lease_if_asked(log: Log, snapshot: Snapshot) -> Protection | None:
     if not hours:
         return None
     try:
+        permission.ask(log.env)
         return protect_version(
             log.env, snapshot.version, ttl_ms=min(hours * 3_600_000, MAX_TTL_MS), table_id=snapshot.table_id
         )

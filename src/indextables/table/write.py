@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import CommitError, IndexTablesError, SplitCorrupt
+from indextables.errors import CommitError, IndexTablesError, NotSupported, ProtocolUnsupported, SplitCorrupt
 from indextables.log.actions import Add, Metadata
 from indextables.log.env import LogEnv
 from indextables.log.paths import encode_path, key_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAPPING_KEY",
+    "NOT_IN_THE_LOG",
     "Target",
     "add_of",
     "check_still_there",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 MAPPING_KEY = "docMappingSchema."
+
+NOT_IN_THE_LOG = (CommitError, ProtocolUnsupported, NotSupported)
+"""What a commit raises that is provably not in the log, because of what others did: nobody will read its files."""
 
 # More partitions than this at a time would hold too much memory: the one longest without rows is closed.
 _OPEN_PARTITIONS = 32

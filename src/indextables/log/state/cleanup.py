@@ -74,7 +74,14 @@ def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
 
 
 def plan_cleanup(env: LogEnv, rules: Rules) -> CleanupPlan:
-    """What `rules` let go, less what live readers protect; nothing is deleted. Raises StoreError."""
+    """What `rules` let go, less what live readers protect; nothing is deleted.
+
+    A plan is the leave to carry it out: none is made for a table that this library may not write. Raises
+    ProtocolUnsupported, NotSupported, LogError, StoreError.
+    """
+    from indextables.log import permission
+
+    permission.ask(env)
     listing = list(env.store.list_from(LOG_DIR))
     if any(meta.key.startswith(INTENT_DIR) for meta in listing):
         found = protections(env, rules.now_ms)

@@ -67,6 +67,9 @@ def rebuild_log(
     Raises InvalidArgument if a version or a checkpoint is there, TableNotFound if there are no splits, SchemaMismatch
     if their schemas do not fit together.
     """
+    from indextables.log import permission
+
+    permission.ask_broken(env)
     metas = [meta for meta in data_files(env) if meta.key.endswith(_SPLIT_SUFFIX)]
     if not metas:
         raise TableNotFound(f"there is neither a log nor a split at {env.store.url}", url=env.store.url)

@@ -25,9 +25,9 @@ from indextables.log.arrays import combined, int64_array, text_array
 from indextables.log.codec import decode_version, encode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
-from indextables.log.names import LOG_DIR, version_key
+from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths, encode_path
-from indextables.log.protocol import check_readable
+from indextables.log.protocol import check_understood
 from indextables.log.replay import replay
 from indextables.log.sethash import set_hash
 from indextables.log.state.base import StateRef, TableState
@@ -66,7 +66,7 @@ def repair_log(source: LogEnv, target: LogEnv) -> RepairReport:
 
     found = newest_readable(source)
     state = found.state
-    check_readable(state.protocol, source.store.url)
+    check_understood(state.protocol, source.store.url)
     listed = [(encode_path(meta.key), meta.size) for meta in data_files(source)]
     names = text_array([name for name, _ in listed])
     sizes = int64_array(np.array([size for _, size in listed], dtype=np.int64))
@@ -91,7 +91,13 @@ def repair_log(source: LogEnv, target: LogEnv) -> RepairReport:
 
 
 def recreate_pointer(env: LogEnv) -> StateRef | None:
-    """Point `_last_checkpoint` to the newest checkpoint that can be used; None if there is none. Raises StoreError."""
+    """Point `_last_checkpoint` to the newest checkpoint that can be used; None if there is none.
+
+    Raises ProtocolUnsupported, StoreError.
+    """
+    from indextables.log import permission
+
+    permission.ask_broken(env)
     for ref in find_states(env.store.list_from(LOG_DIR)):
         try:
             found = inspect_state(env, ref)
@@ -108,6 +114,12 @@ def recreate_pointer(env: LogEnv) -> StateRef | None:
 
 def write_log(env: LogEnv, state: TableState, operation: str) -> int:
     """Versions 0 and 1 and the checkpoint of 1; what is there already must be the same."""
+    from indextables.log import permission
+
+    permission.ask_broken(env)
+    if _holds_a_table(env):
+        # Also where version 0 is free: it may have been cleaned up.
+        return _same_log(env, state)
     now = env.ambient.now_ms()
     first: list[Action] = [_commit_info(env, state.metadata, operation, now), state.protocol, state.metadata]
     if env.store.put_if_absent(version_key(0), _encode(env, first, None)) is not PutAnswer.CREATED:
@@ -120,6 +132,13 @@ def write_log(env: LogEnv, state: TableState, operation: str) -> int:
     contents = [decode_version(env.store.get(version_key(v)), v, root_url=env.store.url) for v in (0, 1)]
     write_checkpoint(env, replay(None, contents))
     return 1
+
+
+def _holds_a_table(env: LogEnv) -> bool:
+    """True if there is a version or a checkpoint, from which the log could be read."""
+    listing = list(env.store.list_from(LOG_DIR))
+    files = (parse_key(meta.key) for meta in listing)
+    return any(file is not None and file.kind == "version" for file in files) or bool(find_states(listing))
 
 
 def _same_log(env: LogEnv, state: TableState) -> int:

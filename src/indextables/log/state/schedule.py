@@ -22,7 +22,7 @@ from indextables.errors import (
 from indextables.log.crcfile import parse_crc
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, crc_key, parse_key, state_dir, version_key
-from indextables.log.protocol import READER_VERSION, is_foreign
+from indextables.log.protocol import READER_VERSION, check_writable
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import check_manifests, read_list
 from indextables.log.state.avrowrite import rewrite
@@ -57,12 +57,9 @@ def checkpoint(env: LogEnv, *, compact: Mode = "auto") -> StateRef:
 
     log = Log(_quiet(env))
     version, protocol, _ = log.metadata_at()
+    check_writable(protocol, env.store.url)
     if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
         version = upgrade_protocol(log, READER_VERSION, READER_VERSION).version
-    elif is_foreign(protocol):
-        from indextables.log.protocol import check_writable
-
-        check_writable(protocol, env.store.url)
     return _write(env, version, compact, checked=True)
 
 
@@ -122,12 +119,13 @@ def _attempt(env: LogEnv, version: int, compact: Mode) -> int:
 
 
 def _upgraded_or_written(env: LogEnv, version: int, compact: Mode) -> StateRef:
-    if env.options[opt.STATE_FORMAT] == "avro":
-        from indextables.log.snapshot import Log
+    from indextables.log.snapshot import Log
 
-        protocol = Log(env).metadata_at(version)[1]
-        if protocol.minReaderVersion < READER_VERSION:
-            return checkpoint(env, compact=compact)
+    # Of the newest version: a client that knows more may have raised the protocol since the commit.
+    protocol = Log(env).metadata_at()[1]
+    check_writable(protocol, env.store.url)
+    if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
+        return checkpoint(env, compact=compact)
     return _write(env, version, compact)
 
 

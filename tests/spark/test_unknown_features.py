@@ -1,0 +1,85 @@
+"""What this library does not understand it does not touch through Spark either, by no verb of an `IndexTable`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.spark.orphans import ROWS
+
+import indextables
+from indextables.errors import ProtocolUnsupported
+from indextables.log.names import version_key
+from indextables.log.snapshot import Log
+from indextables.log.write import record_skip
+from indextables.spark.indextable import IndexTable
+from indextables.table.environment import open_env
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
+
+KNOWN = ["avroState", "parquetSplit", "schemaDeduplication"]
+WRITES = {
+    "checkpoint": lambda t: t.checkpoint(),
+    "clearSkips": lambda t: t.clearSkips(),
+    "compact": lambda t: t.compact(),
+    "dropPartitions": lambda t: t.dropPartitions("p = 'a'"),
+    "mergeSplits": lambda t: t.mergeSplits(),
+    "purge": lambda t: t.purge(olderThanHours=0, force=True),
+    "reindex": lambda t: t.reindex(force=True),
+    "repair": lambda t: t.repair(t.url + "-repaired"),
+    "restoreToTimestamp": lambda t: t.restoreToTimestamp("2100-01-01"),
+    "restoreToVersion": lambda t: t.restoreToVersion(1),
+    "truncateTimeTravel": lambda t: t.truncateTimeTravel(),
+}
+READS = {
+    "count": lambda t: t.count("m"),
+    "describeState": lambda t: t.describeState(),
+    "detail": lambda t: t.detail().collect(),
+    "flushCaches": lambda t: t.flushCaches(),
+    "health": lambda t: t.health(),
+    "history": lambda t: t.history().collect(),
+    "invalidateCaches": lambda t: t.invalidateCaches(),
+    "prewarm": lambda t: t.prewarm(),
+    "schema": lambda t: t.schema,
+    "search": lambda t: t.search("m").collect(),
+    "skips": lambda t: t.skips().collect(),
+    "toDF": lambda t: t.toDF().collect(),
+    "verify": lambda t: t.verify(),
+    "version": lambda t: t.version,
+}
+OTHERS = {
+    *("create", "createIfNotExists", "forName", "forPath", "isIndexTable"),
+    *("env", "log", "options", "place", "progress", "reader_options", "runner", "spark", "url"),
+}
+
+
+def world(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_no_verb_of_spark_writes_what_it_does_not_understand(spark, tmp_path):
+    path = tmp_path / "world" / "t"
+    table = indextables.create(path, ROWS.schema, partition_by=["p"], indexing={"m": "text"})
+    table.append(ROWS)
+    table.append(ROWS)
+    record_skip(Log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")
+    frame = spark.createDataFrame(ROWS.to_pandas())
+    needs = {"minReaderVersion": 4, "minWriterVersion": 4, "readerFeatures": KNOWN, "writerFeatures": [*KNOWN, "zz"]}
+    (path / version_key(4)).write_text(json.dumps({"protocol": needs}) + "\n")
+    indextables.invalidate_caches()
+    other = IndexTable.forPath(spark, str(path))
+    names = {name for name in dir(other) if not name.startswith("_")}
+    assert names == {*WRITES, *READS, *(OTHERS & names)}
+    before = world(tmp_path / "world")
+    writes = {
+        **WRITES,
+        "append": lambda _: indextables.write(frame, str(path), mode="append"),
+        "overwrite": lambda _: indextables.write(frame, str(path), mode="overwrite"),
+    }
+    for name, call in writes.items():
+        with pytest.raises(ProtocolUnsupported, match="upgrade the library"):
+            call(other)
+        assert world(tmp_path / "world") == before, name
+    for name, call in READS.items():
+        call(other)
+        assert world(tmp_path / "world") == before, name
