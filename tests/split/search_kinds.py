@@ -166,8 +166,11 @@ def _ranged(
     def bracketed(low: Any, high: Any, left: str, right: str) -> Case:
         def meant(row: Row) -> bool:
             found = value(row)
-            if found is None or _is_nan(found):
+            if found is None:
                 return False
+            if _is_nan(found):
+                # Above every number.
+                return high is None
             if low is not None and not (found >= low if left == "[" else found > low):
                 return False
             return high is None or (found <= high if right == "]" else found < high)
@@ -185,7 +188,9 @@ def _ranged(
 
         def meant(row: Row) -> bool:
             found = value(row)
-            return found is not None and not _is_nan(found) and tests[sign](found)
+            if _is_nan(found):
+                return sign in (">", ">=")
+            return found is not None and tests[sign](found)
 
         return f"{field}:{sign}{shown(bound)}", meant
 

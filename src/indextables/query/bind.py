@@ -11,7 +11,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from indextables.errors import QueryInvalid
-from indextables.lazy import pc
 from indextables.query.coerce import INSTANT, common_type
 from indextables.query.convert import cast_or_null
 from indextables.query.evaluate import like_to_regex
@@ -32,6 +31,7 @@ from indextables.query.expr import (
     TextMatch,
 )
 from indextables.query.functions import FUNCTIONS, is_number, is_text
+from indextables.query.java_match import java_pattern
 
 __all__ = ["Binder"]
 
@@ -185,8 +185,7 @@ class Binder:
         if isinstance(tree.expression, exp.Null):
             return IsNull(self.bind(tree.this))
         if isinstance(tree.expression, exp.Boolean):
-            wanted = Literal(pa.scalar(bool(tree.expression.this)))
-            return Comparison("<=>", self.predicate(tree.this), wanted)
+            return Comparison("<=>", self.predicate(tree.this), Literal(pa.scalar(bool(tree.expression.this))))
         raise self._fault(tree, "is not offered in a predicate")
 
     def _like(self, tree: Any, escape: str = "\\") -> Node:
@@ -195,9 +194,8 @@ class Binder:
         if pattern is None:
             return Literal(pa.scalar(None, pa.bool_()))
         try:
-            regex = pattern if kind == "rlike" else like_to_regex(pattern, escape)
-            pc.match_substring_regex(pa.array([""]), regex)
-        except (ValueError, pa.ArrowInvalid) as cause:
+            _ = java_pattern(pattern) if kind == "rlike" else like_to_regex(pattern, escape)
+        except ValueError as cause:
             raise self._fault(tree, f"has a pattern that cannot be used: {cause}") from cause
         found = Like(child, pattern, kind, escape)  # type: ignore[arg-type]
         return Not(found) if tree.args.get("negate") else found
@@ -456,9 +454,7 @@ class Binder:
         exp.Dot: _dot,
         exp.EndsWith: _text_match,
         exp.Escape: _escape,
-        exp.HexString: lambda _, tree: Literal(
-            pa.scalar(bytes.fromhex(tree.name.rjust(len(tree.name) + len(tree.name) % 2, "0")))
-        ),
+        exp.HexString: lambda _, tree: Literal(pa.scalar(bytes.fromhex("0" * (len(tree.name) % 2) + tree.name))),
         exp.ILike: _like,
         exp.If: _if,
         exp.In: _in,

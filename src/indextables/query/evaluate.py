@@ -31,7 +31,8 @@ from indextables.query.expr import (
     Or,
     TextMatch,
 )
-from indextables.query.functions import ValueFault, apply
+from indextables.query.functions import ValueFault, apply, recased
+from indextables.query.java_match import java_pattern
 
 __all__ = ["compare", "evaluate", "evaluate_value", "like_to_regex"]
 
@@ -194,9 +195,10 @@ def _(expr: IsNull, data: Data) -> Any:
 def _(expr: Like, data: Data) -> Any:
     values = _rows(_value(expr.child, data), data.num_rows, expr.child.type)
     if expr.kind == "rlike":
-        return pc.match_substring_regex(values, expr.pattern)
-    pattern = like_to_regex(expr.pattern, expr.escape)
-    return pc.match_substring_regex(values, pattern, ignore_case=expr.kind == "ilike")
+        return java_pattern(expr.pattern).matches(values)
+    if expr.kind == "ilike":
+        return pc.match_substring_regex(recased(values, "lower"), like_to_regex(expr.pattern.lower(), expr.escape))
+    return pc.match_substring_regex(values, like_to_regex(expr.pattern, expr.escape))
 
 
 @_value.register

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from indextables.lazy import pc
 from indextables.query.convert import is_timestamp, local_times
 
-__all__ = ["FUNCTIONS", "Function", "ValueFault", "apply", "is_decimal", "is_number", "is_text"]
+__all__ = ["FUNCTIONS", "Function", "ValueFault", "apply", "is_decimal", "is_number", "is_text", "recased"]
 
 Values = Any
 
@@ -188,6 +188,22 @@ def _saturated(whole: Values) -> Values:
     return pc.if_else(pc.less(whole, -(2.0**63)), least, above)
 
 
+def recased(values: Values, case: Literal["lower", "upper"]) -> Values:
+    """Texts in lower or upper case as Java writes them: `STRASSE` for `straße`, a last sigma as `ς`.
+
+    Arrow maps characters one by one, which is the same for ASCII only.
+    """
+    run = pc.utf8_lower if case == "lower" else pc.utf8_upper
+    if isinstance(values, pa.Scalar):
+        text = values.as_py()
+        return pa.scalar(None if text is None else getattr(text, case)(), values.type)
+    odd = pc.fill_null(pc.invert(pc.string_is_ascii(values)), False)  # noqa: FBT003 - Arrow's order
+    if not pc.any(odd, min_count=0).as_py():
+        return run(values)
+    full = pa.array([getattr(text, case)() for text in values.filter(odd).to_pylist()], values.type)
+    return pc.replace_with_mask(run(values), odd, full)
+
+
 def _substring(args: Sequence[Values], _: str) -> Values:
     text, start = args[0], args[1].as_py()
     length = args[2].as_py() if len(args) > 2 else None
@@ -249,8 +265,8 @@ FUNCTIONS: dict[str, Function] = {
     "abs": Function(_one_number, lambda a, _: pc.abs_checked(a[0])),
     "floor": _floor_or_ceil(_arrow("floor")),
     "ceil": _floor_or_ceil(_arrow("ceil")),
-    "lower": Function(_text_to(None), lambda a, _: pc.utf8_lower(a[0])),
-    "upper": Function(_text_to(None), lambda a, _: pc.utf8_upper(a[0])),
+    "lower": Function(_text_to(None), lambda a, _: recased(a[0], "lower")),
+    "upper": Function(_text_to(None), lambda a, _: recased(a[0], "upper")),
     "trim": Function(_text_to(None), lambda a, _: pc.utf8_trim(a[0], characters=" ")),
     "ltrim": Function(_text_to(None), lambda a, _: pc.utf8_ltrim(a[0], characters=" ")),
     "rtrim": Function(_text_to(None), lambda a, _: pc.utf8_rtrim(a[0], characters=" ")),

@@ -21,6 +21,7 @@ MAX_TEXT_CHARS = 1_000_000
 MAX_TOKENS = 200_000
 MAX_DEPTH = 32
 
+_ESCAPE = re.compile(r"""\\(?P<known>u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|[ntr0bZ\\'"%_])?""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -68,6 +69,7 @@ def _read(text: str) -> Any:
     try:
         tokens = DIALECT.tokenize(text)
         _check_size(text, tokens)
+        _check_backslashes(text, tokens)
         trees = DIALECT.parser().parse(tokens, text)
     except TokenError as cause:
         raise _bad_token(text, cause) from cause
@@ -100,6 +102,23 @@ def _check_size(text: str, tokens: Any) -> None:
             depth -= 1
         if max(depth, run) > MAX_DEPTH:
             raise _too_deep(text)
+
+
+def _check_backslashes(text: str, tokens: Any) -> None:
+    r"""Spark drops a backslash before most characters, so that `'\d'` means `d`, which nobody means."""
+    from sqlglot import TokenType
+
+    for token in tokens:
+        typed = text[token.start : token.end + 1]
+        if token.token_type != TokenType.STRING or "\\" not in typed:
+            continue
+        known = [found["known"] is not None for found in _ESCAPE.finditer(typed)]
+        if all(known):
+            continue
+        doubled = _ESCAPE.sub(lambda found: found.group() if found["known"] else "\\\\", typed)
+        raw = "" if any(known) else f" or r{typed}"
+        message = f"SQL drops the backslash in {typed[:120]}: write {doubled[:120]}{raw[:120]} to keep it"
+        raise QueryInvalid(message, query=text, position=token.start)
 
 
 def _too_deep(text: str) -> LimitExceeded:

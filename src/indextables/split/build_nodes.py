@@ -121,7 +121,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class ValueRange(msgspec.Struct, frozen=True):
-    """A float, decimal or binary value between two; None is open. -0.0 is 0.0, NaN only equals itself."""
+    """A float, decimal or binary value between two; None is open. -0.0 is 0.0, NaN equals itself and is above all."""
 
     target: Target
     lower: float | Decimal | bytes | None

@@ -326,17 +326,20 @@ def _compared(values: pa.Array, bound: float | Decimal | bytes, compare: Callabl
 
 
 def _in_floats(leaf: ValueRange, values: pa.Array) -> RowMask:
+    """NaN is equal to itself and above every other number, infinity included, as in predicates."""
     plain: np.ndarray[Any, np.dtype[np.float64]] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    valid = _numpy(pc.is_valid(values))
-    lower, upper = leaf.lower, leaf.upper
-    if isinstance(lower, float) and np.isnan(lower):
-        same = isinstance(upper, float) and bool(np.isnan(upper))
-        return valid & np.isnan(plain) if same else np.zeros(len(plain), dtype=np.bool_)
-    found: RowMask = valid & ~np.isnan(plain)
-    if isinstance(lower, float):
-        found &= plain >= lower if leaf.include_lower else plain > lower
-    if isinstance(upper, float):
-        found &= plain <= upper if leaf.include_upper else plain < upper
+    found: RowMask = _numpy(pc.is_valid(values))
+    nan = np.isnan(plain)
+    if isinstance(leaf.lower, float):
+        if np.isnan(leaf.lower):
+            found &= nan if leaf.include_lower else np.zeros_like(nan)
+        else:
+            found &= nan | (plain >= leaf.lower if leaf.include_lower else plain > leaf.lower)
+    if isinstance(leaf.upper, float):
+        if np.isnan(leaf.upper):
+            found &= ~nan | leaf.include_upper
+        else:
+            found &= plain <= leaf.upper if leaf.include_upper else plain < leaf.upper
     return found
 
 

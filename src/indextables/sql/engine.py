@@ -17,6 +17,7 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.provider import Provider, Source, register, registered_schema
 from indextables.sql.pushdown import Need, needs_of, row_limit
+from indextables.sql.refusals import QUOTED, check_statement
 from indextables.sql.rewrite import Rewritten, rewrite
 
 __all__ = ["run"]
@@ -32,8 +33,6 @@ _PREFIXES = re.compile(
     r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
     r"This feature is not implemented: |\w+\ncaused by\n)+"
 )
-# Texts and comments are matched too, so that quotes inside them are left alone.
-_QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def run(
@@ -44,6 +43,7 @@ def run(
     Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
     and whatever reading the tables raises.
     """
+    check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     text = _lower_quoted(text, spelled)
     schemas = {name: source.schema for name, source in sources.items()}
@@ -158,7 +158,8 @@ def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
         found = match.group()
         return found.lower() if found.startswith('"') and found[1:-1].lower() in spelled else found
 
-    return _QUOTED.sub(lowered, text)
+    # Texts and comments are matched too, so that quotes inside them are left alone.
+    return QUOTED.sub(lowered, text)
 
 
 def _as_asked(result: pa.Table, spelled: Mapping[str, str], hidden: Sequence[str]) -> pa.Table:

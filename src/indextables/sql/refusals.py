@@ -1,0 +1,73 @@
+"""Which statements would DataFusion answer otherwise than they say? They are refused, by name. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from indextables.errors import NotSupported
+
+__all__ = ["QUOTED", "check_statement"]
+
+QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Texts, quoted names and comments: what stands in them is no keyword."""
+
+_SIMILAR = re.compile(r"\bSIMILAR\s+TO\b", re.IGNORECASE)
+_RLIKE = re.compile(r"\b(?P<word>RLIKE|REGEXP)\s*(?=e?'|\$)", re.IGNORECASE)
+_WORD = re.compile(r"\w+|[()*]")
+_SET_OPERATORS = frozenset({"union", "except", "intersect"})
+_BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
+
+
+def check_statement(text: str) -> None:
+    """Raises NotSupported for `SIMILAR TO`, `RLIKE`, and a FROM without SELECT."""
+    bare = QUOTED.sub(lambda found: _blank(found.group()), text)
+    if found := _SIMILAR.search(bare):
+        message = (
+            "SIMILAR TO is not offered: write LIKE for % and _, or regexp_like(column, '^(?:one|two)$'), which takes a "
+            "regular expression"
+        )
+        raise NotSupported(message, query=text, position=found.start())
+    if found := _RLIKE.search(bare):
+        message = (
+            f"{found['word'].upper()} is not offered in this dialect: write column ~ 'pattern', which follows the "
+            "rules of Rust's regular expressions, or use the filter of to_arrow(where=...), which follows Java's"
+        )
+        raise NotSupported(message, query=text, position=found.start())
+    _check_from(text, bare)
+
+
+def _check_from(text: str, bare: str) -> None:
+    """A query that begins with FROM has its SELECT behind it; without one, DataFusion gives rows without columns."""
+    levels: list[tuple[bool, int | None]] = [(False, None)]
+    before = ""
+    for found in _WORD.finditer(bare):
+        word = found.group().lower()
+        has_select, begun = levels[-1]
+        if word == "(":
+            levels.append((False, None))
+        elif word == ")":
+            _refuse(text, *levels[-1])
+            levels[-1:] = [] if len(levels) > 1 else [(False, None)]
+        elif word == "select":
+            levels[-1] = (True, begun)
+        elif word == "from" and before in _BEFORE_QUERY and not has_select:
+            levels[-1] = (False, found.start())
+        elif word in _SET_OPERATORS and before != "*":
+            _refuse(text, has_select, begun)
+            levels[-1] = (False, None)
+        # UNION ALL and UNION DISTINCT are UNION.
+        before = before if before in _SET_OPERATORS and word in ("all", "distinct") else word
+    _refuse(text, *levels[-1])
+
+
+def _refuse(text: str, has_select: bool, begun: int | None) -> None:  # noqa: FBT001 - unpacked
+    if begun is not None and not has_select:
+        raise NotSupported("FROM needs a SELECT: write SELECT * FROM ...", query=text, position=begun)
+
+
+def _blank(found: str) -> str:
+    """As long, without keywords; a comment is blank."""
+    if found.startswith(("--", "/*")):
+        return " " * len(found)
+    inside = found.index(found[-1]) + 1
+    return found[:inside] + "_" * (len(found) - inside - 1) + found[-1]

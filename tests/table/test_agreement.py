@@ -1,0 +1,112 @@
+"""`where`, `sql` and `search` give the same rows, and the rows that plain Python gives, also for odd values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables.errors import NotSupported, QueryInvalid
+
+NAN, INF = math.nan, math.inf
+FLOATS = [0.0, -0.0, 1.0, -1.5, NAN, INF, -INF, 5e-324, None, 1e308]
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def above_all(value: float) -> tuple[bool, float]:
+    """A key by which NaN is equal to itself and above every number."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else value)
+
+
+@pytest.fixture(scope="module")
+def floats(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("g", pa.float32()), ("s", pa.string())])
+    made = indextables.create(tmp_path_factory.mktemp("agree") / "t", schema)
+    # Some files without NaN, so that bounds leave files out.
+    for part in (slice(0, 4), slice(4, 7), slice(7, 10)):
+        rows = list(enumerate(FLOATS))[part]
+        made.append([{"id": i, "f": f, "g": {5e-324: 0.5, 1e308: 1e38}.get(f, f), "s": f"row {i}\n"} for i, f in rows])
+    return made
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("bound", ["0", "-0.0", "1", "nan", "inf", "-inf", "1e308", "-1.5"])
+def test_nan_is_above_every_number_in_where_sql_and_search(floats: Any, op: str, bound: str) -> None:
+    wanted = [i for i, f in enumerate(FLOATS) if f is not None and OPERATORS[op](above_all(f), above_all(float(bound)))]
+    literal = f"cast('{bound}' as double)"
+    assert sorted(floats.to_arrow(where=f"f {op} {literal}")["id"].to_pylist()) == wanted
+    assert sorted(floats.search(f"f:{op}{bound}")["id"].to_pylist()) == wanted
+    if bound != "-0.0":
+        sql = f"SELECT id FROM t WHERE f {op} arrow_cast('{bound}', 'Float64')"
+        assert sorted(floats.sql(sql)["id"].to_pylist()) == wanted
+
+
+def test_ranges_of_a_search_take_nan_for_the_greatest_number(floats: Any) -> None:
+    def found(query: str) -> list[int]:
+        return sorted(floats.search(query)["id"].to_pylist())
+
+    assert found("f:[1 TO *]") == found("f:[1 TO nan]") == [2, 4, 5, 9]
+    assert found("f:[1 TO inf]") == found("f:[1 TO nan}") == [2, 5, 9]
+    assert found("f:[nan TO *]") == found("f:nan") == found("f:IN [nan]") == [4]
+    assert found("f:{nan TO *]") == []
+    assert found("g:>1") == [4, 5, 9]
+
+
+def test_rlike_is_java_s_through_the_table(floats: Any) -> None:
+    assert floats.count(where="s RLIKE 'row [0-3]$'") == 4
+    assert floats.count(where=r"s RLIKE r'row \d\z'") == 0
+    assert floats.count(where="s NOT RLIKE '[[:alpha:]]'") == 10
+    with pytest.raises(QueryInvalid, match=r"write 'row \\\\d' or r'row \\d'"):
+        floats.count(where=r"s RLIKE 'row \d'")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "FROM t",
+        "from t where id = 1",
+        "SELECT * FROM (FROM t)",
+        "WITH a AS (FROM t) SELECT * FROM a",
+        "SELECT id FROM t UNION ALL FROM t",
+        "(FROM t)",
+        "FROM t UNION SELECT id FROM t",
+        "SELECT id FROM t WHERE s SIMILAR TO 'row%'",
+        "SELECT id FROM t WHERE s NOT similar /* or not */ TO 'row%'",
+        "SELECT id FROM t WHERE s RLIKE 'row$'",
+        "SELECT id FROM t WHERE s NOT REGEXP 'row$'",
+    ],
+)
+def test_statements_that_would_be_answered_wrong_are_refused(floats: Any, statement: str) -> None:
+    with pytest.raises(NotSupported, match="write") as caught:
+        floats.sql(statement)
+    assert isinstance(caught.value.position, int)
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("FROM t SELECT id", 10),
+        ("SELECT id FROM t WHERE s <> 'SIMILAR TO' -- FROM t", 10),
+        ("SELECT count(*) AS n, trim(BOTH ' ' FROM ' x ') AS x FROM t", 1),
+        ("SELECT DISTINCT (1) AS x FROM t UNION ALL SELECT (id) FROM t", 11),
+        ("SELECT * EXCEPT (s) FROM t", 10),
+        ("SELECT id FROM t WHERE (s IS DISTINCT FROM 'x')", 10),
+        ("SELECT extract(year FROM DATE '2020-01-01') AS y", 1),
+        ('SELECT id AS "similar to" FROM t', 10),
+        ("SELECT substring(s FROM 1 FOR 2) AS x FROM t WHERE s <> 'RLIKE ''x'''", 10),
+        ("SELECT id FROM t WHERE s LIKE 'row 1%'", 1),
+        ("WITH a AS (SELECT id FROM t) FROM a SELECT id", 10),
+    ],
+)
+def test_statements_that_only_look_like_those_are_answered(floats: Any, statement: str, rows: int) -> None:
+    assert floats.sql(statement).num_rows == rows
