@@ -12,6 +12,7 @@ TRANSACTION = LOG + "transaction.py"
 REPLAY = LOG + "replay.py"
 
 COMMIT_TESTS = ("tests/log/test_commit.py",)
+GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 TRANSACTION_TESTS = ("tests/log/test_transaction.py",)
 REPLAY_TESTS = ("tests/log/test_replay.py",)
@@ -112,8 +113,8 @@ BUGS = [
     Bug(
         "the file below the slot is not compared",
         COMMIT,
-        "tokens.identity_of(self.env, slot - 1) == base.identity:",
-        "True:",
+        "identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity",
+        "identity is not None",
         COMMIT_TESTS,
     ),
     Bug(
@@ -126,8 +127,8 @@ BUGS = [
     Bug(
         "doubt after a put becomes a store error",
         COMMIT,
-        "        raise Undecided(slot, str(error)) from error\n\n\ndef _read_slot",
-        "        raise\n\n\ndef _read_slot",
+        "        raise Undecided(slot, str(error)) from error\n\n\ndef _wait",
+        "        raise\n\n\ndef _wait",
         COMMIT_TESTS,
     ),
     Bug(
@@ -154,9 +155,44 @@ BUGS = [
     Bug(
         "a dropped table is committed to",
         COMMIT,
-        "            self._withdraw(slot)\n            raise _Refused(lost_ground(self.log, base))\n        return",
-        "            pass\n        return",
+        "            self._withdraw(slot)\n            raise _Refused(lost_ground(self.log, base))\n        above",
+        "            pass\n        above",
         COMMIT_TESTS,
+    ),
+    Bug(
+        "any checkpoint at or above the base proves the table",
+        LOG + "ground.py",
+        "    if told.table_id not in {None, base.metadata.id}:\n        return False\n",
+        "    return True\n",
+        GROUND_TESTS,
+    ),
+    Bug(
+        "what lies above a won slot is not looked at",
+        COMMIT,
+        "if above is not None and not ground.is_followed(self.env, encoded.info, slot):",
+        "if False:",
+        GROUND_TESTS,
+    ),
+    Bug(
+        "a delete that failed counts as a withdrawal",
+        COMMIT,
+        '        if failed:\n            reason = f"it follows nothing',
+        '        if False:\n            reason = f"it follows nothing',
+        GROUND_TESTS,
+    ),
+    Bug(
+        "a conflict does not move the remembered head",
+        COMMIT,
+        "        head.forget(self.log)\n        return Conflicted(",
+        "        return Conflicted(",
+        ("tests/log/test_heads.py",),
+    ),
+    Bug(
+        "a version file is not asked who it is",
+        LOG + "codec.py",
+        "info.version is not None and info.version != version:",
+        "False:",
+        GROUND_TESTS,
     ),
     Bug(
         "appends give up",

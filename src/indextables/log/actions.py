@@ -125,8 +125,18 @@ class MergeSkip(msgspec.Struct, frozen=True, omit_defaults=True):
     skipCount: int = 1
 
 
+class Previous(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The version below a commit: its token, and the CRC-32C of its stored bytes; None where it was not known."""
+
+    token: str | None = None
+    crc32c: int | None = None
+
+
 class CommitInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who did what when. `token` makes the commit recognisable; `inCommitTimestamp` only ever grows."""
+    """Who did what when. `token` makes the commit recognisable; `inCommitTimestamp` only ever grows.
+
+    `version` is the number of its file and `previous` the version that it follows; older writers tell neither.
+    """
 
     timestamp: int | None = None
     inCommitTimestamp: int | None = None
@@ -141,6 +151,8 @@ class CommitInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     user: str | None = None
     tableId: str | None = None
     token: str | None = None
+    version: int | None = None
+    previous: Previous | None = None
 
 
 class Txn(msgspec.Struct, frozen=True, omit_defaults=True):

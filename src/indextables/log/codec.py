@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import google_crc32c
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,7 @@ __all__ = [
     "WRAPPERS",
     "VersionContent",
     "check_numbers",
+    "check_version",
     "commit_info_of",
     "decode_version",
     "encode_version",
@@ -64,6 +66,7 @@ class VersionContent(msgspec.Struct, frozen=True):
     1. `adds` has `FILES_SCHEMA`, `removes` has `REMOVES_SCHEMA`; both are in order of their lines, counted from 1.
     2. Every path is relative and in canonical encoding, so that equal files have equal text.
     3. `addedAtTimestamp` is the commit's time, null where the file tells none.
+    4. `crc32c` is that of the stored bytes; None where the content was not read from a file.
     """
 
     version: int
@@ -77,6 +80,7 @@ class VersionContent(msgspec.Struct, frozen=True):
     skips: tuple[MergeSkip, ...] = ()
     cdc: tuple[Cdc, ...] = ()
     stored_bytes: int = 0
+    crc32c: int | None = None
 
     @property
     def token(self) -> str | None:
@@ -132,7 +136,13 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
             raise
         message = f"version {version} ({version_key(version)}) is refused: {error}"
         raise LimitExceeded(message, **error.details, version=version, path=version_key(version)) from None
-    return reader.finish(len(data))
+    return reader.finish(data)
+
+
+def check_version(info: CommitInfo | None, version: int) -> None:
+    """Raises LogCorrupt if a file says that it is another version than the one whose name it has."""
+    if info is not None and info.version is not None and info.version != version:
+        raise corrupt(version, None, f"it holds the bytes of version {info.version}")
 
 
 def check_numbers(name: str, action: msgspec.Struct) -> None:
@@ -151,7 +161,7 @@ def commit_info_of(data: bytes, version: int) -> CommitInfo | None:
     if newline and line.startswith(b'{"commitInfo":'):
         reader = _Reader(version, "", files=False)
         reader.feed(line + newline)
-        return reader.finish(len(data)).commit_info
+        return reader.finish(data).commit_info
     return decode_version(data, version, files=False).commit_info
 
 
@@ -228,11 +238,12 @@ class _Reader:
         self.line += count
         self.actions += len(lines)
 
-    def finish(self, stored_bytes: int) -> VersionContent:
+    def finish(self, stored: bytes) -> VersionContent:
         """The checked content. Raises as `decode_version`."""
         if not self.actions:
             raise corrupt(self.version, None, "it is empty")
         info, protocol, metadata = (next(iter(self.small[name]), None) for name in _ONCE)
+        check_version(info, self.version)
         content = VersionContent(
             version=self.version,
             commit_info=info,
@@ -244,7 +255,8 @@ class _Reader:
             domains=tuple(self.small["domainMetadata"]),
             skips=tuple(self._skip(skip) for skip in self.small["mergeskip"]),
             cdc=tuple(self.small["cdc"]),
-            stored_bytes=stored_bytes,
+            stored_bytes=len(stored),
+            crc32c=int(google_crc32c.value(stored)),
         )
         adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows[ADD]]
         removes = [self._removes(struct, numbers) for struct, numbers in self.rows[REMOVE]]

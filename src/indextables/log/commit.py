@@ -25,19 +25,20 @@ from typing import Protocol as Interface
 import msgspec
 
 from indextables import options as opt
-from indextables.errors import ClockSkew, IndexTablesError, LogError, ObjectNotFound, StoreError
-from indextables.log import conflict, head, protocol, tokens
+from indextables.errors import ClockSkew, IndexTablesError, LogError, StoreError
+from indextables.log import conflict, ground, head, protocol, tokens
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.ground import lost_ground, replaced
 from indextables.log.head import Head
+from indextables.log.listing import discover
 from indextables.log.names import version_key
 from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
 from indextables.log.snapshot import Log
 from indextables.log.staged import Staged
-from indextables.log.winner import Winner, read_winner
+from indextables.log.winner import Winner, read_slot
 from indextables.storage.store import PutAnswer
 
 __all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "check_clock", "commit", "put_slot"]
@@ -140,7 +141,7 @@ def put_slot(env: LogEnv, version: int, data: bytes, token: str) -> Slot:
         if answer is PutAnswer.CREATED:
             return Slot("ours")
         with _undecided(version):
-            held = _read_slot(env, version)
+            held = read_slot(env, version)
             if held is not None:
                 return Slot("ours") if held.token == token else Slot("other", held)
             if tokens.survey(env, version).newest is not None:
@@ -180,16 +181,21 @@ class _Attempt:
 
     def _check_base(self) -> None:
         """See before the first put that a local base is as it was: then nothing has to be taken back."""
-        base = self.base
+        if self.env.options[opt.LOG_IGNORE_GAPS]:
+            # What lies below a gap can be read. What is put into it would take the place of what was lost.
+            discover(self.env, whole=True)
+        self.base = base = ground.linked(self.env, self.base)
         if not self.env.store.is_local or base.identity is None:
             return
-        if tokens.identity_of(self.env, base.version) != base.identity and not self._is_same_table(self._look()):
+        if tokens.identity_of(self.env, base.version) != base.identity and not self._stands(self._look()):
             raise _Refused(lost_ground(self.log, base))
 
     def _put(self) -> Settled | None:
         """One slot, until it is ours, somebody else's or undecidable. None: catch up and try again."""
         protocol.check_writable(self.base.protocol, self.env.store.url)
         slot = self.base.version + 1
+        if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot)) is not None:
+            raise _Refused(ground.lost_slot(self.log, slot, above))
         encoded = self.work.encode(self.base, self.token)
         held = put_slot(self.env, slot, encoded.data, self.token)
         if held.state == "other":
@@ -206,14 +212,19 @@ class _Attempt:
         if self.env.store.is_local and base.identity is not None:
             # The own file is looked at first: what is seen before the check is known to be older than it.
             identity = tokens.identity_of(self.env, slot)
-            if identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity:
+            unchanged = identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity
+            if unchanged and not self.env.store.exists(version_key(slot + 1)):
                 return self._landed(slot, encoded, identity)
         seen = self._look()
         if seen.newest is not None and seen.newest.version >= slot:
             return self._resolve(slot, encoded)
-        if not self._is_same_table(seen):
+        if not self._stands(seen):
             self._withdraw(slot)
             raise _Refused(lost_ground(self.log, base))
+        above = seen.above(slot)
+        if above is not None and not ground.is_followed(self.env, encoded.info, slot):
+            self._withdraw(slot)
+            raise _Refused(ground.lost_slot(self.log, slot, above))
         return self._landed(slot, encoded, seen.etag(slot))
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
@@ -221,7 +232,7 @@ class _Attempt:
         found = tokens.newest_tokens(self.env, slot)
         if found is None:
             return Unknown(self.token, slot, "the checkpoint that covered it is gone, and there is no newer one")
-        ref, window = found
+        ref, window = found.ref, found.window
         if window is None or not window.covers(slot):
             return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
         if window.token_at(slot) == self.token:
@@ -252,7 +263,7 @@ class _Attempt:
         """Read what has been committed above the base, verify it, and judge it."""
         winners = [self.first_winner] if self.first_winner is not None else []
         self.first_winner = None
-        while (content := _read_slot(self.env, self.base.version + 1 + len(winners))) is not None:
+        while (content := read_slot(self.env, self.base.version + 1 + len(winners))) is not None:
             winners.append(content)
         if not winners and self.pending is None:
             return None
@@ -263,7 +274,7 @@ class _Attempt:
             seen = self._look()
             if seen.newest is not None and seen.newest.version > self.base.version:
                 return self._verify(winners, identity)
-            if not self._is_same_table(seen):
+            if not self._stands(seen):
                 raise _Refused(lost_ground(self.log, self.base))
             if winners:
                 identity = seen.etag(winners[-1].version)
@@ -275,7 +286,9 @@ class _Attempt:
         found = tokens.newest_tokens(self.env, self.base.version + 1)
         if found is None:
             return self._reload() if slot is None else Unknown(self.token, slot, "checkpoints come and go too fast")
-        ref, window = found
+        ref, window = found.ref, found.window
+        if found.table_id not in {None, self.base.metadata.id}:
+            raise _Refused(replaced(self.log, self.base))
         if slot is not None and slot <= ref.version:
             if window is None or not window.covers(slot):
                 return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
@@ -364,18 +377,21 @@ class _Attempt:
             return tokens.survey(self.env, version)
         return msgspec.structs.replace(seen, etags={**seen.etags, version_key(version): etag})
 
-    def _is_same_table(self, seen: tokens.Survey) -> bool:
-        """True if the base is still there: as the file we know, or within a checkpoint."""
-        if seen.newest is not None:
-            return True
-        known, etag = self.base.identity, seen.etag(self.base.version)
-        return seen.holds(self.base.version) and (known is None or etag is None or known == etag)
+    def _stands(self, seen: tokens.Survey) -> bool:
+        return ground.stands(self.env, self.base, seen)
 
     def _withdraw(self, slot: int) -> None:
-        """The table was dropped under us: our file lies in nobody's log, or in another table's."""
-        held = _read_slot(self.env, slot)
-        if held is not None and held.token == self.token:
-            self.env.store.delete_many([version_key(slot)])
+        """Take our file back: it lies in nobody's log, in another table's, or where a lost version belongs.
+
+        Raises Undecided where it may still be there: then it may yet become a version.
+        """
+        held = read_slot(self.env, slot)
+        if held is None or held.token != self.token:
+            return
+        failed = self.env.store.delete_many([version_key(slot)])
+        if failed:
+            reason = f"it follows nothing and could not be taken back: {next(iter(failed.values()))}"
+            raise Undecided(slot, reason)
 
     def _check_table(self, content: Winner) -> None:
         info = content.commit_info
@@ -384,6 +400,8 @@ class _Attempt:
             raise replaced(self.log, self.base)
 
     def _conflict(self, kind: ConflictKind, reason: str, winner: int) -> Conflicted:
+        # The remembered head lies below what clashed: whoever starts from it clashes again, whatever it brings.
+        head.forget(self.log)
         return Conflicted(kind, reason, winner, self.token, self.last_operation, self.losses + 1)
 
     def _attempt_limit(self) -> int | None:
@@ -408,14 +426,6 @@ def _undecided(slot: int) -> Iterator[None]:
         yield
     except (StoreError, LogError) as error:
         raise Undecided(slot, str(error)) from error
-
-
-def _read_slot(env: LogEnv, version: int) -> Winner | None:
-    try:
-        data = env.store.get(version_key(version))
-    except ObjectNotFound:
-        return None
-    return read_winner(data, version, env.store.url)
 
 
 def _wait_after_fault(env: LogEnv, fault: int) -> None:

@@ -36,7 +36,7 @@ def confirm(env: LogEnv, base: StateRef | None, contents: Sequence[VersionConten
     found = newest_tokens(env, contents[0].version)
     if found is None:
         return
-    ref, window = found
+    ref, window = found.ref, found.window
     covered = [content for content in contents if content.version <= ref.version]
     told = [content for content in covered if window is not None and window.covers(content.version)]
     for content in told:

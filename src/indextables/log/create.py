@@ -85,6 +85,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
         isBlindAppend=True,
         tableId=metadata.id,
         token=token,
+        version=0,
     )
     staged = Staged(metadata=metadata, protocol=protocol)
     compress = env.options[opt.TRANSACTION_COMPRESSION_ENABLED]

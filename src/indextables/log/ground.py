@@ -1,6 +1,8 @@
-"""Why a version that a writer knew is no longer there as it was: another table, a gap, or a damaged file."""
+"""The ground that a commit stands on: is it still there, and if not, why? Another table, a gap, or a damaged file."""
 
 from __future__ import annotations
+
+import msgspec
 
 from indextables.errors import (
     IndexTablesError,
@@ -12,13 +14,92 @@ from indextables.errors import (
     TableReplaced,
 )
 from indextables.log import head
+from indextables.log.actions import CommitInfo
 from indextables.log.cache import LogCache
 from indextables.log.codec import commit_info_of
+from indextables.log.env import LogEnv
 from indextables.log.head import Head
 from indextables.log.names import version_key
+from indextables.log.segment import gap
 from indextables.log.snapshot import Log
+from indextables.log.tokens import Survey, newest_tokens, survey
+from indextables.log.winner import Winner, read_slot
 
-__all__ = ["lost_ground", "replaced"]
+__all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
+
+# How far above an empty slot a local writer looks for a version that shows it to be a gap.
+_PROBES = (1, 2, 4)
+
+
+def linked(env: LogEnv, base: Head) -> Head:
+    """The base with the checksum of its file, which the version above it names; as it is where the file is not there.
+
+    Raises LogCorrupt for a file that cannot be read, StoreError.
+    """
+    if base.crc32c is not None:
+        return base
+    held = read_slot(env, base.version)
+    if held is None or not _is_of(held, base):
+        return base
+    return msgspec.structs.replace(base, token=held.token, crc32c=held.crc32c)
+
+
+def stands(env: LogEnv, base: Head, seen: Survey) -> bool:
+    """True if the base is part of the log at hand, which `seen` lists from there on.
+
+    The file that is known is there, or one with its token, or a checkpoint of the same table lists it.
+    Raises LogCorrupt for a checkpoint that alone could tell and cannot be read, LogError, StoreError.
+    """
+    version = base.version
+    if seen.holds(version):
+        etag = seen.etag(version)
+        if base.identity is None or etag is None:
+            held = read_slot(env, version)
+            if held is not None and _is_of(held, base):
+                return True
+        elif etag == base.identity:
+            return True
+    told = None if seen.newest is None else newest_tokens(env, version)
+    if told is None:
+        return False
+    if not told.readable:
+        message = f"the checkpoint of version {told.ref.version} at {env.store.url} cannot be read: run verify"
+        raise LogCorrupt(message, version=told.ref.version, path=told.ref.keys[0], url=env.store.url)
+    if told.table_id not in {None, base.metadata.id}:
+        return False
+    return base.token is None or not told.covers(version) or told.token_at(version) == base.token
+
+
+def beyond_gap(env: LogEnv, slot: int) -> int | None:
+    """A version above the empty `slot` where no checkpoint explains why it is empty: its file was lost. Local files."""
+    above = next((slot + step for step in _PROBES if env.store.exists(version_key(slot + step))), None)
+    if above is None or env.store.exists(version_key(slot)) or survey(env, slot).newest is not None:
+        return None
+    return above
+
+
+def is_followed(env: LogEnv, ours: CommitInfo, slot: int) -> bool:
+    """True if the version above `slot`, where our file lies, was committed on top of it. Raises LogError, StoreError.
+
+    A file that names the version below it says so. An older writer's says its time, which is later than ours if it
+    came after ours.
+    """
+    above = read_slot(env, slot + 1)
+    info = None if above is None else above.commit_info
+    if info is None:
+        return above is not None
+    if info.previous is not None and info.previous.token is not None:
+        return info.previous.token == ours.token
+    if info.inCommitTimestamp is None or ours.inCommitTimestamp is None:
+        return True
+    return info.inCommitTimestamp > ours.inCommitTimestamp
+
+
+def lost_slot(log: Log, slot: int, above: int) -> LogGap:
+    """The error for a commit that would take the place of a version whose file was lost; the head is forgotten."""
+    head.forget(log)
+    log.invalidate()
+    return gap(slot, above, log.env.store.url)
 
 
 def lost_ground(log: Log, base: Head) -> IndexTablesError:
@@ -54,6 +135,14 @@ def replaced(log: Log, base: Head) -> TableReplaced:
         "re-created. Nothing was committed: open it again"
     )
     return TableReplaced(message, url=url, table_id=base.metadata.id)
+
+
+def _is_of(held: Winner, base: Head) -> bool:
+    """True if a file is the base's, as far as both tell."""
+    info = held.commit_info
+    if (None if info is None else info.tableId) not in {None, base.metadata.id}:
+        return False
+    return base.token is None or held.token == base.token
 
 
 def _missing(log: Log, base: Head) -> IndexTablesError:

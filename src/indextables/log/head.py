@@ -22,8 +22,8 @@ __all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember"]
 class Head(msgspec.Struct, frozen=True):
     """The newest version that a writer has verified to be part of the history.
 
-    `identity` tells its file from another file of that name, `txns` is None where nobody asked for it, `totals` where
-    they are not known, and `checkpoint` is the newest checkpoint heard of.
+    `identity` tells its file from another file of that name, `crc32c` is that of its stored bytes, `txns` is None where
+    nobody asked for it, `totals` where they are not known, and `checkpoint` is the newest checkpoint heard of.
     """
 
     version: int
@@ -35,6 +35,7 @@ class Head(msgspec.Struct, frozen=True):
     txns: Mapping[str, Txn] | None = None
     totals: crcfile.Totals | None = None
     checkpoint: int = -1
+    crc32c: int | None = None
 
 
 def head_of(snapshot: Snapshot) -> Head:
@@ -62,7 +63,7 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         return head_of(log.snapshot())
     info = content.commit_info
     time = None if info is None else info.inCommitTimestamp
-    return Head(version, protocol, metadata, time, content.token)
+    return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c)
 
 
 def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
@@ -79,6 +80,7 @@ def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
         txns=winner.txns_after(head.txns),
         totals=winner.totals_after(head.totals),
         checkpoint=head.checkpoint,
+        crc32c=winner.crc32c,
     )
 
 

@@ -54,10 +54,10 @@ def identity(meta: ObjectMeta) -> str:
     return f"{meta.size}:{meta.modified_ms}:{meta.etag or ''}"
 
 
-def discover(env: LogEnv, previous: Known | None = None) -> Known:
+def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False) -> Known:
     """What a full listing tells; the table id of `previous` is kept where its newest file is still the same.
 
-    Raises TableNotFound, LogGap, StoreError.
+    `whole` asks for a log without a gap, whatever `log.stopAtGap` says. Raises TableNotFound, LogGap, StoreError.
     """
     metas = _numbered(env)
     if not metas and _head(env, 0) is not None:
@@ -78,7 +78,7 @@ def discover(env: LogEnv, previous: Known | None = None) -> Known:
                 # The listing lags behind: the file is there.
                 versions[missing] = meta
                 continue
-            if not env.options[opt.LOG_IGNORE_GAPS] or missing == 0:
+            if whole or not env.options[opt.LOG_IGNORE_GAPS] or missing == 0:
                 raise
             _LOGGER.warning("%s: version %d is missing; reading stops before it", env.store.url, missing)
             head = head_of(sorted(versions), states, env.store.url, stop_at_gap=True)

@@ -50,6 +50,7 @@ def after_commit(log: Log, landed: Landed) -> None:
         txns=txns,
         totals=crc.totals(),
         checkpoint=base.checkpoint,
+        crc32c=crc.crc32c,
     )
     head.remember(log, new)
     try:

@@ -43,6 +43,7 @@ class _Small(msgspec.Struct, frozen=True):
     domains: tuple[DomainMetadata, ...]
     skips: tuple[MergeSkip, ...]
     stored_bytes: int
+    crc32c: int | None
     adds: int
     removes: int
 
@@ -82,6 +83,7 @@ def dump_run(run: Sequence[ReducedContent]) -> bytes:
             content.domains,
             content.skips,
             content.stored_bytes,
+            content.crc32c,
             content.adds.num_rows,
             content.removes.num_rows,
         )
@@ -115,6 +117,7 @@ def load_run(data: bytes) -> list[ReducedContent]:
                 domains=part.domains,
                 skips=part.skips,
                 stored_bytes=part.stored_bytes,
+                crc32c=part.crc32c,
             )
         )
         added += part.adds
@@ -149,6 +152,7 @@ def _split(
                 domains=content.domains,
                 skips=content.skips,
                 stored_bytes=content.stored_bytes,
+                crc32c=content.crc32c,
             )
         )
         first_add += added[place]

@@ -148,6 +148,7 @@ class Log:
         self._cache = cache if cache is not None else cache_for(env)
         self._tail = tail
         self._looked_at: float | None = None
+        self._seen: int | None = None
 
     @property
     def url(self) -> str:
@@ -225,9 +226,14 @@ class Log:
         """The checkpoints, newest first. Raises TableNotFound, LogGap."""
         return discover(self.env).states
 
+    def seen(self) -> int | None:
+        """The newest version that a read through this log, or through its cache, has found. No request is made."""
+        known = self._recall_known()
+        return self._seen if known is None else known.head
+
     def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
         """Drop what is cached of this table; the number of entries."""
-        self._looked_at = None
+        self._looked_at = self._seen = None
         if self._cache is None:
             return 0
         return self._cache.invalidate(self.url) if regions is None else self._cache.invalidate(self.url, regions)
@@ -446,6 +452,7 @@ class Log:
         return known if isinstance(known, Known) else None
 
     def _learn(self, known: Known) -> None:
+        self._seen = known.head
         if self._cache is not None:
             self._cache.put("versionsList", (self.url,), known, self._expiry())
 

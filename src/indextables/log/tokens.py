@@ -9,13 +9,13 @@ import msgspec
 
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
 from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR, state_dir, version_key
+from indextables.log.names import LOG_DIR, parse_key, state_dir, version_key
 from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.state.find import find_states
-from indextables.log.state.reading import read_tokens
+from indextables.log.state.reading import inspect_state
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Survey", "identity_of", "newest_tokens", "survey"]
+__all__ = ["Survey", "Told", "identity_of", "newest_tokens", "survey"]
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -32,6 +32,32 @@ class Survey(msgspec.Struct, frozen=True):
         """The identity of the file of `version`, if the store tells one."""
         return self.etags.get(version_key(version))
 
+    def above(self, version: int) -> int | None:
+        """The oldest version above `version` whose file was listed."""
+        files = (file for key in self.etags if (file := parse_key(key)) is not None and file.kind == "version")
+        return min((file.version for file in files if file.version > version), default=None)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a checkpoint says about who is who: the tokens of recent versions, and the table's id.
+
+    `window` is None where it carries no tokens, `table_id` where another system left it out; both where it cannot be
+    read: then `readable` is False.
+    """
+
+    ref: StateRef
+    window: TokenWindow | None = None
+    table_id: str | None = None
+    readable: bool = True
+
+    def covers(self, version: int) -> bool:
+        """True if it can say which token `version` carries."""
+        return self.window is not None and self.window.covers(version)
+
+    def token_at(self, version: int) -> str | None:
+        """The token of a covered version."""
+        return None if self.window is None else self.window.token_at(version)
+
 
 def survey(env: LogEnv, version: int) -> Survey:
     """List the log from `version` on: one request among the numbered files, one among the Avro states.
@@ -47,21 +73,22 @@ def survey(env: LogEnv, version: int) -> Survey:
     return Survey(newest, etags)
 
 
-def newest_tokens(env: LogEnv, version: int) -> tuple[StateRef, TokenWindow | None] | None:
-    """The newest checkpoint at or above `version` and its tokens; None if there is no such checkpoint.
+def newest_tokens(env: LogEnv, version: int) -> Told | None:
+    """What the newest checkpoint at or above `version` tells; None if there is no such checkpoint.
 
-    The tokens are None where the checkpoint carries none or cannot be read. A checkpoint that cleanup takes while it
-    is read has been superseded by a newer one, which is then looked for.
+    A checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
     """
     while (ref := survey(env, version).newest) is not None:
         try:
-            return ref, read_tokens(env, ref)
+            found = inspect_state(env, ref)
         except ObjectNotFound:
             again = survey(env, version).newest
             if again is not None and again.version <= ref.version:
-                return ref, None
+                return Told(ref, readable=False)
         except (CheckpointError, LimitExceeded):
-            return ref, None
+            return Told(ref, readable=False)
+        else:
+            return Told(ref, found.tokens, found.table_id)
     return None
 
 

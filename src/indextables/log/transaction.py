@@ -12,7 +12,17 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogError, TableReplaced
 from indextables.log import conflict, head, protocol
-from indextables.log.actions import Add, CommitInfo, DomainMetadata, MergeSkip, Metadata, Protocol, Remove, Txn
+from indextables.log.actions import (
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    MergeSkip,
+    Metadata,
+    Previous,
+    Protocol,
+    Remove,
+    Txn,
+)
 from indextables.log.codec import VersionContent
 from indextables.log.commit import Encoded, Landed, check_clock, commit
 from indextables.log.head import Head
@@ -251,6 +261,8 @@ class Transaction:
             userMetadata=self._user_metadata,
             tableId=base.metadata.id,
             token=token,
+            version=base.version + 1,
+            previous=Previous(base.token, base.crc32c),
         )
         compress = setting(self.log.env, base.metadata, opt.TRANSACTION_COMPRESSION_ENABLED)
         version = base.version + 1
@@ -296,6 +308,9 @@ class Transaction:
         and again.
         """
         staged, written_for = self._staged, self._written_for
+        if known.version < (self.log.seen() or 0):
+            # The process has read what came since: for what is written now that is the past.
+            return False
         if written_for is not None:
             seen = known.metadata == conflict.merge_registry(written_for, known.metadata)
             return seen and self._bind is None

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, ObjectNotFound
 from indextables.log.actions import Add, CommitInfo, DomainMetadata, Line, Metadata, Protocol, Txn
-from indextables.log.codec import VersionContent, decode_version
+from indextables.log.codec import VersionContent, check_version, decode_version
 from indextables.log.compression import expand_all
-from indextables.log.crcfile import Totals, build_next
+from indextables.log.crcfile import Totals, build_next, crc32c
+from indextables.log.env import LogEnv
 from indextables.log.lines import corrupt
+from indextables.log.names import version_key
 from indextables.log.totals import with_few_files
 
-__all__ = ["Winner", "read_winner"]
+__all__ = ["Winner", "read_slot", "read_winner"]
 
 # A file of this size is read line by line; a larger one goes to the native reader at once.
 _SMALL_BYTES = 64 << 10
@@ -40,6 +42,7 @@ class Winner:
             self._take(self.content)
             return
         self.commit_info: CommitInfo | None = next((x.commitInfo for x in lines if x.commitInfo is not None), None)
+        check_version(self.commit_info, version)
         self.protocol: Protocol | None = next((x.protocol for x in lines if x.protocol is not None), None)
         self.metadata: Metadata | None = next((x.metaData for x in lines if x.metaData is not None), None)
         self.txns: tuple[Txn, ...] = tuple(x.txn for x in lines if x.txn is not None)
@@ -53,6 +56,11 @@ class Winner:
     def token(self) -> str | None:
         """The commit token, None in files of other systems."""
         return None if self.commit_info is None else self.commit_info.token
+
+    @property
+    def crc32c(self) -> int:
+        """The checksum of the stored bytes."""
+        return crc32c(self._data)
 
     @property
     def content(self) -> VersionContent:
@@ -98,6 +106,15 @@ def read_winner(data: bytes, version: int, root_url: str) -> Winner:
     Whatever the quick look does not like is left to the strict reader, whose verdict counts.
     """
     return Winner(data, version, root_url, _quick_look(data, version) if len(data) <= _SMALL_BYTES else None)
+
+
+def read_slot(env: LogEnv, version: int) -> Winner | None:
+    """What the slot of `version` holds, None if it is empty. Raises as `read_winner`, and StoreError."""
+    try:
+        data = env.store.get(version_key(version))
+    except ObjectNotFound:
+        return None
+    return read_winner(data, version, env.store.url)
 
 
 def _quick_look(data: bytes, version: int) -> list[Line] | None:

@@ -155,9 +155,10 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
         raise InvalidArgument(f"no commit can have tried version {version}", version=version)
     found = newest_tokens(log.env, version)
     if found is not None:
-        ref, window = found
+        window = found.window
         if window is None or not window.covers(version):
-            message = f"the checkpoint of version {ref.version} no longer tells whose commit version {version} was"
+            at = found.ref.version
+            message = f"the checkpoint of version {at} no longer tells whose commit version {version} was"
             raise CommitStateUnknown(message, token=token, version=version)
         if token in window.tokens:
             return window.first + window.tokens.index(token)

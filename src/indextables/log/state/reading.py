@@ -29,11 +29,15 @@ __all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state", "
 
 
 class Inspected(msgspec.Struct, frozen=True):
-    """A checkpoint without its file entries; `manifests` maps the keys of its manifests to their sizes, if told."""
+    """A checkpoint without its file entries; `manifests` maps the keys of its manifests to their sizes, if told.
+
+    `table_id` is None where a state of IndexTables4Spark leaves the metadata to the version files.
+    """
 
     tokens: TokenWindow | None
     in_commit_timestamp: int | None
     manifests: dict[str, int | None] = {}
+    table_id: str | None = None
 
 
 def read_state(env: LogEnv, ref: StateRef) -> TableState:
@@ -74,11 +78,14 @@ def inspect_state(env: LogEnv, ref: StateRef) -> Inspected:
     """What a checkpoint says without its file entries being read. As `read_state`."""
     if ref.format == "avro-state":
         state = read_list(env, ref)
-        return Inspected(state.tokens, state.in_commit_timestamp, manifest_keys(ref, state))
-    extras = _extras(_parse(env, ref, with_files=False), ref)
+        told = state.table_id or (None if state.metadata is None else state.metadata.id)
+        return Inspected(state.tokens, state.in_commit_timestamp, manifest_keys(ref, state), told)
+    parsed = _parse(env, ref, with_files=False)
+    extras = _extras(parsed, ref)
     if extras is None:
-        return Inspected(tokens=None, in_commit_timestamp=None)
-    return Inspected(tokens=extras.window, in_commit_timestamp=extras.inCommitTimestamp)
+        told = None if parsed.metadata is None else parsed.metadata.id
+        return Inspected(tokens=None, in_commit_timestamp=None, table_id=told)
+    return Inspected(tokens=extras.window, in_commit_timestamp=extras.inCommitTimestamp, table_id=extras.tableId)
 
 
 def _assemble(parsed: Parsed, ref: StateRef, root_url: str) -> TableState:

@@ -1,0 +1,55 @@
+"""What a process remembers of the newest version helps its next commit and never stands in its way."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.log.commits import METADATA, add
+from tests.log.test_commit import Place, place
+
+from indextables.errors import CommitConflict
+from indextables.log.actions import Protocol
+from indextables.log.create import create_table
+from indextables.log.transaction import Transaction
+from indextables.log.write import append, change_metadata
+
+__all__ = ["place"]
+
+
+def other_properties(place: Place) -> None:
+    other = place.process()
+    change_metadata(other, msgspec.structs.replace(other.snapshot().metadata, configuration={"k": "v"}))
+
+
+def another_protocol(place: Place) -> None:
+    raised = Protocol(4, 4, ["parquetSplit", "typeWidening"], ["parquetSplit", "typeWidening"])
+    Transaction(place.process(), operation="UPGRADE").set_protocol(raised).commit_or_raise()
+
+
+CHANGES = pytest.mark.parametrize("change", [other_properties, another_protocol])
+CACHED = pytest.mark.parametrize("cached", [True, False], ids=["cached", "without cache"])
+
+
+@CHANGES
+@CACHED
+def test_a_process_that_met_a_conflict_moves_on(place, change, cached):
+    create_table(place.process(), METADATA)
+    log = place.process(transaction__cache__enabled=cached)
+    append(log, [add("a")])
+    change(place)
+    with pytest.raises(CommitConflict):
+        append(log, [add("b")])
+    assert append(log, [add("c")]).version == 3
+    assert place.paths() == ["a", "c"]
+
+
+@CHANGES
+@CACHED
+def test_a_change_that_a_process_has_read_is_no_conflict_for_what_it_writes_afterwards(place, change, cached):
+    create_table(place.process(), METADATA)
+    log = place.process(transaction__cache__enabled=cached)
+    append(log, [add("a")])
+    change(place)
+    log.snapshot()
+    assert append(log, [add("b")]).version == 3
+    assert place.paths() == ["a", "b"]

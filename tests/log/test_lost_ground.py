@@ -1,0 +1,170 @@
+"""Nobody commits on ground that is not what it was: another table, a lost version file, a file not taken back."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.log.commits import METADATA, SCHEMA, add
+from tests.log.scripted import SLOT
+from tests.log.test_commit import Place, checkpoint, place
+
+from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableReplaced
+from indextables.log.actions import Metadata
+from indextables.log.codec import encode_version
+from indextables.log.create import create_table
+from indextables.log.names import LOG_DIR, version_key
+from indextables.log.transaction import Transaction
+from indextables.log.write import append, resolve_token
+
+__all__ = ["place"]
+
+ANOTHER = Metadata(id="another", schemaString=SCHEMA, createdTime=2)
+
+
+@pytest.fixture
+def table(place) -> Place:
+    create_table(place.process(), METADATA)
+    return place
+
+
+def made_anew(place: Place, versions: int, *, checkpointed: bool) -> None:
+    store = place.process().env.store
+    store.delete_many([meta.key for meta in store.list_from(LOG_DIR)])
+    create_table(place.process(), ANOTHER)
+    for number in range(versions):
+        append(place.process(), [add(f"new-{number}")])
+    if checkpointed:
+        checkpoint(place)
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+@pytest.mark.parametrize("versions", [1, 2, 3, 4])
+@pytest.mark.parametrize("how", ["remembered", "loaded", "snapshot"])
+def test_a_writer_of_a_dropped_table_writes_nothing_into_the_one_that_took_its_place(
+    table, how, versions, checkpointed
+):
+    log = table.process()
+    for name in "ab":
+        append(log, [add(name)])
+    if how == "remembered":
+        tx = Transaction(log, operation="WRITE").add([add("late")])
+        made_anew(table, versions, checkpointed=checkpointed)
+    else:
+        log = table.process()
+        snapshot = log.snapshot() if how == "snapshot" else None
+        tx = Transaction(log, snapshot, operation="WRITE", table_id=METADATA.id).add([add("late")])
+        asleep = lambda call: (made_anew(table, versions, checkpointed=checkpointed), call())[1]  # noqa: E731
+        log.env.store.play("put_if_absent", SLOT, asleep)
+    with pytest.raises(TableReplaced):
+        tx.commit_or_raise()
+    assert table.paths() == [f"new-{number}" for number in range(versions)]
+    assert append(table.process(), [add("next")]).version == versions + 1
+
+
+@pytest.mark.parametrize("lost", [[3], [3, 4]], ids=["one file", "two files"])
+@pytest.mark.parametrize("older", [False, True], ids=["", "files of older writers"])
+@pytest.mark.parametrize("stale", ["remembered", "snapshot"])
+def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stale):
+    log = table.process()
+    for name in "ab":
+        append(log, [add(name)])
+    snapshot = None
+    if stale == "snapshot":
+        log = table.process()
+        snapshot = log.snapshot()
+    for name in "cde":
+        append(table.process(), [add(name)])
+    store = table.process().env.store
+    if older:
+        for version in (4, 5):
+            without_links(table, version)
+    kept = {version: store.get(version_key(version)) for version in lost}
+    store.delete_many([version_key(version) for version in lost])
+    table.clock.now += 60_000
+    with pytest.raises(LogGap) as caught:
+        Transaction(log, snapshot, operation="WRITE").add([add("z")]).commit_or_raise()
+    assert caught.value.version == 3
+    assert not store.exists(version_key(3))
+    for version, data in kept.items():
+        store.put(version_key(version), data)
+    assert table.paths() == ["a", "b", "c", "d", "e"]
+    assert append(log, [add("z")]).version == 6
+
+
+def without_links(place: Place, version: int) -> None:
+    """As a writer wrote it that knew nothing of them."""
+    store = place.process().env.store
+    content = place.process().read_version(version)
+    info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
+    store.put(version_key(version), encode_version([info], adds=content.adds, compress=True))
+
+
+def test_a_commit_that_the_next_one_follows_at_once_stands(table):
+    log = table.process()
+    append(log, [add("a")])
+
+    def followed(call):
+        answer = call()
+        append(table.process(), [add("c")])
+        return answer
+
+    log.env.store.play("put_if_absent", SLOT, followed)
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == ["a", "b", "c"]
+
+
+def test_a_log_that_is_read_up_to_its_gap_is_not_written(table):
+    log = table.process()
+    for name in "abcd":
+        append(log, [add(name)])
+    store = table.process().env.store
+    store.delete_many([version_key(2), version_key(3)])
+    log = table.process(log__stopAtGap=True)
+    assert log.snapshot().files["path"].to_pylist() == ["a"]
+    for snapshot in (None, log.snapshot()):
+        with pytest.raises(LogGap):
+            Transaction(log, snapshot, operation="WRITE").add([add("z")]).commit_or_raise()
+    assert not store.exists(version_key(2))
+
+
+@pytest.mark.parametrize("answer", ["named as failed", "error"])
+def test_a_file_that_may_not_have_been_taken_back_is_a_doubt(answer):
+    import uuid
+
+    from indextables.errors import StoreUnavailable
+
+    table = Place(f"memory://{uuid.uuid4().hex}/table")
+    create_table(table.process(), METADATA)
+    log = table.process()
+    for name in "abc":
+        append(log, [add(name)])
+    store = table.process().env.store
+    kept = store.get(version_key(3))
+    store.delete_many([version_key(3)])
+
+    def no_answer(_call):
+        if answer == "error":
+            raise StoreUnavailable("no answer", key=version_key(4))
+        return {version_key(4): "no answer"}
+
+    log.env.store.play("delete", SLOT, no_answer, times=9)
+    with pytest.raises(CommitStateUnknown) as caught:
+        append(log, [add("x")])
+    store.put(version_key(3), kept)
+    assert resolve_token(table.process(), caught.value.token, caught.value.version) == 4
+    assert table.paths() == ["a", "b", "c", "x"]
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_version_file_that_holds_another_versions_bytes_is_an_error_to_every_reader(table, compressed):
+    log = table.process(transaction__compression__enabled=compressed)
+    for name in "abc":
+        append(log, [add(name)])
+    store = table.process().env.store
+    store.put(version_key(2), store.get(version_key(1)))
+    with pytest.raises(LogCorrupt, match="bytes of version 1"):
+        _ = table.process().snapshot().files
+    with pytest.raises(LogCorrupt):
+        table.process().read_version(2)
+    with pytest.raises((LogCorrupt, CommitStateUnknown)):
+        Transaction(table.process(), operation="WRITE").add([add("d")]).set_txn("app", 1).commit_or_raise()
