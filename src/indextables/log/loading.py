@@ -31,7 +31,7 @@ from indextables.log.segment import LogSegment, build_segment
 from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
 from indextables.log.state.avroform import Where, complete_list, read_list
 
-__all__ = ["Where", "fold", "header_of", "load_pruned", "load_state", "segments"]
+__all__ = ["Where", "fold", "header_of", "load_pruned", "load_state", "newest_of", "segments"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=TableState | PrunedState)
@@ -118,6 +118,13 @@ def segments(env: LogEnv, known: Known, version: int) -> Iterator[LogSegment]:
         except (VersionExpired, LogGap):
             return
         yield segment
+
+
+def newest_of(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
+    """The newest protocol and metadata that versions, in ascending order, bring. Pure."""
+    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
+    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
+    return protocol, metadata
 
 
 def _first_readable(

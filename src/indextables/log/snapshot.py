@@ -18,7 +18,7 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at
-from indextables.log.loading import Where, fold, header_of, load_pruned, load_state, segments
+from indextables.log.loading import Where, fold, header_of, load_pruned, load_state, newest_of, segments
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
@@ -331,7 +331,7 @@ class Log:
         self, known: Known, version: int, base: TableState | None, contents: Sequence[VersionContent]
     ) -> tuple[Protocol, Metadata]:
         """The newest protocol and metadata. Raises MetadataMissing, and _Replaced if this is another table by now."""
-        protocol, metadata = _newest(contents)
+        protocol, metadata = newest_of(contents)
         if base is not None:
             if any(_table_of(content) not in {None, base.metadata.id} for content in contents):
                 raise _Replaced(f"another table lives at {self.url} now", url=self.url)
@@ -352,7 +352,7 @@ class Log:
             seen = {content.version for content in contents}
             older = self._read_many([v for v in segment.versions if v not in seen], files=False)
             confirm(self.env, segment.base, older)
-            told = _newest(older)
+            told = newest_of(older)
             protocol, metadata = protocol or told[0], metadata or told[1]
             if found is not None:
                 protocol, metadata = protocol or found[0], metadata or found[1]
@@ -382,7 +382,7 @@ class Log:
         for end in range(len(tail), 0, -_AT_ONCE):
             contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
             seen = [*contents, *seen]
-            newer = _newest(contents)
+            newer = newest_of(contents)
             protocol, metadata = protocol or newer[0], metadata or newer[1]
             if protocol is not None and metadata is not None:
                 break
@@ -486,12 +486,6 @@ class Log:
 
 class _Replaced(LogCorrupt):
     """What is cached belongs to a table that was dropped; it is forgotten and the log read anew."""
-
-
-def _newest(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
-    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
-    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
-    return protocol, metadata
 
 
 def _table_of(content: VersionContent) -> str | None:
