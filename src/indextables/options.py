@@ -339,7 +339,7 @@ STATE_COMPACTION_MAX_MANIFESTS = _count(
     "state.compaction.maxManifests", 20, "undersized manifests above which some are merged", least=1
 )
 STATE_COMPACTION_AFTER_MERGE = _flag("state.compaction.afterMerge", True, "compact the state after merge splits")
-STATE_RETENTION_VERSIONS = _count("state.retention.versions", 2, "old states kept", least=1)
+STATE_RETENTION_VERSIONS = _count("state.retention.versions", 2, "old states kept within the log's retention", least=1)
 STATE_RETENTION_HOURS = _count("state.retention.hours", 168, "hours that old states are kept")
 STATE_GC_MIN_MANIFEST_AGE_HOURS = _count(
     "state.gc.minManifestAgeHours", 1, "hours before an unreferenced manifest may be deleted"

@@ -97,21 +97,42 @@ def test_nothing_goes_while_all_is_young():
     assert keys(env) == before
 
 
-def test_a_table_that_rests_keeps_its_newest_states_and_its_current_version():
+def test_a_table_that_rests_keeps_its_newest_state_and_its_current_version():
     env = environment(RETENTION)
     log = aged_log(env, 40)
     env.ambient.advance(days=400)
     report = clean_up(env)
-    assert report.cut == 20
-    assert slots(env) == list(range(21, 41))
-    assert states(env) == [20, 30, 40]
+    assert report.cut == 40
+    assert slots(env) == [40]
+    assert states(env) == [40]
     same(Log(env).snapshot().state, log.state())
 
 
-def test_old_states_are_kept_by_number_and_by_age():
-    env = environment(RETENTION | {"state.retention.versions": 4})
+@pytest.mark.parametrize("kept", [1, 4, 100])
+def test_beyond_the_retention_of_the_log_no_number_keeps_a_state(kept):
+    env = environment(RETENTION | {"state.retention.versions": kept})
     aged_log(env, 100)
-    assert clean_up(env).cut == 60
+    assert clean_up(env).cut == 70
+
+
+def test_states_that_were_written_within_the_retention_are_kept_by_number():
+    """Checkpoints on demand, of versions that are all old by now."""
+    env = environment(RETENTION | {"state.retention.versions": 2, "state.retention.hours": 0})
+    log = RandomLog(env, 1)
+    log.time_ms = env.ambient.now_ms()
+    written = []
+    for _ in range(6):
+        log.step()
+        written.append(Log(env).snapshot().state)
+    env.ambient.advance(days=31)
+    for state in written:
+        write_checkpoint(env, state)
+    env.ambient.advance(hours=1)
+    assert clean_up(env).cut == 4
+    assert states(env) == [4, 5, 6]
+
+
+def test_old_states_are_kept_by_age():
     env = environment(RETENTION | {"state.retention.hours": 24 * 55})
     aged_log(env, 100)
     assert clean_up(env).cut == 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import time
@@ -128,6 +129,63 @@ def test_a_purge_of_a_tidy_table_writes_nothing_but_its_lease():
     report = purge_of(spy.env)
     assert report.deleted == 0
     assert [key.rpartition("/")[2] for key in spy.written] == ["lease-purge-000000000002.json"] * 2
+
+
+@pytest.mark.parametrize("commits", [1, 5, 12, 25])
+@pytest.mark.parametrize("state_format", ["avro", "json"])
+@pytest.mark.parametrize("usable", ["as it is", "on demand", "damaged", "none"])
+def test_a_table_that_lay_idle_keeps_its_live_files_and_nothing_else(commits, state_format, usable):
+    table, clock = new_table(**{"state.format": state_format})
+    grown(table, clock, commits)
+    live = contents(table, [commits])[commits]
+    for key in keys(table):
+        if usable in {"damaged", "none"} and ("checkpoint" in key or "/state-v" in key):
+            table._log.env.store.put(key, b"broken") if usable == "damaged" else table._log.env.store.delete_many([key])
+    clock.advance(days=400)
+    if usable == "on demand":
+        table.checkpoint()
+        clock.advance(days=1)
+    table._log.invalidate()
+    before = keys(table)
+    dry = purge_of(table._log.env, dry_run=True)
+    assert keys(table) == before
+    report = purge_of(table._log.env)
+    assert sorted(report.files["path"].to_pylist()) == sorted(dry.files["path"].to_pylist())
+    assert (report.cut, report.failed, report.reason) == (commits if commits > 1 or report.cut else None, {}, "")
+    assert splits(table) == set(live)
+    table._log.invalidate()
+    assert contents(table, [commits]) == {commits: live}
+    assert table.verify(data_files=False).ok
+
+
+@pytest.mark.parametrize("why", ["young", "reader", "checkpoint.retention", "no removes"])
+def test_a_purge_writes_no_checkpoint_that_lets_nothing_go(why):
+    table, clock = new_table(**({"checkpoint.retention": "3"} if why == "checkpoint.retention" else {}))
+    grown(table, clock, 3)
+    if why == "no removes":
+        table.checkpoint()
+        for number in range(3):
+            table.append(rows(number))
+    clock.advance(days=20 if why == "young" else 400)
+    with protect_version(table._log.env, 1, ttl_ms=1_000_000) if why == "reader" else contextlib.nullcontext():
+        spy = Spy(table._log.env)
+        purge_of(spy.env)
+    assert not [key for key in spy.written if "state-v" in key]
+
+
+def test_a_purge_of_a_table_that_rests_ends():
+    """The version in which a purge tells what it did must not be the reason for the next one."""
+    table, clock = new_table()
+    grown(table, clock, 12)
+    for _ in range(5):
+        clock.advance(days=400)
+        table.purge()
+    version = table.refresh().version
+    clock.advance(days=400)
+    spy = Spy(table._log.env)
+    assert purge_of(spy.env).deleted == 0
+    assert not [key for key in spy.written if "_intents" not in key]
+    assert table.refresh().version == version
 
 
 def test_an_age_below_the_safe_one_has_to_be_forced():
@@ -415,7 +473,7 @@ def test_only_names_that_this_library_gives_are_touched():
     ]
     for key in foreign:
         store.put(key, b"mine")
-    clock.advance(days=400)
+    clock.advance(days=20)
     report = table.purge()
     assert report.files["path"].to_pylist() == [own]
     assert set(foreign) <= keys(table)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.errors import (
+    CheckpointError,
     ClockSkew,
     IndexTablesError,
     InvalidArgument,
@@ -30,11 +31,21 @@ from indextables.log.env import LogEnv
 from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms, who_holds
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log, Snapshot
-from indextables.log.state.cleanup import CleanupPlan, CleanupReport, carry_out, listed, plan_cleanup
+from indextables.log.state.cleanup import (
+    CleanupPlan,
+    CleanupReport,
+    Foreseen,
+    carry_out,
+    listed,
+    only,
+    plan_cleanup,
+)
 from indextables.log.state.retention import Rules
+from indextables.log.state.schedule import checkpoint
 from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
+from indextables.table.purge_idle import idle_checkpoint
 from indextables.table.purge_listing import Listed, list_data
 from indextables.table.purge_plan import (
     LISTED,
@@ -152,7 +163,7 @@ def purge(
     env = table_env(log.env, metadata)
     asked = _checked(env, older_than_hours, tx_log_retention_hours, force=force)
     if dry_run:
-        plan = _planned(log, env, asked, runner, progress)
+        plan = _planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
     lease = acquire(env, LEASE)
     if lease is None:
@@ -161,7 +172,11 @@ def purge(
         return PurgeReport(log.latest_version(), dry_run, LISTED.empty_table(), reason=reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
+        foreseen = _checkpointed(log, env, asked)
         plan = _planned(log, env, asked, runner, progress)
+        if foreseen is not None:
+            # Nothing goes that a dry run would not have listed.
+            plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
         report = _carried_out(log, env, plan, asked, lease, runner, progress)
     _tell_history(log, report, parameters or {})
     return report
@@ -211,11 +226,33 @@ def _check_stepped_clock(env: LogEnv, lease: Lease, now_ms: int) -> None:
         raise ClockSkew(message, skew_ms=told - now_ms)
 
 
-def _planned(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None) -> _Plan:
+def _checkpointed(log: Log, env: LogEnv, asked: _Asked) -> CleanupPlan | None:
+    """Write the checkpoint without which nothing of an idle table could go; what was planned with it, None without."""
+    will_be = idle_checkpoint(log, env, asked.rules)
+    if will_be is None:
+        return None
+    foreseen = plan_cleanup(env, asked.rules, will_be=will_be)
+    try:
+        checkpoint(env)
+    except CheckpointError as error:
+        _LOGGER.warning("purge of %s goes on without a new checkpoint: %s", log.url, error)
+        return None
+    log.invalidate()
+    return foreseen
+
+
+def _planned(
+    log: Log,
+    env: LogEnv,
+    asked: _Asked,
+    runner: Runner,
+    progress: Progress | None,
+    will_be: Foreseen | None = None,
+) -> _Plan:
     """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on."""
     for attempt in range(_ATTEMPTS):
         try:
-            return _plan(log, env, asked, runner, progress)
+            return _plan(log, env, asked, runner, progress, will_be)
         except (ObjectNotFound, VersionExpired):
             log.invalidate()
             if attempt == _ATTEMPTS - 1:
@@ -223,10 +260,12 @@ def _planned(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Pro
     raise AssertionError
 
 
-def _plan(log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None) -> _Plan:
+def _plan(
+    log: Log, env: LogEnv, asked: _Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
+) -> _Plan:
     known = log.snapshot()
     found = list_data(known, runner, progress)
-    cleanup = plan_cleanup(env, asked.rules)
+    cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
     claims = _claims(data_keys(snapshot.files, log.url), text_array([]), int64_array(_no_times()), held, snapshot)

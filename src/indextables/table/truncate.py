@@ -18,7 +18,7 @@ from indextables.log.names import LOG_DIR, parse_key
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint
-from indextables.log.state.cleanup import CleanupPlan, carry_out, listed, plan_cleanup
+from indextables.log.state.cleanup import CleanupPlan, carry_out, listed, only, plan_cleanup
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.log.state.retention import Rules, collectable_manifests
@@ -84,7 +84,9 @@ def truncate_time_travel(
     checkpoint(env)
     if progress is not None:
         progress(Step("checkpoint", 1, 2))
-    plan = _restricted(plan_cleanup(env, _rules(env)), foreseen)
+    # Nothing goes that a dry run would not have listed.
+    told = {*foreseen.states, *foreseen.versions, *foreseen.manifests}
+    plan = only(plan_cleanup(env, _rules(env)), told)
     done = carry_out(env, plan)
     log.invalidate()
     if progress is not None:
@@ -128,18 +130,6 @@ def _reason(plan: CleanupPlan, version: int) -> str:
             f"versions from {plan.cut.at.version} on stay: a reader protects one, or a newer checkpoint has no tokens"
         )
     return ""
-
-
-def _restricted(plan: CleanupPlan, foreseen: TruncateReport) -> CleanupPlan:
-    """The plan without what a dry run would not have listed."""
-    told = {*foreseen.states, *foreseen.versions, *foreseen.manifests}
-    cut = msgspec.structs.replace(
-        plan.cut,
-        states=tuple(key for key in plan.cut.states if key in told),
-        versions=tuple(key for key in plan.cut.versions if key in told),
-    )
-    manifests = tuple(key for key in plan.manifests if key in told)
-    return msgspec.structs.replace(plan, cut=cut, manifests=manifests)
 
 
 def _foreseen(env: LogEnv, version: int) -> TruncateReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -11,14 +11,24 @@ from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
 from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, protections
-from indextables.log.names import LOG_DIR
+from indextables.log.names import LOG_DIR, state_key
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state, read_state
 from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["CleanupPlan", "CleanupReport", "carry_out", "clean_up", "listed", "plan_cleanup"]
+__all__ = [
+    "CleanupPlan",
+    "CleanupReport",
+    "Foreseen",
+    "carry_out",
+    "clean_up",
+    "listed",
+    "newest_usable",
+    "only",
+    "plan_cleanup",
+]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -57,6 +67,13 @@ class CleanupPlan(msgspec.Struct, frozen=True):
         return (*self.cut.states, *self.cut.versions, *self.manifests)
 
 
+class Foreseen(msgspec.Struct, frozen=True):
+    """A checkpoint that is about to be written: its version, and the time of that version's commit."""
+
+    version: int
+    commit_ms: int | None
+
+
 def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
     """Delete what `retention` lets go; `dry_run` (default: `cleanup.dryRun`) only lists it.
 
@@ -73,11 +90,12 @@ def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
     return _done(env, listed(plan) if dry else carry_out(env, plan))
 
 
-def plan_cleanup(env: LogEnv, rules: Rules) -> CleanupPlan:
+def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) -> CleanupPlan:
     """What `rules` let go, less what live readers protect; nothing is deleted.
 
-    A plan is the leave to carry it out: none is made for a table that this library may not write. Raises
-    ProtocolUnsupported, NotSupported, LogError, StoreError.
+    `will_be` is taken for a checkpoint that is there. Which manifests it will name is not known: none goes that any
+    checkpoint names now. A plan is the leave to carry it out: none is made for a table that this library may not write.
+    Raises ProtocolUnsupported, NotSupported, LogError, StoreError.
     """
     from indextables.log import permission
 
@@ -90,12 +108,45 @@ def plan_cleanup(env: LogEnv, rules: Rules) -> CleanupPlan:
         if found.oldest_version is not None:
             kept = found.oldest_version if rules.keep_from is None else min(rules.keep_from, found.oldest_version)
             rules = msgspec.structs.replace(rules, keep_from=kept)
+    if will_be is not None:
+        return _foreseen(env, rules, listing, will_be)
     cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
     if cut.at is not None and not _newest_is_usable(env, listing):
         cut = Cut(at=None, reason="the newest checkpoint cannot be used")
     gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
     return CleanupPlan(cut, manifests, tuple(listing))
+
+
+def _foreseen(env: LogEnv, rules: Rules, listing: list[ObjectMeta], will_be: Foreseen) -> CleanupPlan:
+    key = state_key(will_be.version)
+    shown = [*(meta for meta in listing if meta.key != key), ObjectMeta(key, 0, rules.now_ms)]
+
+    def facts(ref: StateRef) -> Candidate | None:
+        if ref.version == will_be.version:
+            return Candidate(commit_ms=will_be.commit_ms, has_tokens=True)
+        return _facts(env, ref, listing)
+
+    return CleanupPlan(choose_cut(shown, rules, facts), _unreferenced(env, listing, rules), tuple(shown))
+
+
+def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
+    """The plan without what is not among `keys`."""
+    cut = msgspec.structs.replace(
+        plan.cut,
+        states=tuple(key for key in plan.cut.states if key in keys),
+        versions=tuple(key for key in plan.cut.versions if key in keys),
+    )
+    return msgspec.structs.replace(plan, cut=cut, manifests=tuple(key for key in plan.manifests if key in keys))
+
+
+def newest_usable(env: LogEnv, listing: list[ObjectMeta]) -> int | None:
+    """The version of the newest checkpoint from which cleanup could cut; None if there is none. Raises StoreError."""
+    for ref in find_states(listing):
+        fact = _facts(env, ref, listing)
+        if fact is not None and fact.has_tokens:
+            return ref.version
+    return None
 
 
 def listed(plan: CleanupPlan) -> CleanupReport:

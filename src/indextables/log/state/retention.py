@@ -8,8 +8,9 @@ K is the newest checkpoint for which all of this holds:
 
 1. every version file up to K is older than the log's retention, by the store's time and by commit time, and at least
    `checkpoint.retention` versions stay (where that is set);
-2. every checkpoint below K is let go by number (`state.retention.versions` older ones are kept beside the newest) and
-   by age (`state.retention.hours`, for JSON and Parquet `checkpointRetention.duration`);
+2. every checkpoint below K is older than `state.retention.hours` (JSON and Parquet: `checkpointRetention.duration`)
+   and either older than the log's retention too, or let go by number (`state.retention.versions` older ones are kept
+   beside the newest): beyond the log's retention the newest usable checkpoint is enough;
 3. the version files above K are there without a gap, and K carries the commit tokens;
 4. no live reader protects an older version than K.
 
@@ -142,9 +143,11 @@ def _old_up_to(slots: dict[int, ObjectMeta], rules: Rules) -> int:
 
 
 def _may_go(states: Sequence[StateRef], ref: StateRef, rules: Rules) -> bool:
-    newer = len({s.version for s in states if s.version > ref.version})
     kept_ms = rules.state_ms if ref.format == "avro-state" else rules.checkpoint_ms
-    return newer > rules.old_states and _old(ref.modified_ms, kept_ms, rules.now_ms)
+    if not _old(ref.modified_ms, kept_ms, rules.now_ms):
+        return False
+    newer = len({s.version for s in states if s.version > ref.version})
+    return newer > rules.old_states or _old(ref.modified_ms, rules.log_ms, rules.now_ms)
 
 
 def _old(time_ms: int | None, retention_ms: int, now_ms: int) -> bool:
