@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, remove, version
 
 from indextables.log.actions import DeletionVector, DomainMetadata, Metadata, Protocol, Txn
@@ -184,3 +186,55 @@ def test_another_table_id_is_no_registry_change():
     winner = version(5, Metadata(id="other", schemaString=METADATA.schemaString, createdTime=1))
     verdict = judge(ours("merge_splits", removed=paths("f1")), winner)
     assert verdict.clash is not None
+
+
+def vector_of(number):
+    return DeletionVector("i", f"v{number}", 3, number)
+
+
+@st.composite
+def winners_with_vectors(draw):
+    """A winner that sets vectors, in both ways in which PROTOCOL 1.6 lets it be written."""
+    touched = draw(st.lists(st.sampled_from(FILES), min_size=1, unique=True))
+    alone = draw(st.lists(st.sampled_from(touched), min_size=1, unique=True))
+    new = draw(st.lists(st.sampled_from(["n1", "n2"]), unique=True))
+    change = draw(st.booleans())
+    blind = draw(st.sampled_from([True, False, None]))
+    adds = [add(path, deletionVector=vector_of(n + 1), data_change=change) for n, path in enumerate(touched)]
+    adds += [add(path, data_change=change) for path in new]
+    named = [remove(path, data_change=change) for path in touched]
+    fewer = [remove(path, data_change=change) for path in touched if path not in alone]
+    return version(5, *named, *adds, blind=blind), version(5, *fewer, *adds, blind=blind)
+
+
+FILES = ["f1", "f2", "f3"]
+some_files = st.lists(st.sampled_from(FILES), unique=True).map(lambda names: paths(*names) if names else None)
+commits_of_ours = st.builds(
+    ours,
+    st.sampled_from(["rows", "merge_splits", "overwrite", "append", "metadata"]),
+    removed=some_files,
+    read=some_files,
+    read_all=st.booleans(),
+    serializable=st.booleans(),
+    may_match=st.sampled_from([None, always, never]),
+    unites=st.booleans(),
+    regroups=st.booleans(),
+)
+
+
+@given(commits_of_ours, winners_with_vectors())
+def test_a_vector_set_by_add_alone_counts_as_one_set_by_remove_and_add(mine, winners):
+    named, alone = (judge(mine, winner) for winner in winners)
+    if named.clash is not None:
+        assert alone.clash is not None
+    elif alone.clash is not None:
+        # What nobody removed could also be a file that comes back with its vector, and with rows.
+        assert "added rows" in alone.clash.reason or "changed rows in the range" in alone.clash.reason
+    else:
+        assert (named.unite, named.give_up) == (alone.unite, alone.give_up)
+
+
+@given(st.sampled_from(["rows", "merge_splits", "overwrite"]), st.booleans(), st.booleans())
+def test_a_vector_of_ours_set_by_add_alone_is_not_put_on_a_file_that_was_removed(kind, serializable, regroups):
+    mine = ours(kind, added=paths("f1"), serializable=serializable, regroups=regroups)
+    assert judge(mine, MERGE).clash is not None

@@ -16,8 +16,10 @@ from indextables.errors import (
     TableNotFound,
 )
 from indextables.log.actions import DeletionVector, DomainMetadata, Metadata, Protocol
+from indextables.log.crcfile import parse_crc, totals_of
 from indextables.log.create import create_table, new_metadata
 from indextables.log.files import FILES_SCHEMA
+from indextables.log.names import crc_key
 from indextables.log.staged import Staged
 from indextables.log.transaction import Transaction
 from indextables.log.write import append, change_metadata, overwrite, record_skip, retry_times, upgrade_protocol
@@ -323,3 +325,63 @@ def test_racing_creators_go_on_with_one_version_0(tmp_path):
         created = list(pool.map(create, range(16)))
     assert sum(c.is_new for c in created) == 1
     assert len({c.metadata.id for c in created}) == 1
+
+
+VECTOR = DeletionVector("i", "abc", 3, 1)
+
+
+def vector_by_add_alone(log):
+    """PROTOCOL 1.6: an `add` replaces the entry of its path, whether or not a `remove` goes with it."""
+    transaction = Transaction(log, log.snapshot(), operation="DELETE").read_files(["a"])
+    return transaction.add([add("a", deletionVector=VECTOR)]).commit_or_raise()
+
+
+def test_a_merge_that_loses_against_a_vector_by_add_alone_doubles_no_rows(log, rival):
+    append(log, [add("a"), add("b")])
+    taken = [remove("a", data_change=False), remove("b", data_change=False)]
+    merge = Transaction(log, log.snapshot(), operation="MERGE SPLITS").remove(taken).add([add("m", data_change=False)])
+    vector_by_add_alone(rival)
+    with pytest.raises(CommitConflict, match="changed a"):
+        merge.commit_or_raise()
+    assert paths(log) == ["a", "b"]
+
+
+def test_a_delete_that_loses_against_a_vector_by_add_alone_is_refused(log, rival):
+    append(log, [add("a"), add("b")])
+    delete = Transaction(log, log.snapshot(), operation="DELETE").read_files(["a"]).remove([remove("a")])
+    vector_by_add_alone(rival)
+    with pytest.raises(CommitConflict, match="changed a"):
+        delete.commit_or_raise()
+
+
+def test_a_vector_by_add_alone_that_loses_against_a_merge_brings_no_rows_back(log, rival):
+    append(log, [add("a"), add("b")])
+    delete = Transaction(log, log.snapshot(), operation="DELETE").add([add("a", deletionVector=VECTOR)])
+    taken = [remove("a", data_change=False), remove("b", data_change=False)]
+    merge = Transaction(rival, rival.snapshot(), operation="MERGE SPLITS").remove(taken)
+    merge.add([add("m", data_change=False)]).commit_or_raise()
+    with pytest.raises(CommitConflict, match="removed a"):
+        delete.commit_or_raise()
+    assert paths(log) == ["m"]
+
+
+def test_totals_never_count_a_file_twice_that_got_its_vector_by_add_alone(log, rival):
+    append(log, [add("a"), add("b")])
+    vector_by_add_alone(log)
+    append(log, [add("c")])
+    vector_by_add_alone(rival)
+    append(log, [add("d")])
+    for number in (2, 3, 4, 5):
+        told = parse_crc(log.env.store.get(crc_key(number))).totals()
+        assert told in (None, totals_of(open_log(log.env).snapshot(number).state))
+
+
+def test_an_append_that_registers_a_mapping_is_blind(log):
+    metadata = log.snapshot().metadata
+    registry = {**metadata.configuration, "docMappingSchema.abc": "{}"}
+    mapping = msgspec.structs.replace(metadata, configuration=registry)
+    Transaction(log, operation="WRITE").add([add("a")]).set_metadata(mapping).commit_or_raise()
+    assert log.read_version(1).commit_info.isBlindAppend is True
+    renamed = msgspec.structs.replace(mapping, name="other")
+    Transaction(log, operation="WRITE").add([add("b")]).set_metadata(renamed).commit_or_raise()
+    assert log.read_version(2).commit_info.isBlindAppend is False

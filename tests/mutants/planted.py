@@ -232,8 +232,8 @@ BUGS = [
     Bug(
         "two removes of one file both commit",
         CONFLICT,
-        "    lost = _overlap(ours.removed, theirs.removes)\n",
-        "    lost: list[str] = []\n",
+        "    unite = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    unite: list[str] = []\n",
         CONFLICT_TESTS,
     ),
     Bug(
@@ -246,15 +246,36 @@ BUGS = [
     Bug(
         "appends are never phantoms",
         CONFLICT,
-        "    if blind and not ours.serializable:\n",
-        "    if blind:\n",
+        "    if _is_blind_append(theirs) and not ours.serializable:\n",
+        "    if _is_blind_append(theirs):\n",
         CONFLICT_TESTS,
     ),
     Bug(
         "a merge ignores what was deleted from its sources",
         CONFLICT,
+        "    touched = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    touched = _overlap(ours.added, theirs.removes, theirs.adds)\n",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "a merge does not see a vector that was set by add alone",
+        CONFLICT,
+        "    touched = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
         "    touched = _overlap(ours.removed, theirs.removes)\n",
-        "    touched = _overlap(ours.added, theirs.removes)\n",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "a delete does not see a vector that was set by add alone",
+        CONFLICT,
+        "    unite = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    unite = _overlap(ours.removed, theirs.removes)\n",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "a vector set by add alone is put on a file that was merged meanwhile",
+        CONFLICT,
+        "    unite += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in unite]\n",
+        "",
         CONFLICT_TESTS,
     ),
     Bug(

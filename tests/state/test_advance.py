@@ -13,8 +13,9 @@ from indextables.log.names import LOG_DIR, MANIFEST_DIR, version_key
 from indextables.log.state import avrowrite, find_states, read_state, write_checkpoint
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import read_list
+from indextables.log.state.columns import totals_of
 from tests.log.commits import add
-from tests.state.logs import RandomLog, environment, same
+from tests.state.logs import RandomLog, environment, same, vector
 from tests.state.spy import Spy
 
 
@@ -72,6 +73,19 @@ def test_a_remove_with_wrong_partition_values_still_takes_its_file_away():
     files = read_state(env, ref).files
     assert len(files) == 999
     assert path not in files.column("path").to_pylist()
+
+
+@pytest.mark.parametrize("partitions", [("day", "shard"), ()])
+def test_a_vector_by_add_alone_counts_its_file_once(partitions):
+    env = environment({"state.entriesPerManifest": 50})
+    log = RandomLog(env, 4, partitions)
+    log.append(400)
+    first = write_checkpoint(env, log.state())
+    rows = [log.live[path] | {"deletionVector": vector(n + 1)} for n, path in enumerate(sorted(log.live)[:3])]
+    log.commit([], rows, [])
+    ref, written = advance_state(env, first, log.version)
+    same(read_state(env, ref), log.state())
+    assert written.totals == totals_of(log.state().files)
 
 
 def test_a_slot_that_a_stalled_writer_filled_again_gets_into_no_state():

@@ -293,6 +293,24 @@ def test_a_commit_that_removes_rows_stops_a_stream_that_was_not_told_to_skip_it(
     ]
 
 
+def test_a_vector_by_add_alone_is_such_a_commit(table):
+    log = log_of(table)
+    snapshot = log.snapshot()
+    rows = snapshot.files.slice(0, 1)
+    vector = pa.array([{"storageType": "i", "pathOrInlineDv": "abc", "sizeInBytes": 3, "cardinality": 1}])
+    place = rows.schema.get_field_index("deletionVector")
+    rows = rows.set_column(place, "deletionVector", vector.cast(rows.schema.field(place).type))
+    path = rows["path"][0].as_py()
+    transaction = Transaction(log, snapshot, operation="DELETE").read_files([path])
+    transaction.add(rows.drop_columns(["addedAtVersion", "addedAtLine", "addedAtTimestamp"])).commit_or_raise()
+    append(table, 30, 6)
+    with pytest.raises(NotSupported, match=r"version 4 .*DELETE.* skipChangeCommits"):
+        tail_of(log).reach(Place(3, 0), Limits())
+    assert [sorted(b) for b in drain(log, Place(4, 0), Limits(), skip_change_commits=True)] == [
+        [30, 31, 32, 33, 34, 35]
+    ]
+
+
 def test_rows_before_such_a_commit_can_be_read_up_to_it(table):
     log = log_of(table)
     rewrite(log, data_change=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.actions import CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from indextables.log.files import FILES_SCHEMA
 
 __all__ = ["REGISTRY_PREFIX", "Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "judge", "merge_registry"]
 
@@ -26,7 +27,7 @@ class Ours(msgspec.Struct, frozen=True):
     1. `kind`: `append` adds files and read nothing; `rows` is delete, update, merge and every other transaction with
        a read set; `merge_splits` moves rows between files without changing them; `overwrite` replaces all rows, or
        those in the range that `may_match` describes; `metadata` touches no file.
-    2. `removed` and `read` are the paths that the commit removes and those it read, None for none.
+    2. `removed`, `added` and `read` are the paths that the commit removes, adds and read, None for none.
     3. `may_match` answers, for rows of `add`, whether any of their files could hold rows that the commit's predicate
        selects. None with `read_all` off means that no predicate was read.
     4. `unites` and `regroups` tell that the transaction can unite deletion vectors of a file, and leave out files
@@ -104,11 +105,11 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     merge, any read set     conflict if it could   a file we read or       file that we remove;
                             match what we read     remove, or its new      files only read: ok
                                                    files could match; (2)
-    merge splits            ok                     touched files are       shared files are       conflict only
+    merge splits            ok                     touched files are (4)   shared files are       conflict only
                                                    given up, else          given up, else         if the schema
                                                    conflict                conflict               changed
-    overwrite, replaceWhere ok if outside the      conflict if it could    ok (3)                 conflict
-                            range, else (3)        touch the range
+    overwrite, replaceWhere ok (3); Serializable:  conflict if it could    ok (3)                 conflict
+                            conflict in the range  touch the range
     metadata                ok                     ok                      ok                     conflict
     ======================  =====================  ======================  =====================  ==============
 
@@ -120,7 +121,10 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
         transaction can unite vectors, the file is named in `unite`.
     (3) The removes of an overwrite are bound to the head when it is put, so that it also takes what a winner
         appended or merged: the same as if it had started later. Under Serializable an append into the range
-        clashes, because the overwrite may have been computed from what was there before.
+        clashes, because the overwrite may have been computed from what was there before. An overwrite that found
+        nothing to remove is no append: `isBlindAppend` tells them apart.
+    (4) An `add` that carries a deletion vector takes rows of its file away, with or without a `remove` of the entry
+        that it replaces. Any `add` of a path that we remove, add or read changes that file.
 
     Which adds of theirs count as "could match": under Serializable all that change data, under WriteSerializable
     those of commits that were no blind append.
@@ -173,14 +177,6 @@ def _is_repetition(ours: tuple[Txn, ...], theirs: tuple[Txn, ...]) -> bool:
     return any(held.get(txn.appId, -1) >= txn.version for txn in ours)
 
 
-def _added_twice(ours: Ours, theirs: Theirs) -> Clash | None:
-    """Names are unique, so that equal paths are one file that two commits claim."""
-    twice = _overlap(ours.added, theirs.adds) if ours.added is not None else []
-    if not twice:
-        return None
-    return Clash("data", f"version {theirs.version} already added {_some(twice)}")
-
-
 def _judge_files(ours: Ours, theirs: Theirs) -> Verdict:
     if ours.kind == "merge_splits":
         return _judge_merge(ours, theirs)
@@ -192,74 +188,121 @@ def _judge_files(ours: Ours, theirs: Theirs) -> Verdict:
 def _judge_rows(ours: Ours, theirs: Theirs) -> Verdict:
     if (phantom := _phantom(ours, theirs)) is not None:
         return Verdict(phantom)
-    unite: tuple[str, ...] = ()
-    lost = _overlap(ours.removed, theirs.removes)
-    if lost:
-        replaced = set(_overlap(pa.array(lost, pa.string()), theirs.adds))
-        if not ours.unites or not replaced.issuperset(lost):
-            return Verdict(Clash("data", f"version {theirs.version} already removed {_some(lost)}"))
-        unite = tuple(lost)
-    changed = _data_changes(theirs.removes)
-    if ours.read_all and changed.num_rows:
-        return Verdict(Clash("data", f"version {theirs.version} removed files, and this commit read the whole table"))
-    gone = [path for path in _overlap(ours.read, changed) if path not in unite]
+    unite = _overlap(ours.removed, theirs.removes, theirs.adds)
+    unite += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in unite]
+    if unite:
+        replaced = _overlap(pa.array(unite, pa.string()), theirs.adds)
+        if not ours.unites or len(replaced) < len(unite):
+            return Verdict(_claimed(ours, theirs, unite))
+    rows_left = _data_changes(theirs.removes).num_rows or _data_changes(_with_vectors(theirs.adds)).num_rows
+    if ours.read_all and rows_left:
+        return Verdict(Clash("data", f"version {theirs.version} removed rows, and this commit read the whole table"))
+    changed = _overlap(ours.read, _data_changes(theirs.removes), _data_changes(theirs.adds))
+    gone = [path for path in changed if path not in unite]
     if gone:
-        return Verdict(Clash("data", f"version {theirs.version} removed {_some(gone)}, which this commit read"))
-    if not unite and (twice := _added_twice(ours, theirs)) is not None:
-        return Verdict(twice)
-    return Verdict(unite=unite)
+        return Verdict(Clash("data", f"version {theirs.version} changed {_some(gone)}, which this commit read"))
+    return Verdict(unite=tuple(unite))
 
 
 def _judge_overwrite(ours: Ours, theirs: Theirs) -> Verdict:
-    if ours.serializable and (phantom := _phantom(ours, theirs)) is not None:
+    if (phantom := _phantom(ours, theirs)) is not None:
         return Verdict(phantom)
-    if _data_changes(theirs.removes).num_rows == 0:
-        return Verdict(_added_twice(ours, theirs))
-    in_range = ours.may_match is None or ours.may_match(theirs.adds) or bool(_overlap(ours.removed, theirs.removes))
-    if in_range:
-        reason = f"version {theirs.version} changed rows in the range that this commit replaces"
-        return Verdict(Clash("data", reason))
+    removes, vectors = _data_changes(theirs.removes), _data_changes(_with_vectors(theirs.adds))
+    if removes.num_rows or vectors.num_rows:
+        in_range = (
+            ours.may_match is None
+            or ours.may_match(_data_changes(theirs.adds))
+            or ours.may_match(_placed(removes))
+            or bool(_overlap(ours.removed, removes, vectors))
+        )
+        if in_range:
+            reason = f"version {theirs.version} changed rows in the range that this commit replaces"
+            return Verdict(Clash("data", reason))
     return Verdict(_added_twice(ours, theirs))
 
 
 def _judge_merge(ours: Ours, theirs: Theirs) -> Verdict:
-    touched = _overlap(ours.removed, theirs.removes)
+    if (twice := _added_twice(ours, theirs)) is not None:
+        return Verdict(twice)
+    touched = _overlap(ours.removed, theirs.removes, theirs.adds)
     if not touched:
-        return Verdict(_added_twice(ours, theirs))
+        return Verdict()
     if ours.regroups:
         return Verdict(give_up=tuple(touched))
     return Verdict(Clash("data", f"version {theirs.version} changed {_some(touched)}, which this commit merges"))
 
 
+def _added_twice(ours: Ours, theirs: Theirs) -> Clash | None:
+    """Names are unique, so that equal paths are one file that two commits claim."""
+    twice = _overlap(ours.added, theirs.removes, theirs.adds)
+    return _claimed(ours, theirs, twice) if twice else None
+
+
+def _claimed(ours: Ours, theirs: Theirs, paths: list[str]) -> Clash:
+    """Both commits set or take away the entries of these files."""
+    claimed = pa.array(paths, pa.string())
+    gone = _overlap(claimed, theirs.removes)
+    if gone:
+        again = _overlap(claimed, theirs.adds)
+        done = "changed" if set(gone) <= set(again) else "removed"
+    else:
+        done = "changed" if _overlap(ours.removed, theirs.adds) else "added"
+    return Clash("data", f"version {theirs.version} already {done} {_some(paths)}")
+
+
 def _phantom(ours: Ours, theirs: Theirs) -> Clash | None:
     """Rows that the commit would have seen, had it started after the winner."""
-    if ours.may_match is None and not ours.read_all:
+    reads_all = ours.read_all or (ours.kind == "overwrite" and ours.may_match is None)
+    if ours.may_match is None and not reads_all:
         return None
-    blind = theirs.commit_info is not None and theirs.commit_info.isBlindAppend is True
-    if blind and not ours.serializable:
+    if _is_blind_append(theirs) and not ours.serializable:
         return None
     adds = _data_changes(theirs.adds)
-    if adds.num_rows == 0:
-        return None
-    if theirs.removes.num_rows:
+    if adds.num_rows and theirs.removes.num_rows:
         # A file that only got a new vector brings no new rows.
         again = pc.is_in(adds["path"], value_set=theirs.removes["path"].combine_chunks())
         adds = adds.filter(pc.invert(again))
-    if adds.num_rows and (ours.read_all or (ours.may_match is not None and ours.may_match(adds))):
-        return Clash("data", f"version {theirs.version} added rows that this commit's predicate could select")
+    if adds.num_rows and (reads_all or (ours.may_match is not None and ours.may_match(adds))):
+        what = "to the range that this commit replaces"
+        if ours.kind != "overwrite":
+            what = "that this commit's predicate could select"
+        return Clash("data", f"version {theirs.version} added rows {what}")
     return None
+
+
+def _is_blind_append(theirs: Theirs) -> bool:
+    """True if it says so, and sets no vector: that takes rows away, whatever it says."""
+    info = theirs.commit_info
+    return info is not None and info.isBlindAppend is True and not _with_vectors(theirs.adds).num_rows
+
+
+def _with_vectors(adds: pa.Table) -> pa.Table:
+    """The adds that carry a vector. Where no remove goes with it, it takes the place of the live entry all the same."""
+    vectors = adds["deletionVector"]
+    return adds.slice(0, 0) if vectors.null_count == len(vectors) else adds.filter(vectors.is_valid())
+
+
+def _placed(removes: pa.Table) -> pa.Table:
+    """The removes that tell their partition, as rows of `add` that tell nothing else."""
+    told = removes.filter(removes["partitionValues"].is_valid()) if removes.num_rows else removes
+    columns = {"path": told["path"], "partitionValues": told["partitionValues"]}
+    return pa.table(
+        [columns.get(field.name, pa.nulls(told.num_rows, field.type)) for field in FILES_SCHEMA], schema=FILES_SCHEMA
+    )
 
 
 def _data_changes(actions: pa.Table) -> pa.Table:
     return actions.filter(actions["dataChange"]) if actions.num_rows else actions
 
 
-def _overlap(paths: pa.Array | pa.ChunkedArray | None, actions: pa.Table) -> list[str]:
-    """The paths that are in both, in order, each once."""
-    if paths is None or not len(paths) or not actions.num_rows:
+def _overlap(paths: pa.Array | pa.ChunkedArray | None, *actions: pa.Table) -> list[str]:
+    """The paths that are also in one of the actions, in order, each once."""
+    if paths is None or not len(paths):
         return []
-    theirs = actions["path"].combine_chunks()
-    hits = pc.unique(paths.filter(pc.is_in(paths, value_set=theirs)))
+    chunks = [table["path"].combine_chunks() for table in actions if table.num_rows]
+    if not chunks:
+        return []
+    hits = pc.unique(paths.filter(pc.is_in(paths, value_set=pa.concat_arrays(chunks))))
     return list(hits.to_pylist())
 
 

@@ -81,10 +81,10 @@ def build_next(
 ) -> CrcFile:
     """The check file of `content`, whose bytes are `stored`, after a version whose totals are `previous`.
 
-    Every remove must name a live entry and every replaced entry must be removed by name, as all writers of this
-    library do. `removed` holds the entries that are removed, for their sizes and row counts; without it they are
-    taken from the removes, which know no row counts. Totals are left out where they cannot be known. Version 0
-    starts from nothing, whatever `previous` is.
+    Every remove must name a live entry, and every entry that an `add` without a vector replaces must be removed by
+    name, as all writers of this library do. `removed` holds the entries that are removed, for their sizes and row
+    counts; without it they are taken from the removes, which know no row counts. Totals are left out where they cannot
+    be known. Version 0 starts from nothing, whatever `previous` is.
     """
     if content.version == 0:
         previous = EMPTY_TOTALS
@@ -136,6 +136,8 @@ def _advanced(previous: Totals, content: VersionContent, removed: pa.Table | Non
     gone = content.removes if removed is None else removed
     if gone.num_rows != content.removes.num_rows or gone.column("size").null_count:
         return None
+    if previous.num_files and _replaces_unnamed(content):
+        return None
     records: int | None = previous.num_records
     added, taken = _sum(content.adds, "numRecords"), 0 if gone.num_rows == 0 else None
     if gone.num_rows and "numRecords" in gone.column_names:
@@ -147,6 +149,15 @@ def _advanced(previous: Totals, content: VersionContent, removed: pa.Table | Non
         return None
     total_hash = combine(subtract(previous.set_hash, set_hash(gone)), set_hash(content.adds))
     return Totals(size, count, records, total_hash)
+
+
+def _replaces_unnamed(content: VersionContent) -> bool:
+    """True if an `add` with a vector may take the place of a live entry that no `remove` of the version names."""
+    vectors = content.adds.column("deletionVector")
+    if vectors.null_count == len(vectors):
+        return False
+    paths = content.adds.column("path").filter(vectors.is_valid()).to_pylist()
+    return not set(paths) <= set(content.removes.column("path").to_pylist())
 
 
 def _sum(table: pa.Table, name: str) -> int | None:

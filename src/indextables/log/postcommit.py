@@ -17,7 +17,7 @@ from indextables.log.env import LogEnv
 from indextables.log.head import Head
 from indextables.log.names import crc_key
 from indextables.log.snapshot import Log
-from indextables.log.staged import changes_data, content_of
+from indextables.log.staged import changes_data, content_of, has_vectors
 from indextables.log.state import maybe_checkpoint
 from indextables.log.totals import with_few_files
 from indextables.options import Option
@@ -63,7 +63,7 @@ def after_commit(log: Log, landed: Landed) -> None:
 def _check_file(env: LogEnv, landed: Landed) -> crcfile.CrcFile:
     encoded, staged = landed.encoded, landed.encoded.staged
     before = landed.base.totals if landed.base.totals is not None else _read_totals(env, landed.base)
-    if before is None or len(staged.removes) or isinstance(staged.adds, pa.Table):
+    if before is None or len(staged.removes) or isinstance(staged.adds, pa.Table) or has_vectors(staged.adds):
         if len(staged.removes) and staged.removed_rows is None:
             before = None
         content = content_of(staged, encoded.info, encoded.version)

@@ -32,6 +32,7 @@ __all__ = [
     "content_of",
     "encode",
     "files_of",
+    "has_vectors",
     "paths_of",
     "removes_of",
     "slim_adds",
@@ -114,6 +115,13 @@ def paths_of(files: Files | Removes) -> pa.Array | pa.ChunkedArray | None:
 def changes_data(staged: Staged) -> bool:
     """True if rows appear or vanish, False if they only move between files."""
     return any(_any_data_change(files) for files in (staged.adds, staged.removes))
+
+
+def has_vectors(adds: Files) -> bool:
+    """True if one of the files carries a deletion vector."""
+    if not isinstance(adds, pa.Table):
+        return any(add.deletionVector is not None for add in adds)
+    return "deletionVector" in adds.column_names and adds["deletionVector"].null_count < adds.num_rows
 
 
 def files_of(adds: Sequence[Add]) -> pa.Table:

@@ -29,7 +29,7 @@ from indextables.log.head import Head
 from indextables.log.outcome import Committed, Conflicted, Outcome, error_of
 from indextables.log.postcommit import after_commit, setting
 from indextables.log.snapshot import Log, Snapshot
-from indextables.log.staged import Files, Removes, Staged, changes_data, encode, paths_of
+from indextables.log.staged import Files, Removes, Staged, changes_data, encode, has_vectors, paths_of
 from indextables.log.winner import Winner
 
 __all__ = ["Isolation", "Transaction"]
@@ -195,9 +195,14 @@ class Transaction:
 
     @property
     def is_blind_append(self) -> bool:
-        """True if nothing was read and files are only added."""
+        """True if nothing was read and new files are only added."""
+        return self._staged.metadata is None and self._only_adds
+
+    @property
+    def _only_adds(self) -> bool:
+        """True if new files are added, whatever was read of the metadata. A vector is never that of a new file."""
         staged = self._staged
-        changes_table = staged.metadata is not None or staged.protocol is not None or bool(len(staged.removes))
+        changes_table = staged.protocol is not None or bool(len(staged.removes)) or has_vectors(staged.adds)
         reads = self._may_match is not None or self._read_all or bool(self._read) or self._bind is not None
         return not changes_table and not reads and bool(len(staged.adds))
 
@@ -256,7 +261,7 @@ class Transaction:
             operationMetrics={**self._metrics, **staged.metrics},
             readVersion=self.snapshot.version if self.snapshot is not None else None,
             isolationLevel="Serializable" if self._is_serializable(base) else "WriteSerializable",
-            isBlindAppend=self.is_blind_append,
+            isBlindAppend=self._only_adds and _registers_only(base.metadata, staged.metadata),
             engineInfo=_engine(),
             userMetadata=self._user_metadata,
             tableId=base.metadata.id,
@@ -364,7 +369,7 @@ class Transaction:
             return "append"
         if len(staged.removes) and not changes_data(staged):
             return "merge_splits"
-        reads = self._may_match is not None or self._read_all or bool(self._read)
+        reads = self._may_match is not None or self._read_all or bool(self._read) or has_vectors(staged.adds)
         return "rows" if reads or len(staged.removes) else "append" if len(staged.adds) else "metadata"
 
     def _is_serializable(self, base: Head) -> bool:
@@ -400,6 +405,11 @@ def _check_txn(app_id: object, version: object) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 2**63:
         message = f"the batch number of a txn is a whole number of 0 to 2^63 - 1, not {version!r}"
         raise InvalidArgument(message, app_id=app_id, version=version)
+
+
+def _registers_only(before: Metadata, staged: Metadata | None) -> bool:
+    """True if the commit leaves the metadata as it is, or registers document mappings in it."""
+    return staged is None or conflict.merge_registry(before, staged) == staged
 
 
 def _once(staged: Files | Removes, given: Files | Removes, what: str) -> Files | Removes:

@@ -15,6 +15,7 @@ from indextables.log.crcfile import Totals, build_next, crc32c
 from indextables.log.env import LogEnv
 from indextables.log.lines import corrupt
 from indextables.log.names import version_key
+from indextables.log.staged import has_vectors
 from indextables.log.totals import with_few_files
 
 __all__ = ["Winner", "read_slot", "read_winner"]
@@ -83,7 +84,7 @@ class Winner:
         """The running totals; None where removes make them a matter of the file set."""
         if before is None or self._removes:
             return None
-        if self._files is not None:
+        if self._files is not None and not has_vectors(self._files):
             return with_few_files(before, self._files)
         return build_next(before, self.content, b"").totals()
 

@@ -223,8 +223,7 @@ class Tail:
             check_readable(content.protocol, self.log.url)
         if content.metadata is not None:
             self._check(content.metadata, content.version)
-        removed = content.removes
-        if removed.num_rows and pc.any(removed["dataChange"], min_count=0).as_py():
+        if _changes_rows(content):
             if self._skip:
                 return content.adds.slice(0, 0)
             operation = content.commit_info.operation if content.commit_info is not None else None
@@ -266,6 +265,15 @@ class Tail:
         except VersionNotFound:
             return 0
         return version if commit_time(self.log, version) == timestamp_ms else version + 1
+
+
+def _changes_rows(content: VersionContent) -> bool:
+    """True if rows that were there left or changed: a file was removed, or got a vector, with or without a remove."""
+    vectors = content.adds["deletionVector"]
+    changed = [content.removes["dataChange"]] if content.removes.num_rows else []
+    if vectors.null_count < len(vectors):
+        changed.append(content.adds["dataChange"].filter(vectors.is_valid()))
+    return any(pc.any(flags, min_count=0).as_py() for flags in changed)
 
 
 def differences(theirs: pa.Schema, wanted: pa.Schema) -> list[str]:

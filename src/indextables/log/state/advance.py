@@ -71,11 +71,12 @@ def read_tail(env: LogEnv, base: int, version: int) -> list[VersionContent]:
 
 
 def _touched(env: LogEnv, ref: StateRef, base: StateList, tail: Sequence[VersionContent]) -> pa.Table:
-    """The entries of the base whose paths the tail removes."""
-    removes = [content.removes for content in tail if content.removes.num_rows]
+    """The entries of the base whose paths the tail removes, or gives a vector without removing them."""
+    named = [content.removes for content in tail] + [_with_vectors(content.adds) for content in tail]
+    removes = [table.select(["path", "partitionValues"]) for table in named if table.num_rows]
     if not removes:
         return empty_files()
-    removed = pa.concat_tables([table.select(["path", "partitionValues"]) for table in removes])
+    removed = pa.concat_tables(removes)
     paths = combined(removed.column("path")).unique()
     likely = _likely(base, removed)
     found = _entries_of(env, ref, base, [info for info, at in zip(base.manifests, likely, strict=True) if at], paths)
@@ -85,6 +86,11 @@ def _touched(env: LogEnv, ref: StateRef, base: StateList, tail: Sequence[Version
         others = [info for info, at in zip(base.manifests, likely, strict=True) if not at]
         found = pa.concat_tables([found, _entries_of(env, ref, base, others, paths)])
     return found
+
+
+def _with_vectors(adds: pa.Table) -> pa.Table:
+    vectors = adds.column("deletionVector")
+    return adds.slice(0, 0) if vectors.null_count == len(vectors) else adds.filter(vectors.is_valid())
 
 
 def _entries_of(
