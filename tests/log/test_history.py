@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +19,22 @@ from tests.log.logs import (
     open_log,
     token,
 )
+from tests.log.scripted import Scripted
 
+from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, TableNotFound, VersionExpired, VersionNotFound
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import encode_version
 from indextables.log.history import HISTORY_SCHEMA, history, version_at
 from indextables.log.names import version_key
-from indextables.log.state import write_checkpoint
+from indextables.log.state import clean_up, write_checkpoint
+
+
+class Ahead(SystemAmbient):
+    """By the clock of this machine every file is older than a moment."""
+
+    def now_ms(self):
+        return super().now_ms() + 500
 
 
 def test_history_tells_who_did_what_when_newest_first():
@@ -139,6 +149,62 @@ def test_a_time_before_what_is_left_has_expired():
     with pytest.raises(VersionExpired):
         version_at(open_log(env), START_MS + 1500)
     assert version_at(open_log(env), START_MS + 2500) == 2
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
+@pytest.mark.parametrize("stays", [memory_env, local_env])
+def test_every_version_that_can_be_read_after_a_cut_can_be_read_by_its_time(tmp_path, kind, stays):
+    settings = {
+        "state.format": kind,
+        "logRetention.duration": "0",
+        "state.retention.versions": "1",
+        "state.retention.hours": "0",
+        "checkpointRetention.duration": "0",
+    }
+    env = memory_env(**settings) if stays is memory_env else local_env(tmp_path, **settings)
+    create(env)
+    append(env, *range(1, 9))
+    for version in (2, 5, 7):
+        write_checkpoint(env, open_log(env).snapshot(version).state)
+    cut = clean_up(msgspec.structs.replace(env, ambient=Ahead())).cut
+    assert cut == 5
+    for version in range(9):
+        for asked in (START_MS + 1000 * version, START_MS + 1000 * version + 999):
+            if version < cut:
+                with pytest.raises(VersionExpired):
+                    open_log(env).snapshot(timestamp_ms=asked)
+            else:
+                assert open_log(env).snapshot(timestamp_ms=asked).version == version
+                assert open_log(env).snapshot(timestamp_ms=asked).files.num_rows == version
+
+
+def test_a_cleanup_while_a_time_is_looked_for_is_no_missing_file(tmp_path):
+    env = local_env(tmp_path)
+    create(env)
+    append(env, *range(1, 9))
+    store = Scripted(env.store)
+
+    def cut(call):
+        write_checkpoint(env, open_log(env).snapshot(6).state)
+        env.store.delete_many([version_key(version) for version in range(7)])
+        return call()
+
+    store.play("get", r"\d{20}\.json$", cut)
+    beside = open_log(msgspec.structs.replace(env, store=store))
+    assert version_at(beside, START_MS + 6500) == 6
+
+
+def test_where_only_checkpoints_are_left_a_time_is_told_by_them():
+    env = memory_env()
+    create(env)
+    append(env, 1, 2, 3)
+    for version in (1, 3):
+        write_checkpoint(env, open_log(env).snapshot(version).state)
+    env.store.delete_many([version_key(version) for version in range(4)])
+    assert version_at(open_log(env), START_MS + 3000) == 3
+    assert version_at(open_log(env), START_MS + 1500) == 1
+    with pytest.raises(VersionExpired):
+        version_at(open_log(env), START_MS + 500)
 
 
 def test_a_time_in_the_future_is_the_newest_version():

@@ -10,8 +10,11 @@ from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired, 
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import commit_info_of
 from indextables.log.files import STRING_MAP
+from indextables.log.listing import Known, discover
 from indextables.log.names import check_whole, version_key
 from indextables.log.snapshot import Log
+from indextables.log.state.base import StateRef
+from indextables.log.state.reading import inspect_state
 
 __all__ = ["HISTORY_SCHEMA", "history", "version_at"]
 
@@ -33,6 +36,9 @@ HISTORY_SCHEMA = pa.schema(
 )
 
 _AT_ONCE = 64
+
+# Cleanup works beside readers: look again this often.
+_ATTEMPTS = 3
 
 
 def history(log: Log, limit: int | None = None) -> pa.Table:
@@ -65,22 +71,34 @@ def history(log: Log, limit: int | None = None) -> pa.Table:
 def version_at(log: Log, timestamp_ms: int) -> int:
     """The newest version whose commit is not later than the time.
 
-    Commit times only ever grow, so that the version is found by halving. Raises VersionExpired or VersionNotFound
-    for a time before the oldest version that is left, and as `history`.
+    Commit times only ever grow, so that the version is found by halving. The oldest version that cleanup left has no
+    file of its own: its checkpoint tells its time. Raises VersionExpired or VersionNotFound for a time before the
+    oldest version that is left, and as `history`.
     """
     check_whole("a time in milliseconds", timestamp_ms)
-    versions = log.versions()
-    if not versions:
-        return log.latest_version()
-    low, high = versions[0], versions[-1]
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _version_at(log, timestamp_ms)
+        except ObjectNotFound:
+            # Cleanup took a file since it was listed.
+            log.invalidate()
+    return _version_at(log, timestamp_ms)
+
+
+def _version_at(log: Log, timestamp_ms: int) -> int:
+    known = discover(log.env)
+    low, high = known.first, known.head
+    if low > high:
+        return _state_at(log, known, timestamp_ms)
+    if any(ref.version == low - 1 for ref in known.states):
+        low -= 1
     oldest = commit_time(log, low)
     if timestamp_ms < oldest:
         when = f"{timestamp_ms} is before version {low}, whose commit time is {oldest}"
         if low == 0:
             message = f"no version at {log.url} is that old: {when}"
             raise VersionNotFound(message, timestamp_ms=timestamp_ms, earliest=low, url=log.url)
-        message = f"that version can no longer be read at {log.url}: {when}, the oldest that is left"
-        raise VersionExpired(message, timestamp_ms=timestamp_ms, earliest=low, url=log.url)
+        raise _expired(log, timestamp_ms, low, when)
     while low < high:
         middle = (low + high + 1) // 2
         if commit_time(log, middle) <= timestamp_ms:
@@ -88,6 +106,21 @@ def version_at(log: Log, timestamp_ms: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _state_at(log: Log, known: Known, timestamp_ms: int) -> int:
+    """The newest checkpoint that is not later, where no version file is left. Raises VersionExpired."""
+    told = ((ref.version, _time_of_state(log, ref)) for ref in known.states)
+    found = next((version for version, time in told if time <= timestamp_ms), None)
+    if found is None:
+        oldest = known.states[-1].version
+        raise _expired(log, timestamp_ms, oldest, f"{timestamp_ms} is before the checkpoint of version {oldest}")
+    return found
+
+
+def _expired(log: Log, timestamp_ms: int, earliest: int, when: str) -> VersionExpired:
+    message = f"that version can no longer be read at {log.url}: {when}, the oldest that is left"
+    return VersionExpired(message, timestamp_ms=timestamp_ms, earliest=earliest, url=log.url)
 
 
 def _of_states(log: Log, limit: int | None) -> pa.Table:
@@ -100,8 +133,22 @@ def _of_states(log: Log, limit: int | None) -> pa.Table:
 
 
 def commit_time(log: Log, version: int) -> int:
-    """The commit time of a version, in milliseconds; the time of its file where it tells none."""
-    return _time(log, version, _commit_info(log, version))
+    """The commit time of a version, in milliseconds; the time of its file where it tells none.
+
+    Where cleanup took the file, its checkpoint tells. Raises ObjectNotFound if there is neither.
+    """
+    try:
+        return _time(log, version, _commit_info(log, version))
+    except ObjectNotFound:
+        ref = next((ref for ref in log.states() if ref.version == version), None)
+        if ref is None:
+            raise
+        return _time_of_state(log, ref)
+
+
+def _time_of_state(log: Log, ref: StateRef) -> int:
+    told = inspect_state(log.env, ref).in_commit_timestamp
+    return ref.modified_ms if told is None else told
 
 
 def _commit_info(log: Log, version: int) -> CommitInfo | None:

@@ -32,6 +32,9 @@ _LOGGER = logging.getLogger("indextables")
 # After this many keys that are neither versions nor checkpoints a listing is given up for one that skips them.
 _PAGE = 1000
 
+# How often a log is listed at most, where others delete from it meanwhile.
+_LISTINGS = 3
+
 
 class Known(msgspec.Struct, frozen=True):
     """What is known about a log: its newest version, where its checkpoints are, which version files are left.
@@ -57,8 +60,24 @@ def identity(meta: ObjectMeta) -> str:
 def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False) -> Known:
     """What a full listing tells; the table id of `previous` is kept where its newest file is still the same.
 
-    `whole` asks for a log without a gap, whatever `log.stopAtGap` says. Raises TableNotFound, LogGap, StoreError.
+    `whole` asks for a log without a gap, whatever `log.stopAtGap` says.
+
+    A cleanup beside it may tear a listing: the names of old versions are in it, the checkpoint that took their place
+    is not. Such a listing is made again. Raises TableNotFound, LogGap, StoreError.
     """
+    for _ in range(_LISTINGS - 1):
+        versions, states = _listed(env)
+        try:
+            known = _newest(env, versions, states, previous, stop_at_gap=False)
+        except LogGap:
+            continue
+        if _nothing_went(env, versions):
+            return known
+    return _newest(env, *_listed(env), previous, stop_at_gap=env.options[opt.LOG_IGNORE_GAPS] and not whole)
+
+
+def _listed(env: LogEnv) -> tuple[dict[int, ObjectMeta], tuple[StateRef, ...]]:
+    """The version files by number, and the checkpoints."""
     metas = _numbered(env)
     if not metas and _head(env, 0) is not None:
         # The listing lags behind so far that it misses the whole table.
@@ -67,7 +86,31 @@ def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False)
         # Version 0 may have been cleaned up since: then a checkpoint is there by now.
         metas = _numbered(env)
     versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
-    states = tuple(find_states(metas))
+    return versions, tuple(find_states(metas))
+
+
+def _nothing_went(env: LogEnv, versions: dict[int, ObjectMeta]) -> bool:
+    """True if no version file can have been deleted while they were listed.
+
+    Of local files the oldest goes first: it is looked at. Object stores list checkpoints after versions, and one that
+    lets a version go is there before.
+    """
+    if not env.store.is_local or not versions:
+        return True
+    oldest = min(versions)
+    meta = _head(env, oldest)
+    return meta is not None and identity(meta) == identity(versions[oldest])
+
+
+def _newest(
+    env: LogEnv,
+    versions: dict[int, ObjectMeta],
+    states: tuple[StateRef, ...],
+    previous: Known | None,
+    *,
+    stop_at_gap: bool,
+) -> Known:
+    """What is newest by this listing and a look at the next slot. Raises TableNotFound, LogGap, StoreError."""
     while True:
         try:
             head = head_of(sorted(versions), states, env.store.url)
@@ -78,7 +121,7 @@ def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False)
                 # The listing lags behind: the file is there.
                 versions[missing] = meta
                 continue
-            if whole or not env.options[opt.LOG_IGNORE_GAPS] or missing == 0:
+            if not stop_at_gap or missing == 0:
                 raise
             _LOGGER.warning("%s: version %d is missing; reading stops before it", env.store.url, missing)
             head = head_of(sorted(versions), states, env.store.url, stop_at_gap=True)

@@ -23,6 +23,9 @@ TEMP_FOLDER = ".indextables-tmp"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW_ROOT = _FOLDER | os.O_NOFOLLOW
 
+_READINGS = 8
+"""How often the names of one folder are read while others delete from it."""
+
 
 class Folders:
     """The folders below one root.
@@ -58,7 +61,9 @@ class Folders:
     def walk(self, prefix: Sequence[str], after: str | None) -> Iterator[ObjectMeta]:
         """The regular files below `prefix`, in order of their keys (by code point, as UTF-8 sorts), past `after`.
 
-        Folders that end before `after` are not opened. Each open folder costs one descriptor while it is walked.
+        Folders that end before `after` are not opened. Each open folder costs one descriptor while it is walked. Its
+        names are read first, and the files looked at as the walk gets there: where one has gone, what replaced it may
+        have come after the names were read, so that they are read again.
         """
         start = "".join(part + "/" for part in prefix)
         try:
@@ -74,11 +79,17 @@ class Folders:
                 elif name[-1] == "/":
                     child = _open_listed(listing.descriptor, name[:-1])
                     if child is not None:
+                        listing.passed(name)
                         stack.append(_Listing(child, listing.prefix + name, after))
+                    else:
+                        listing.read_again()
                 else:
                     found = _stat_listed(listing.descriptor, name)
                     if found is not None:
+                        listing.passed(name)
                         yield meta_of(listing.prefix + name, found)
+                    else:
+                        listing.read_again()
         finally:
             for listing in stack:
                 listing.close()
@@ -165,14 +176,31 @@ class _Listing:
     def __init__(self, descriptor: int, prefix: str, after: str | None, *, top: bool = False) -> None:
         self.descriptor = descriptor
         self.prefix = prefix
+        self._after = after
+        self._top = top
+        self._passed = ""
+        self._readings = 1
         try:
-            self._names = iter(sorted(_names(descriptor, prefix, after, top=top)))
+            self._names = self._read()
         except BaseException:
             os.close(descriptor)
             raise
 
     def next_name(self) -> str | None:
         return next(self._names, None)
+
+    def passed(self, name: str) -> None:
+        """This name has been told, and every smaller one."""
+        self._passed = name
+
+    def read_again(self) -> None:
+        """Go on with the names that are there by now, from the last one that was told on; not for ever."""
+        if self._readings < _READINGS:
+            self._readings += 1
+            self._names = (name for name in self._read() if name > self._passed)
+
+    def _read(self) -> Iterator[str]:
+        return iter(sorted(_names(self.descriptor, self.prefix, self._after, top=self._top)))
 
     def close(self) -> None:
         os.close(self.descriptor)
