@@ -370,6 +370,25 @@ def test_appends_never_give_up_unless_they_are_told_to(table):
     assert "b" not in table.paths()
 
 
+def test_a_table_may_say_how_often_its_commits_try(table):
+    log = table.process()
+    bound = {"transaction.retry.maxAttempts": "3"}
+    changed = Metadata(METADATA.id, SCHEMA, configuration=bound, createdTime=METADATA.createdTime)
+    Transaction(log, log.snapshot(), operation="SET").set_metadata(changed).commit_or_raise()
+
+    def overtake(call):
+        append(table.process(), [add(uuid.uuid4().hex)])
+        return call()
+
+    log.env.store.play("put_if_absent", SLOT, overtake, times=99)
+    with pytest.raises(CommitConflict, match=r"transaction\.retry\.maxAttempts"):
+        append(log, [add("b")])
+    free = table.process(transaction__retry__maxAttempts=20)
+    free.env.store.play("put_if_absent", SLOT, overtake, times=10)
+    append(free, [add("c")])
+    assert {"b", "c"} & set(table.paths()) == {"c"}
+
+
 def test_other_commits_give_up_after_ten_attempts(table):
     log = table.process()
     log.env.store.play(

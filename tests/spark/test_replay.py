@@ -35,11 +35,12 @@ def test_a_cluster_of_one_still_reads():
     assert [tasks_for(files, 1) for files in (1, 10, 50, 1000)] == [1, 1, 1, 2]
 
 
-def grown(url, settings, versions, seed=0):
+def grown(url, settings, versions, properties=None, seed=0):
     """A table with many small versions: appends, overwrites and deletions by vector."""
     chance = random.Random(seed)
     rows = pa.table({"id": list(range(8)), "part": [0, 0, 1, 1, 2, 2, 3, 3]})
-    table = indextables.create(url, rows.schema, partition_by=["part"], options={**settings, **NO_STATES})
+    place = {"partition_by": ["part"], "options": {**settings, **NO_STATES}}
+    table = indextables.create(url, rows.schema, properties=properties, **place)
     while table.version < versions:
         if chance.random() < 0.2:
             table.overwrite(rows.slice(0, 2), "part = 0")
@@ -107,6 +108,28 @@ def test_the_driver_reads_itself_where_it_should(spark, tmp_path, options):
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
     assert Log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"transaction.distributed.enabled": "false"}, {"transaction.useOptimized": "false"}],
+    ids=["disabled", "plain replay"],
+)
+def test_the_driver_reads_itself_where_the_table_says_so(spark, tmp_path, properties):
+    grown(tmp_path / "t", {}, 12, properties)
+    env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
+    tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
+    assert Log(env, tail=tail).snapshot().version == 12
+    assert tail.metrics is None
+
+
+def test_a_table_says_how_many_tasks_read_it(spark, tmp_path):
+    asked = {"transaction.distributed.adaptiveParallelism": "false", "transaction.distributed.parallelism": "3"}
+    grown(tmp_path / "t", {}, 12, asked)
+    env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
+    tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
+    Log(env, tail=tail).snapshot()
+    assert tail.metrics.tasks == 3
 
 
 def test_a_local_log_is_read_by_the_driver(spark, tmp_path):

@@ -717,9 +717,7 @@ def test_without_the_option_no_write_purges():
 
 
 def test_a_purge_on_write_that_fails_fails_no_write(caplog):
-    table, clock = new_table(
-        **_quick(**{"purgeOnWrite.triggerAfterWrites": "1", "purgeOnWrite.splitRetentionHours": "1"})
-    )
+    table, clock = new_table(**_quick(**{"purgeOnWrite.triggerAfterWrites": "1", "purge.minRetentionHours": "500"}))
     key = orphan(table, 1)
     clock.advance(days=8)
     caplog.set_level(logging.WARNING, logger="indextables")

@@ -155,7 +155,7 @@ class _Attempt:
 
     def __init__(self, log: Log, work: Work, base: Head, token: str) -> None:
         self.log = log
-        self.env = log.env
+        self.env = msgspec.structs.replace(log.env, options=log.env.over(base.metadata.configuration))
         self.work = work
         self.base = base
         self.token = token

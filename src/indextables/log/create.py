@@ -70,12 +70,12 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     if existing is not None:
         return existing
     check_clock(log.env)
-    log.env.options.over(metadata.configuration)
+    log.env.options.setting(metadata.configuration)
     return _race(log, metadata, protocol or new_table_protocol())
 
 
 def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
-    env = log.env
+    env = msgspec.structs.replace(log.env, options=log.env.over(metadata.configuration))
     token = env.ambient.token()
     now_ms = env.ambient.now_ms()
     info = CommitInfo(

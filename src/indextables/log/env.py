@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from indextables.ambient import Ambient
@@ -17,3 +19,7 @@ class LogEnv(msgspec.Struct, frozen=True):
     store: Store
     ambient: Ambient
     options: Options
+
+    def over(self, configuration: Mapping[str, str]) -> Options:
+        """The options with the table's properties below what was asked for; see `Options.over`."""
+        return self.options.over(configuration, self.store.url)

@@ -83,8 +83,7 @@ def _check_file(env: LogEnv, landed: Landed) -> crcfile.CrcFile:
 
 def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
     env = log.env
-    if at.metadata.configuration:
-        env = msgspec.structs.replace(env, options=env.options.over(at.metadata.configuration))
+    env = msgspec.structs.replace(env, options=env.over(at.metadata.configuration))
     newest = maybe_checkpoint(env, at.version, newest=at.checkpoint, after_merge=after_merge)
     if newest > at.version:
         # The checkpoint came with an upgrade of the protocol, in a version of its own: this head is not newest.
@@ -105,8 +104,7 @@ def _is_overdue(env: LogEnv, versions: int) -> bool:
 
 def setting(env: LogEnv, metadata: Metadata, option: Option[T]) -> T:
     """An option as the call, the session or the environment gives it, else as the table's configuration does."""
-    options = env.options.over(metadata.configuration) if metadata.configuration else env.options
-    return options[option]
+    return env.over(metadata.configuration)[option]
 
 
 def _read_totals(env: LogEnv, base: Head) -> crcfile.Totals | None:

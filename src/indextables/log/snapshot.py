@@ -149,6 +149,8 @@ class Log:
         self._tail = tail
         self._looked_at: float | None = None
         self._seen: int | None = None
+        self._options = env.options
+        self._heeded: object = None
 
     @property
     def url(self) -> str:
@@ -303,6 +305,7 @@ class Log:
                 confirm(self.env, None, contents)
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
+        self._heed(metadata)
         self._learn(msgspec.structs.replace(known, table_id=metadata.id))
         for content in contents:
             if not isinstance(content, ReducedContent):
@@ -367,6 +370,7 @@ class Log:
         metadata = self._recall("metadata", known.table_id, version)
         if protocol is None or metadata is None:
             protocol, metadata = self._searched_back(known, version)
+            self._heed(metadata)
             self._keep("protocol", metadata.id, version, protocol)
             self._keep("metadata", metadata.id, version, metadata)
             self._learn(msgspec.structs.replace(known, table_id=metadata.id))
@@ -423,7 +427,7 @@ class Log:
             content = content or self._recall("version", table_id, version)
             return content or self._read(version, files=files)
 
-        if not self.env.options[opt.TRANSACTION_USE_OPTIMIZED]:
+        if not self._options[opt.TRANSACTION_USE_OPTIMIZED]:
             return [one(version) for version in versions]
         if self._tail is not None and files and not any(version in (read or ()) for version in versions):
             elsewhere = self._tail(versions)
@@ -481,7 +485,16 @@ class Log:
         return state
 
     def _expiry(self) -> float:
-        return self.env.ambient.monotonic() + self.env.options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]
+        return self.env.ambient.monotonic() + self._options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]
+
+    def _heed(self, metadata: Metadata) -> None:
+        """Go by the table's own properties from now on, where nobody asked otherwise."""
+        if self._heeded is metadata.configuration:
+            return
+        self._heeded, self._options = metadata.configuration, self.env.over(metadata.configuration)
+        if not self._options[opt.TRANSACTION_CACHE_ENABLED]:
+            self.invalidate()
+            self._cache = None
 
 
 class _Replaced(LogCorrupt):

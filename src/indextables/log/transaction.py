@@ -215,7 +215,7 @@ class Transaction:
             kind=kind,
             base_metadata=base.metadata,
             base_protocol=base.protocol,
-            serializable=self._is_serializable(base),
+            serializable=self._is_serializable(base, staged),
             read_all=self._read_all,
             removed=None if blind else paths_of(staged.removes),
             added=None if blind else paths_of(staged.adds),
@@ -260,7 +260,7 @@ class Transaction:
             operationParameters=self._parameters,
             operationMetrics={**self._metrics, **staged.metrics},
             readVersion=self.snapshot.version if self.snapshot is not None else None,
-            isolationLevel="Serializable" if self._is_serializable(base) else "WriteSerializable",
+            isolationLevel="Serializable" if self._is_serializable(base, staged) else "WriteSerializable",
             isBlindAppend=self._only_adds and _registers_only(base.metadata, staged.metadata),
             engineInfo=_engine(),
             userMetadata=self._user_metadata,
@@ -359,8 +359,7 @@ class Transaction:
             message = "a table's id and time of creation never change: replace other fields of its metadata"
             raise InvalidArgument(message, url=self.log.env.store.url)
         if staged is not None:
-            # An option that cannot be read would stop every later writer.
-            self.log.env.options.over(staged.configuration)
+            self.log.env.options.setting(staged.configuration, base.metadata.configuration)
 
     def _kind(self, staged: Staged) -> conflict.Kind:
         if self._replaces_range:
@@ -372,10 +371,14 @@ class Transaction:
         reads = self._may_match is not None or self._read_all or bool(self._read) or has_vectors(staged.adds)
         return "rows" if reads or len(staged.removes) else "append" if len(staged.adds) else "metadata"
 
-    def _is_serializable(self, base: Head) -> bool:
+    def _is_serializable(self, base: Head, staged: Staged) -> bool:
         if self._isolation is not None:
             return self._isolation == "Serializable"
-        return setting(self.log.env, base.metadata, opt.ISOLATION_LEVEL) == "serializable"
+        options = self.log.env.over(base.metadata.configuration)
+        if self._kind(staged) in {"append", "metadata", "merge_splits"}:
+            # They see no rows of others that a level could hide: the strictest will do where the level is unreadable.
+            return options.if_readable(opt.ISOLATION_LEVEL) in {None, "serializable"}
+        return options[opt.ISOLATION_LEVEL] == "serializable"
 
     def _replaced(self, base: Head) -> TableReplaced:
         head.forget(self.log)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import decimal
-import re
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 
+from indextables import timezones
 from indextables.errors import InvalidArgument
 from indextables.lazy import pc
 
@@ -34,7 +33,6 @@ _DECIMAL = r"(?i)^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,2})?\s*$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _ZONED = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{0,9})?)?)?)?$"
-_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-8]):([0-5][0-9])")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MOST_DIGITS = 400
 """More than any number of a type here has, also one of 300 digits before the point."""
@@ -55,12 +53,9 @@ def check_zone(name: str) -> str:
 
 def zone_info(name: str) -> dt.tzinfo:
     """The time zone of a name such as Europe/Berlin, or of an offset such as +05:30. Raises InvalidArgument."""
-    ahead = _ahead(name)
-    if ahead is not None:
-        return dt.timezone(ahead)
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as cause:
+        return timezones.zone_info(name)
+    except ValueError as cause:
         message = f"time zone {name!r} is not known; give a name such as UTC or Europe/Berlin, or an offset as +05:30"
         raise InvalidArgument(message, time_zone=name) from cause
 
@@ -72,7 +67,7 @@ def is_timestamp(data_type: pa.DataType, *, zoned: bool) -> bool:
 
 def local_times(values: pa.Array | pa.ChunkedArray, zone: str) -> pa.Array | pa.ChunkedArray:
     """What clocks of a zone show at these instants."""
-    ahead = _ahead(zone)
+    ahead = timezones.ahead_of_utc(zone)
     if ahead is not None:
         unit = values.type.unit
         return pc.add(pc.cast(values, pa.timestamp(unit)), pa.scalar(ahead, pa.duration(unit)))
@@ -281,19 +276,10 @@ def _local_times(values: pa.Array, zone: str) -> pa.Array:
 
 def _at_zone(local: pa.Array, zone: str) -> pa.Array:
     moved = local if zone == "UTC" else _movable(local)
-    ahead = _ahead(zone)
+    ahead = timezones.ahead_of_utc(zone)
     if ahead is not None:
         return pc.assume_timezone(pc.subtract(moved, pa.scalar(ahead, pa.duration(local.type.unit))), timezone="UTC")
     return pc.assume_timezone(moved, timezone=zone, ambiguous="earliest", nonexistent="latest")
-
-
-def _ahead(zone: str) -> dt.timedelta | None:
-    """How far an offset is ahead of UTC; None for a name."""
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return None
-    ahead = dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
-    return -ahead if found[1] == "-" else ahead
 
 
 def _movable(times: pa.Array) -> pa.Array:

@@ -42,7 +42,7 @@ def searcher_of(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> Sp
     """A searcher over some splits of a table; what this process opened before is still open."""
     with _LOCK:
         opened, states = _KEPT.setdefault(env.store.url, (OpenIndexes(), States()))
-    options = env.options.over(metadata.configuration)
+    options = env.over(metadata.configuration)
     target = target_of(metadata, options)
     return SplitSearcher(
         env.store,

@@ -283,7 +283,7 @@ def _planned(env: LogEnv, snapshot: Snapshot, mark: Mark) -> Plan:
     from indextables.table.scan import plain_schema
     from indextables.table.write import target_of
 
-    options = env.options.over(snapshot.metadata.configuration)
+    options = env.over(snapshot.metadata.configuration)
     target = target_of(snapshot.metadata, options)
     schema = plain_schema(target.schema, target.schema.names)
     searcher = SplitSearcher(env.store, [], schema=schema, index=target.plan, options=options, ambient=env.ambient)

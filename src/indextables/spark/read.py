@@ -99,7 +99,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
         _names(snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE])
-        options = env.options.over(snapshot.metadata.configuration)
+        options = env.over(snapshot.metadata.configuration)
         zone = options[opt.TIME_ZONE]
         self.check_zone(snapshot.schema, options)
         where = self.predicate(snapshot.schema, zone)

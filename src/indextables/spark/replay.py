@@ -21,6 +21,7 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
 from indextables.log.reduce import ReducedContent, dump_run, load_run, reduce_versions
+from indextables.log.snapshot import Log
 from indextables.options import Options
 from indextables.spark.jvm import jvm_errors
 from indextables.spark.running import Place, SparkRunner, default_parallelism
@@ -53,6 +54,8 @@ class Run(msgspec.Struct, frozen=True):
 
     files: list[VersionFile]
     epoch: int = 0
+    properties: dict[str, str] = {}
+    """Those of the table that concern tasks."""
 
 
 class RunAnswer(msgspec.Struct, frozen=True):
@@ -88,18 +91,23 @@ class DistributedTail:
 
     def __call__(self, versions: Sequence[int]) -> list[ReducedContent] | None:
         env = self._env
-        if not self._is_worth_it(len(versions)):
+        if not self._is_worth_it(env.options, len(versions)):
             return None
         began = env.ambient.monotonic()
         failures: tuple[type[Exception], ...] = (IndexTablesError, *jvm_errors())
         try:
-            files = _listed(env, versions)
+            # The table's properties as the tail begins: those of its newest version are what is about to be read.
+            configuration = Log(env).metadata_at(max(versions[0] - 1, 0))[2].configuration
+            options = env.over(configuration)
+            files = _listed(env, versions) if self._is_worth_it(options, len(versions)) else None
             if files is None:
                 return None
             listed = env.ambient.monotonic()
             runner = SparkRunner(self._spark, env.store.url, place=self._place)
-            tasks = _task_count(env.options, len(files), self._spark)
-            units = [msgspec.msgpack.encode(Run(part, _EPOCHS.get(env.store.url, 0))) for part in _runs(files, tasks)]
+            tasks = _task_count(options, len(files), self._spark)
+            properties = {key: text for key, text in configuration.items() if "transaction.cache." in key.lower()}
+            epoch = _EPOCHS.get(env.store.url, 0)
+            units = [msgspec.msgpack.encode(Run(part, epoch, properties)) for part in _runs(files, tasks)]
             answers = [_answer(given) for given in runner.run(read_run, units)]
             contents = [content for answer in answers for content in load_run(answer.run)]
         except failures as error:
@@ -117,13 +125,13 @@ class DistributedTail:
         _LOGGER.info("%s: log read by tasks: %s", env.store.url, self.metrics)
         return contents
 
-    def _is_worth_it(self, count: int) -> bool:
+    def _is_worth_it(self, options: Options, count: int) -> bool:
         env = self._env
-        if not env.options[opt.TRANSACTION_DISTRIBUTED_ENABLED]:
+        if not options[opt.TRANSACTION_DISTRIBUTED_ENABLED] or not options[opt.TRANSACTION_USE_OPTIMIZED]:
             return False
         if self._remote_only and (env.store.is_local or env.store.url.startswith("memory:")):
             return False
-        return count >= env.options[opt.TRANSACTION_DISTRIBUTED_MIN_FILES]
+        return count >= options[opt.TRANSACTION_DISTRIBUTED_MIN_FILES]
 
 
 def tasks_for(files: int, parallelism: int) -> int:
@@ -146,6 +154,7 @@ def read_run(env: LogEnv, unit: bytes) -> bytes:
     if _EPOCHS.get(env.store.url, 0) != run.epoch:
         shared_cache().invalidate(env.store.url, ("version",))
         _EPOCHS[env.store.url] = run.epoch
+    env = msgspec.structs.replace(env, options=env.over(run.properties))
     known = [_recall(env, file) for file in run.files]
     missing = [place for place, content in enumerate(known) if content is None]
     read = env.ambient.map("versions", lambda place: _read(env, run.files[place]), missing)

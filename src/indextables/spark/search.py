@@ -153,7 +153,7 @@ def rows_of(env: LogEnv, unit: bytes, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 def fits_driver(env: LogEnv, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bool:
     """True if the driver's threads end a search sooner than a job would start; always where there is no cluster."""
-    options = env.options.over(snapshot.metadata.configuration)
+    options = env.over(snapshot.metadata.configuration)
     few = len(refs) <= options[opt.SEARCH_DRIVER_MAX_SPLITS]
     small = sum(ref.size or 0 for ref in refs) <= options[opt.SEARCH_DRIVER_MAX_BYTES]
     return (few and small) or env.store.url.startswith("memory:")
@@ -291,7 +291,7 @@ def _predicate(env: LogEnv, schema: pa.Schema, where: str | None) -> Node | None
 
 
 def _opened(env: LogEnv, unit: Unit) -> tuple[SplitSearcher, Unit, Node | None]:
-    options = env.options.over(unit.shared.metadata.configuration)
+    options = env.over(unit.shared.metadata.configuration)
     env = msgspec.structs.replace(env, options=options)
     where = _predicate(env, schema_from_json(unit.shared.metadata.schemaString), unit.shared.question.where)
     return _searcher(env, unit.shared.metadata, unit.refs), unit, where
@@ -299,7 +299,7 @@ def _opened(env: LogEnv, unit: Unit) -> tuple[SplitSearcher, Unit, Node | None]:
 
 def _searcher(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
     """A searcher over some splits; the one that answered for the same splits before, if it is still there."""
-    options = env.options.over(metadata.configuration)
+    options = env.over(metadata.configuration)
     key = msgspec.msgpack.encode((env.store.url, metadata, refs, sorted((name, options[name]) for name in options)))
     with _LOCK:
         known = _PARTS.get(key)

@@ -165,7 +165,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             skips = log.env.options[opt.SKIP_CHANGE_COMMITS]
             self._tail = Tail(log, snapshot.metadata, skip_change_commits=skips)
         tail = self._tail
-        return tail, tail.log.env.options.over(tail.baseline.configuration)
+        return tail, tail.log.env.over(tail.baseline.configuration)
 
     def _env(self) -> LogEnv:
         from indextables.table.environment import open_env

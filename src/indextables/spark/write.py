@@ -336,7 +336,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _target(self, env: LogEnv, plan: _Plan) -> Target:
         from indextables.table.write import target_of
 
-        return target_of(plan.metadata, env.options.over(plan.metadata.configuration))
+        return target_of(plan.metadata, env.over(plan.metadata.configuration))
 
     def _env(self, session: Mapping[str, str] | None = None) -> LogEnv:
         from indextables.table.environment import open_env
@@ -395,7 +395,7 @@ def _right_sized(log: Log, plan: _Plan, adds: list[Add], txn: tuple[str, int] | 
     Those of a batch that the table holds already are not: nobody will ever read them.
     """
     env = log.env
-    if not adds or not env.options.over(plan.metadata.configuration)[opt.OPTIMIZE_WRITE]:
+    if not adds or not env.over(plan.metadata.configuration)[opt.OPTIMIZE_WRITE]:
         return adds, []
     # Most writes never get here: what merging needs is loaded when it is needed.
     from indextables.table.append import holds_batch

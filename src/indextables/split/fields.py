@@ -136,7 +136,8 @@ def plan_fields(schema: pa.Schema, options: opt.Options, *, previous: IndexPlan 
     """The plan for rows of `schema`.
 
     Fields of `previous` keep their ordinals, dropped columns their place; new columns come last. Options that name
-    columns this schema lacks are ignored, because a session's options serve many tables.
+    columns this schema lacks are ignored, because a session's options serve many tables. Where the table's own
+    properties cannot be read, a column is indexed as in `previous`, else as by default.
 
     Raises:
         InvalidArgument: An option asks for what a column's type cannot do, or cannot be understood.
@@ -146,6 +147,8 @@ def plan_fields(schema: pa.Schema, options: opt.Options, *, previous: IndexPlan 
     stored_only: list[str] = []
     for column in schema:
         planned = _plan_column(column, settings)
+        if column.name in settings.excused and previous is not None:
+            planned = next((f for f in previous.fields if f.id == column_id(column)), planned)
         if planned is None:
             stored_only.append(column.name)
         else:
@@ -179,11 +182,22 @@ class _Settings:
 
     def __init__(self, options: opt.Options) -> None:
         self.kinds = options.below(opt.INDEXING_TYPEMAP)
-        self.tokenizers = options.below(opt.INDEXING_TOKENIZER)
-        self.records = options.below(opt.INDEXING_RECORD_OPTION)
-        self.lengths = options.below(opt.INDEXING_TOKEN_LENGTH)
+        self.families = {
+            "tokenizer": options.below(opt.INDEXING_TOKENIZER),
+            "indexrecordoption": options.below(opt.INDEXING_RECORD_OPTION),
+            "tokenlength": options.below(opt.INDEXING_TOKEN_LENGTH),
+        }
+        self.excused: set[str] = set()
+        self._options = options
         self.fast = _names(options[opt.INDEXING_FAST_FIELDS])
         self.non_fast = _names(options[opt.INDEXING_NON_FAST_FIELDS])
+
+    def excuses(self, family: str, column: pa.Field) -> bool:
+        """True if a value that cannot be read is the table's own: then the column is as it was."""
+        excused = self._options.excuses(family + column.name)
+        if excused:
+            self.excused.add(column.name)
+        return excused
 
 
 class _WireField(msgspec.Struct, frozen=True):
@@ -266,13 +280,13 @@ def _plan_column(column: pa.Field, settings: _Settings) -> FieldPlan | None:
     multi, value_type = _element(column.type)
     natural = natural_kind(value_type) if not (multi and is_nested_list(value_type)) else None
     asked = settings.kinds.get(name)
-    kind = natural if asked is None else _asked_kind(column, natural, asked)
+    kind = natural if asked is None else _asked_kind(column, natural, asked, settings)
     if kind is None:
         return None
     text = kind in ("text", "json")
-    tokenizer = _parsed(column, "tokenizer", settings.tokenizers.get(name), _tokenizer) if text else None
-    length = _parsed(column, "tokenLength", settings.lengths.get(name), _token_length) if text else None
-    record = _parsed(column, "indexrecordoption", settings.records.get(name), _record)
+    tokenizer = _parsed(column, "tokenizer", settings, _tokenizer)
+    length = _parsed(column, "tokenlength", settings, _token_length)
+    record = _parsed(column, "indexrecordoption", settings, _record)
     indexed = kind in ("text", "string", "ip", "json") or record is not None
     fast = kind in ("int", "bool", "date", "timestamp")
     fast = (fast or name in settings.fast) and name not in settings.non_fast
@@ -286,8 +300,8 @@ def _plan_column(column: pa.Field, settings: _Settings) -> FieldPlan | None:
         indexed=indexed,
         fast=fast,
         record=record or ("position" if text else "basic"),
-        tokenizer=tokenizer or ("default" if text else "raw"),
-        token_length=length or DEFAULT_MAX_TOKEN_BYTES,
+        tokenizer=(tokenizer or "default") if text else "raw",
+        token_length=(length if text else None) or DEFAULT_MAX_TOKEN_BYTES,
         multi=multi,
     )
 
@@ -328,7 +342,7 @@ def _element(arrow_type: pa.DataType) -> tuple[bool, pa.DataType]:
     return (True, arrow_type.value_type) if is_nested_list(arrow_type) else (False, arrow_type)
 
 
-def _asked_kind(column: pa.Field, natural: Kind | None, asked: str) -> Kind | None:
+def _asked_kind(column: pa.Field, natural: Kind | None, asked: str, settings: _Settings) -> Kind | None:
     wanted = asked.strip().lower()
     if wanted == "none":
         return None
@@ -336,17 +350,22 @@ def _asked_kind(column: pa.Field, natural: Kind | None, asked: str) -> Kind | No
         return next(k for k in _KINDS if k == wanted)
     if natural is not None and wanted == natural:
         return natural
+    if settings.excuses(opt.INDEXING_TYPEMAP, column):
+        return natural
     choices = ", ".join(("none", *(_STRING_KINDS if natural == "string" else (natural,) if natural else ())))
     message = f"{opt.INDEXING_TYPEMAP}{column.name} = {asked!r}: a column of type {column.type} can be one of {choices}"
     raise InvalidArgument(message, option=opt.INDEXING_TYPEMAP + column.name, value=asked)
 
 
-def _parsed(column: pa.Field, family: str, text: str | None, parse: Any) -> Any:
+def _parsed(column: pa.Field, family: str, settings: _Settings, parse: Any) -> Any:
+    text = settings.families[family].get(column.name.lower())
     if text is None:
         return None
     try:
         return parse(text)
     except ValueError as error:
+        if settings.excuses(f"indexing.{family}.", column):
+            return None
         message = f"option indexing.{family}.{column.name} = {text!r} cannot be used: {error}"
         raise InvalidArgument(message, option=f"indexing.{family}.{column.name}", value=text) from error
 

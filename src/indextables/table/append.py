@@ -43,7 +43,7 @@ def append(
         rows = typed_only(rows, snapshot.schema)
         change = merged_schema(metadata, snapshot.protocol, rows.schema, log.env.options, url=url)
         metadata = change.metadata if change is not None else metadata
-    target = target_of(metadata, log.env.options.over(metadata.configuration))
+    target = target_of(metadata, log.env.over(metadata.configuration))
     adds = write_adds(log.env, target, rows)
     if not adds and txn is None and change is None:
         return None

@@ -48,7 +48,7 @@ def create(
         name=name,
         description=description,
     )
-    target = target_of(metadata, log.env.options.over(configuration))
+    target = target_of(metadata, log.env.options.setting(configuration))
     return create_table(log, registered(metadata, target.plan) or metadata)
 
 

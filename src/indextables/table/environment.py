@@ -44,7 +44,7 @@ def open_env(
 
 def table_env(env: LogEnv, metadata: Metadata) -> LogEnv:
     """`env` with the table's properties below what was asked for. Raises InvalidArgument for one that is wrong."""
-    return msgspec.structs.replace(env, options=env.options.over(metadata.configuration))
+    return msgspec.structs.replace(env, options=env.over(metadata.configuration))
 
 
 def _ambient(options: Options) -> SystemAmbient:

@@ -172,12 +172,12 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
         return [Advice("foreign", "the table is another system's: it can be read, not maintained", "")]
     place = "'" + found.url.replace("'", "''") + "'"
     interval = options[opt.CHECKPOINT_INTERVAL]
-    state, table = found.state, []
+    state, table = found.state, _of_properties(options)
 
     def say(code: str, problem: str, command: str) -> None:
         table.append(Advice(code, problem, command))
 
-    if abs(found.clock_skew_ms) > options[opt.COMMIT_MAX_CLOCK_SKEW_MS] // 5:
+    if abs(found.clock_skew_ms) > _usual(options, opt.COMMIT_MAX_CLOCK_SKEW_MS) // 5:
         say("clock", f"the store's clock is {found.clock_skew_ms} ms off this machine's", "set the clock (NTP)")
     if state.unusable:
         say(
@@ -306,7 +306,7 @@ def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
         sample = list({meta.key: meta for part in parts for meta in part}.values())
     listed = listed_table([m.key for m in sample], [m.size for m in sample], [m.modified_ms for m in sample], names)
     named = pc.is_in(listed["path"], value_set=known)
-    horizon = now_ms - env.options[opt.PURGE_DEFAULT_RETENTION_HOURS] * _HOUR_MS
+    horizon = now_ms - _usual(env.options, opt.PURGE_DEFAULT_RETENTION_HOURS) * _HOUR_MS
     stray = listed.filter(pc.invert(named))
     stray = stray.filter(pc.less(stray["modified"].cast(pa.int64()), horizon))
     count, size = stray.num_rows, int(pc.sum(stray["size"], min_count=0).as_py() or 0)
@@ -314,6 +314,23 @@ def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
         return _Orphans(count, size, exact=True)
     scale = snapshot.files.num_rows / max(1, pc.sum(named, min_count=0).as_py() or 0)
     return _Orphans(round(count * scale), round(size * scale), exact=False)
+
+
+def _of_properties(options: Options) -> list[Advice]:
+    return [
+        Advice(
+            "property",
+            f"the table property {key} = {value!r} cannot be read by this version and counts as not given",
+            f"give {key} as an option of the call or of the session",
+        )
+        for key, value in sorted(options.unreadable.items())
+    ]
+
+
+def _usual(options: Options, option: opt.Option[int]) -> int:
+    """The value, or the default where a verb that deletes would refuse: a look deletes nothing."""
+    value = options.if_readable(option)
+    return option.default if value is None else value
 
 
 def _listed(env: LogEnv, after: str | None, most: int) -> list[ObjectMeta]:

@@ -139,7 +139,7 @@ class _Attempt:
         )
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).regroup_with(self._regroup)
         metadata = self._snapshot.metadata
-        plan = target_of(self._merging.metadata, self._env.options.over(self._merging.metadata.configuration)).plan
+        plan = target_of(self._merging.metadata, self._env.over(self._merging.metadata.configuration)).plan
         mapping = registered(metadata, plan)
         if mapping is not None:
             transaction.set_metadata(mapping)

@@ -109,7 +109,7 @@ def sample_unit(env: LogEnv, unit: bytes) -> bytes:
     clustering = work.clustering
     if clustering is None:
         raise InvalidArgument("a sample is of the columns to cluster by: the unit names none")
-    target = target_of(work.metadata, env.options.over(work.metadata.configuration))
+    target = target_of(work.metadata, env.over(work.metadata.configuration))
     schema = pa.schema([target.schema.field(name) for name in clustering.columns])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -120,7 +120,7 @@ def sample_unit(env: LogEnv, unit: bytes) -> bytes:
 
 
 def _merge_pieces(env: LogEnv, work: MergeUnit, pieces: list[Piece], broken: list[Broken]) -> None:
-    target = target_of(work.metadata, env.options.over(work.metadata.configuration))
+    target = target_of(work.metadata, env.over(work.metadata.configuration))
     refs, unreadable = _refs(env, work.sources)
     broken += unreadable
     if broken and work.clustering is not None:

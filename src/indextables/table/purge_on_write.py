@@ -22,8 +22,10 @@ def purge_is_due(log: Log, options: Options) -> bool:
 
 def ends_round(version: int, options: Options) -> bool:
     """True if a purge is due after this version, whoever made it. Pure."""
+    if not options[opt.PURGE_ON_WRITE_ENABLED]:
+        return False
     every = options[opt.PURGE_ON_WRITE_AFTER_WRITES]
-    return options[opt.PURGE_ON_WRITE_ENABLED] and every > 0 and version > 0 and version % every == 0
+    return every > 0 and version > 0 and version % every == 0
 
 
 def purge_unasked(log: Log) -> int:

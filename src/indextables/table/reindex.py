@@ -123,7 +123,7 @@ def reindex(
 def reindex_unit(env: LogEnv, unit: bytes) -> bytes:
     """Job: look at one split, and write it anew if its index is not what the table wants. Raises SplitError."""
     work = _UNIT.decode(unit)
-    target = target_of(work.metadata, env.options.over(work.metadata.configuration))
+    target = target_of(work.metadata, env.over(work.metadata.configuration))
     ref = ref_of(env, work.source, key_of(work.source.path, env.store.url))
     reason = _why(env, ref, target.plan) or ("forced" if work.force else "")
     if not reason:

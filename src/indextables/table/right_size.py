@@ -54,7 +54,7 @@ def right_sized(env: LogEnv, metadata: Metadata, adds: Sequence[Add], runner: Ru
     Raises SplitCorrupt if a file of the write cannot be read back: it must not be committed. Then nothing that was
     merged is left, and no file of the write is touched.
     """
-    options = env.options.over(metadata.configuration)
+    options = env.over(metadata.configuration)
     plan, left = plan_joining(adds, metadata.partitionColumns, options)
     if left:
         _LOGGER.warning(

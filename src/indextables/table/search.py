@@ -58,7 +58,7 @@ class Searchers:
             if self._current is not None and self._current[0] is snapshot:
                 return self._current[1]
             check_rows_readable(snapshot, self._env.store.url)
-            options = self._env.options.over(snapshot.metadata.configuration)
+            options = self._env.over(snapshot.metadata.configuration)
             target = target_of(snapshot.metadata, options)
             try:
                 searcher = SplitSearcher(

@@ -11,11 +11,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.log.actions import Metadata
 from indextables.log.env import LogEnv
 from indextables.log.intents import acquire
 from indextables.log.snapshot import Log
+from indextables.options import Options
 from indextables.table.environment import table_env
 from indextables.table.purge_on_write import ends_round, purge_is_due, purge_unasked
 
@@ -39,8 +40,8 @@ _LOCK = threading.Lock()
 
 def after_write(log: Log, metadata: Metadata) -> None:
     """To be called when a write is committed. `metadata` is the table's, for its properties."""
-    options = log.env.options.over(metadata.configuration) if metadata.configuration else log.env.options
-    merges, purges = options[opt.MERGE_ON_WRITE_ENABLED], purge_is_due(log, options)
+    options = log.env.over(metadata.configuration)
+    merges, purges = options[opt.MERGE_ON_WRITE_ENABLED], _purge_is_due(log, options)
     if not (merges or purges) or not _begin(log.url):
         return
     merges_later, purges_later = options[opt.MERGE_ON_WRITE_ASYNC], options[opt.PURGE_ON_WRITE_ASYNC]
@@ -144,6 +145,14 @@ def _limits(env: LogEnv) -> Limits:
         min_sources=options[opt.MERGE_ON_WRITE_MIN_SPLITS],
         small_bytes=options[opt.MERGE_ON_WRITE_SMALL_SIZE],
     )
+
+
+def _purge_is_due(log: Log, options: Options) -> bool:
+    try:
+        return purge_is_due(log, options)
+    except InvalidArgument as error:
+        _LOGGER.warning("%s was not purged after a write: %s", log.url, error)
+        return False
 
 
 def _begin(url: str) -> bool:

@@ -94,8 +94,9 @@ def check_still_there(env: LogEnv, metadata: Metadata, adds: Sequence[Add]) -> N
     """
     if not adds:
         return
-    options = env.options.over(metadata.configuration) if metadata.configuration else env.options
-    trusted_ms = options[opt.PURGE_MIN_RETENTION_HOURS] * 3_600_000 // 2
+    options = env.over(metadata.configuration)
+    # Where nobody can tell the safe age, every file is looked for.
+    trusted_ms = (options.if_readable(opt.PURGE_MIN_RETENTION_HOURS) or 0) * 3_600_000 // 2
     now_ms = env.ambient.now_ms()
     old = [add for add in adds if not 0 <= now_ms - add.modificationTime <= trusted_ms]
     there = env.ambient.map("splits", lambda add: env.store.exists(key_of(add.path, env.store.url)), old)

@@ -83,6 +83,8 @@ def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
     StoreError for a failed listing.
     """
     dry = env.options[opt.CLEANUP_DRY_RUN] if dry_run is None else dry_run
+    for needed in (opt.CLEANUP_ENABLED, opt.CLEANUP_FAILURE_POLICY):
+        _ = env.options[needed]
     skew = env.store.probe().skew_ms
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         return _done(env, CleanupReport(dry_run=dry, reason=f"the store's clock is {skew} ms off ours"))

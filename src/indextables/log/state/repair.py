@@ -112,10 +112,11 @@ def recreate_pointer(env: LogEnv) -> StateRef | None:
     return None
 
 
-def write_log(env: LogEnv, state: TableState, operation: str) -> int:
+def write_log(place: LogEnv, state: TableState, operation: str) -> int:
     """Versions 0 and 1 and the checkpoint of 1; what is there already must be the same."""
     from indextables.log import permission
 
+    env = msgspec.structs.replace(place, options=place.over(state.metadata.configuration))
     permission.ask_broken(env)
     if _holds_a_table(env):
         # Also where version 0 is free: it may have been cleaned up.

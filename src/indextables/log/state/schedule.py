@@ -109,12 +109,11 @@ def _attempt(env: LogEnv, version: int, compact: Mode) -> int:
     except (IndexTablesError, pa.ArrowException) as error:
         _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
         return -1
-    if env.options[opt.CLEANUP_ENABLED]:
-        try:
-            if _something_is_old(env):
-                clean_up(env)
-        except IndexTablesError as error:
-            _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
+    try:
+        if env.options[opt.CLEANUP_ENABLED] and _something_is_old(env):
+            clean_up(env)
+    except IndexTablesError as error:
+        _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
     return written
 
 
