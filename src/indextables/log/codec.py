@@ -88,6 +88,18 @@ class VersionContent(msgspec.Struct, frozen=True):
         return None if self.commit_info is None else self.commit_info.token
 
     @property
+    def table_id(self) -> str | None:
+        """Which table the version says it belongs to, None where it does not say."""
+        if self.metadata is not None:
+            return self.metadata.id
+        return None if self.commit_info is None else self.commit_info.tableId
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return int(self.adds.nbytes + self.removes.nbytes) + 4096
+
+    @property
     def timestamp_ms(self) -> int | None:
         """The time of the commit, None where the file tells none."""
         if self.commit_info is None:

@@ -309,7 +309,7 @@ class Log:
         self._learn(msgspec.structs.replace(known, table_id=metadata.id))
         for content in contents:
             if not isinstance(content, ReducedContent):
-                self._keep("version", metadata.id, content.version, content, _weight(content))
+                self._keep("version", metadata.id, content.version, content, content.weight)
         read = {content.version: content for content in contents}
 
         anchor_of_this = known.head_identity if known.head == version else None
@@ -336,7 +336,7 @@ class Log:
         """The newest protocol and metadata. Raises MetadataMissing, and _Replaced if this is another table by now."""
         protocol, metadata = newest_of(contents)
         if base is not None:
-            if any(_table_of(content) not in {None, base.metadata.id} for content in contents):
+            if any(content.table_id not in {None, base.metadata.id} for content in contents):
                 raise _Replaced(f"another table lives at {self.url} now", url=self.url)
             return protocol or base.protocol, metadata or base.metadata
         return self._completed(known, version, protocol, metadata, contents)
@@ -489,9 +489,8 @@ class Log:
 
     def _heed(self, metadata: Metadata) -> None:
         """Go by the table's own properties from now on, where nobody asked otherwise."""
-        if self._heeded is metadata.configuration:
-            return
-        self._heeded, self._options = metadata.configuration, self.env.over(metadata.configuration)
+        if self._heeded is not metadata.configuration:
+            self._heeded, self._options = metadata.configuration, self.env.over(metadata.configuration)
         if not self._options[opt.TRANSACTION_CACHE_ENABLED]:
             self.invalidate()
             self._cache = None
@@ -499,14 +498,3 @@ class Log:
 
 class _Replaced(LogCorrupt):
     """What is cached belongs to a table that was dropped; it is forgotten and the log read anew."""
-
-
-def _table_of(content: VersionContent) -> str | None:
-    """Which table the version says it belongs to, None where it does not say."""
-    if content.metadata is not None:
-        return content.metadata.id
-    return None if content.commit_info is None else content.commit_info.tableId
-
-
-def _weight(content: VersionContent) -> int:
-    return int(content.adds.nbytes + content.removes.nbytes) + 4096

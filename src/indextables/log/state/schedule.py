@@ -35,7 +35,6 @@ from indextables.log.state.pointer import read_pointer
 from indextables.log.state.reading import read_state
 from indextables.log.state.retention import Rules
 from indextables.log.state.writing import point_to, write_checkpoint
-from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["checkpoint", "maybe_checkpoint"]
@@ -243,5 +242,4 @@ def _agrees_with_check_file(env: LogEnv, version: int, counted: Totals) -> None:
 
 def _quiet(env: LogEnv) -> LogEnv:
     """The same table without automatic checkpoints: the upgrade's own commit must not start another one."""
-    given = {**dict(env.options), opt.CHECKPOINT_ENABLED.key.lower(): "false"}
-    return msgspec.structs.replace(env, options=Options(given, environ={}))
+    return msgspec.structs.replace(env, options=env.options.also({opt.CHECKPOINT_ENABLED.key: "false"}))
