@@ -148,7 +148,15 @@ def open_searcher(store: Store, refs: Sequence[SplitRef], cache: Path, **more: A
 
 def with_vector(ref: SplitRef, vector: bytes | None) -> SplitRef:
     return SplitRef(
-        ref.key, ref.size, ref.num_rows, ref.footer_start, ref.footer_end, ref.index_start, ref.range1_length, vector
+        ref.key,
+        ref.size,
+        ref.num_rows,
+        ref.footer_start,
+        ref.footer_end,
+        ref.index_start,
+        ref.range1_length,
+        ref.id,
+        vector,
     )
 
 

@@ -310,7 +310,7 @@ def forge(store, split, chance):
         if not place - 30 <= at < place + layout.KEY_BYTES:
             footer[at] = chance.choice([chance.randrange(256), footer[at] ^ (1 << chance.randrange(8)), 255, 0])
     pointer = layout.IndexPointer(split.index_start, split.footer_start - split.index_start, split.range1_length)
-    filled = layout.fill_key(bytes(footer), split.num_rows, pointer)
+    filled = layout.fill_key(bytes(footer), split.num_rows, pointer, split.id)
     return data[: split.footer_start] + filled + len(filled).to_bytes(4, "little") + b"PAR1"
 
 

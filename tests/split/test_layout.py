@@ -146,7 +146,7 @@ def test_other_formats_are_named():
 def test_a_key_is_filled_into_the_footer_and_guards_it():
     blank = layout.KEY + b"\x18\xc8\x01" + b" " * layout.KEY_BYTES
     footer = b"schema" + blank + b"rest"
-    filled = layout.fill_key(footer, 7, IndexPointer(start=100, length=50, range1=20))
+    filled = layout.fill_key(footer, 7, IndexPointer(start=100, length=50, range1=20), "0" * 32)
     assert len(filled) == len(footer)
     value = filled[6 + len(blank) - layout.KEY_BYTES : 6 + len(blank)]
     key = layout.decode_key(value, "k")
@@ -158,7 +158,7 @@ def test_a_key_is_filled_into_the_footer_and_guards_it():
 
 def test_a_footer_without_room_for_the_key_is_a_bug_of_ours():
     with pytest.raises(InvariantViolated):
-        layout.fill_key(b"no blank here", 1, IndexPointer(4, 1, 1))
+        layout.fill_key(b"no blank here", 1, IndexPointer(4, 1, 1), "0" * 32)
 
 
 @pytest.mark.parametrize(

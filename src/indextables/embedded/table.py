@@ -46,7 +46,6 @@ from indextables.table.search import aggregate_rows, count, order_of, search
 if TYPE_CHECKING:
     from indextables.log import history as history_verb
     from indextables.log import state as state_verb
-    from indextables.log import verify as verify_verb
     from indextables.log.state import cleanup as cleanup_verb
     from indextables.log.state import describe as describe_verb
     from indextables.log.state.cleanup import CleanupReport
@@ -56,10 +55,11 @@ if TYPE_CHECKING:
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
     from indextables.table import sizes as sizes_verb
+    from indextables.table import verifying as verify_verb
 else:
     history_verb = LazyModule("indextables.log.history")
     state_verb = LazyModule("indextables.log.state")
-    verify_verb = LazyModule("indextables.log.verify")
+    verify_verb = LazyModule("indextables.table.verifying")
     cleanup_verb = LazyModule("indextables.log.state.cleanup")
     describe_verb = LazyModule("indextables.log.state.describe")
     append_verb = LazyModule("indextables.table.append")
@@ -211,11 +211,11 @@ class Table(Merging, Operate, Handle):
         return describe_verb.describe_state(self._log.env)
 
     def verify(self, *, data_files: bool = True) -> VerifyReport:
-        """Check every file of the log, and that every live data file is there; changes nothing.
+        """Check every file of the log, and that every live data file is there and is its own; changes nothing.
 
         Raises TableNotFound, StoreError; everything else is a finding of the report.
         """
-        return verify_verb.verify(self._log.env, data_files=data_files)
+        return verify_verb.verify_table(self._log.env, data_files=data_files)
 
     # When?
 

@@ -97,6 +97,7 @@ class Add(msgspec.Struct, frozen=True, omit_defaults=True):
     companionDeltaVersion: int | None = None
     companionFastFieldMode: str | None = None
     deletionVector: DeletionVector | None = None
+    splitId: str | None = None
 
 
 class Remove(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -46,6 +46,7 @@ _ADD_FIELDS: list[tuple[str, pa.DataType]] = [
     ("companionDeltaVersion", pa.int64()),
     ("companionFastFieldMode", pa.string()),
     ("deletionVector", DV_TYPE),
+    ("splitId", pa.string()),
 ]
 
 ADD_TYPE = pa.struct(_ADD_FIELDS)

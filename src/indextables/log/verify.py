@@ -6,13 +6,15 @@ read or would be read wrongly, `warning` that something advisory is wrong and re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
+from indextables.log.arrays import bool_array
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.crcfile import CrcFile, Totals, check_bytes, parse_crc, totals_of
 from indextables.log.env import LogEnv
@@ -28,8 +30,21 @@ from indextables.storage.store import ObjectMeta
 __all__ = ["Finding", "VerifyReport", "verify"]
 
 FindingKind = Literal[
-    "gap", "version", "order", "table", "crc", "totals", "checkpoint", "pointer", "data-file-missing", "data-file-size"
+    "gap",
+    "version",
+    "order",
+    "table",
+    "crc",
+    "totals",
+    "checkpoint",
+    "pointer",
+    "data-file-missing",
+    "data-file-size",
+    "data-file",
 ]
+
+Look = Callable[[LogEnv, pa.Table], Iterable[tuple[str, str]]]
+"""Which of these live files are not what the log says: their paths, with reasons."""
 
 # Totals are recounted at every version while that is cheap, else at checkpoints and at the end.
 _CHEAP_FILES = 20_000
@@ -61,12 +76,13 @@ class VerifyReport(msgspec.Struct, frozen=True):
         return not any(finding.severity == "error" for finding in self.findings)
 
 
-def verify(env: LogEnv, *, data_files: bool = False) -> VerifyReport:
+def verify(env: LogEnv, *, data_files: bool = False, look: Look | None = None) -> VerifyReport:
     """Check every version file, check file and checkpoint, and with `data_files` that every live file is there.
 
+    Of files that are there in the size they should have, and are ours, `look` tells what else is wrong.
     Raises TableNotFound and StoreError; everything else is a finding.
     """
-    return _Verifier(env).run(data_files=data_files)
+    return _Verifier(env).run(data_files=data_files, look=look)
 
 
 class _Verifier:
@@ -76,7 +92,7 @@ class _Verifier:
         self.versions_checked = 0
         self.checkpoints_checked = 0
 
-    def run(self, *, data_files: bool) -> VerifyReport:
+    def run(self, *, data_files: bool, look: Look | None) -> VerifyReport:
         metas = list(self.env.store.list_from(LOG_DIR))
         files = [file for meta in metas if (file := parse_key(meta.key)) is not None]
         versions = sorted(file.version for file in files if file.kind == "version")
@@ -89,7 +105,7 @@ class _Verifier:
             head = None
         state = self._walk(versions, states, files)
         self._check_pointer(states)
-        checked = self._check_data_files(state) if data_files and state is not None else 0
+        checked = self._check_data_files(state, look) if data_files and state is not None else 0
         return VerifyReport(
             self.env.store.url, head, self.versions_checked, self.checkpoints_checked, checked, tuple(self.findings)
         )
@@ -218,11 +234,12 @@ class _Verifier:
             message = f"_last_checkpoint names version {pointer.version}, which has no checkpoint; readers list instead"
             self._found("pointer", "warning", message, version=pointer.version)
 
-    def _check_data_files(self, state: TableState) -> int:
+    def _check_data_files(self, state: TableState, look: Look | None) -> int:
         """Compare the live files with a listing of the table, natively: one row of the listing per file."""
         encoded = has_own_splits(state.protocol)
         sizes = {meta.key: meta.size for meta in _data_objects(self.env)}
         paths, expected = state.files.column("path"), state.files.column("size")
+        sound: list[bool] = []
         for path, size in _pairs(paths, expected):
             key = key_of(path, self.env.store.url, encoded=encoded)
             if key not in sizes:
@@ -231,6 +248,10 @@ class _Verifier:
             elif sizes[key] != size:
                 message = f"the data file {key} has {sizes[key]} bytes, the log says {size}: restore it"
                 self._found("data-file-size", "error", message, key=key)
+            sound.append(sizes.get(key) == size)
+        if look is not None and encoded:
+            for path, why in look(self.env, state.files.filter(bool_array(np.array(sound, bool)))):
+                self._found("data-file", "error", why, key=key_of(path, self.env.store.url))
         return int(state.files.num_rows)
 
     def _found(

@@ -10,7 +10,7 @@ from indextables.log.env import LogEnv
 from indextables.log.state import checkpoint
 from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.state.repair import RepairReport
-from indextables.log.verify import VerifyReport, verify
+from indextables.log.verify import VerifyReport
 from indextables.spark.handle import SparkHandle
 from indextables.spark.zones import instant_ms, session_zone
 from indextables.table import drop_partitions as drop_verb
@@ -30,6 +30,7 @@ from indextables.table.reindex import ReindexReport
 from indextables.table.restore import RestoreReport
 from indextables.table.running import Progress
 from indextables.table.truncate import TruncateReport
+from indextables.table.verifying import verify_table
 
 __all__ = ["Operate"]
 
@@ -129,7 +130,7 @@ class Operate(SparkHandle):
 
     def verify(self, *, dataFiles: bool = True) -> VerifyReport:
         """Check every file of the log, and that every live data file is there; changes nothing."""
-        return verify(self.env(), data_files=dataFiles)
+        return verify_table(self.env(), data_files=dataFiles)
 
     def describeState(self) -> StateDescription:
         """The newest checkpoint as data; no file entries are read."""

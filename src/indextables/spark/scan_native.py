@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from indextables import options as opt
 from indextables.errors import InvalidArgument, VersionExpired
 from indextables.log.env import LogEnv
-from indextables.log.paths import key_of
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node, walk
 from indextables.spark.dialect import reads_otherwise
@@ -32,6 +31,7 @@ from indextables.spark.jvm import jvm_errors
 from indextables.spark.source import spark_schema
 from indextables.spark.zones import session_zone
 from indextables.split import dv
+from indextables.split.identity import check_identity
 from indextables.split.ref import SplitRef
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.scan import scan_table
@@ -127,8 +127,12 @@ def _read_files(
         return spark.createDataFrame([], schema)
     url = env.store.url
     has_vector = files["deletionVector"].is_valid()
-    plain = [key_of(path, url) for path in files.filter(pc.invert(has_vector))["path"].to_pylist()]
+    others = refs_of(env, files.filter(pc.invert(has_vector)))
     deleted = refs_of(env, files.filter(has_vector))
+    if env.store.is_local:
+        # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
+        check_identity(env.store, [*others, *deleted], env.ambient)
+    plain = [ref.key for ref in others]
     if not have_plain_names([*plain, *(ref.key for ref in deleted)]):
         return None
     if deleted and (_hides_metadata(schema) or _vector_bytes(deleted) > _MOST_VECTOR_BYTES):

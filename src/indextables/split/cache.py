@@ -5,9 +5,9 @@
     entries/<key>/sound                    which of these files were proven by their checksum (`cache_seals`)
     tmp/<token>                            files being written, folders of indexes being opened
 
-An entry's key covers store, path, size and offsets of the split. Files appear by rename, whole or not at all. A file is
-used if its checksum was proven since the machine started and it did not change since; one that does not match is
-dropped and loaded again.
+An entry's key covers store, path, id, size and offsets of the split. Files appear by rename, whole or not at all. A
+file is used if its checksum was proven since the machine started and it did not change since; one that does not match
+is dropped and loaded again.
 The least recently used entries go when the folder grows beyond its limit; files that are mapped stay readable.
 Nobody waits for anybody: an entry may vanish, as a whole or in part, between any two steps of who uses it. A path is
 therefore a hint, which counts once the file is linked or open, and `load_apart` is for those who were too slow.
@@ -36,10 +36,11 @@ from indextables.split.cache_files import children, disk_size, link_all, private
 from indextables.split.cache_seals import is_sealed, seal
 from indextables.split.layout import PAGES, SEGMENT_PARTS, Component, Directory
 from indextables.split.pages_kept import KeptPages
+from indextables.split.reader import footer_range, parse_footer
 from indextables.split.ref import SplitRef
 from indextables.storage.store import Store
 
-_FORMAT = "1"
+_FORMAT = "2"
 _STALE_TMP_S = 3600.0
 _RACES = 20
 _WORTH_A_THREAD = 4 << 20
@@ -239,8 +240,9 @@ class IndexCache:
         if ref.index_start is None or not ref.range1_length:
             message = f"{ref.key} carries no index of ours; its rows are scanned, reindex builds one"
             raise SplitCorrupt(message, path=ref.key, part="index", reason="none")
-        data = self._get(store, ref.key, [(ref.index_start, ref.index_start + ref.range1_length)])[0]
+        data = self._first_range(store, ref, (ref.index_start, ref.index_start + ref.range1_length))
         directory = layout.decode_directory(data, ref.key)
+        layout.check_id(directory.id, ref.id, ref.key, "index")
         if ref.num_rows is not None and directory.num_rows != ref.num_rows:
             message = f"{ref.key}: the index is of {directory.num_rows} rows, the split has {ref.num_rows}"
             raise SplitCorrupt(message, path=ref.key, part="index", reason="rows")
@@ -248,6 +250,14 @@ class IndexCache:
         self._put(folder, "directory", head)
         self._remember(key, directory)
         return directory, data
+
+    def _first_range(self, store: Store, ref: SplitRef, place: tuple[int, int]) -> bytes:
+        """The first range; of a split whose id the log does not know, its footer tells in the same call whose it is."""
+        if ref.id is not None or ref.footer_end is None:
+            return self._get(store, ref.key, [place])[0]
+        data, footer = self._get(store, ref.key, [place, footer_range(ref)])
+        parse_footer(footer, ref)
+        return data
 
     def _remember(self, key: str, directory: Directory) -> None:
         with self._lock:
@@ -458,7 +468,8 @@ class IndexCache:
 
 def entry_key(store: Store, ref: SplitRef) -> str:
     """What names an entry: equal for equal bytes only. Local files may be replaced, so that their time counts."""
-    facts: list[object] = [_FORMAT, store.url, ref.key, ref.size, ref.num_rows, ref.index_start, ref.range1_length]
+    facts: list[object] = [_FORMAT, store.url, ref.key, ref.id, ref.size, ref.num_rows]
+    facts += [ref.index_start, ref.range1_length]
     if store.is_local:
         meta = store.head(ref.key)
         facts += [meta.size, meta.modified_ms]

@@ -32,12 +32,14 @@ __all__ = [
     "IndexPointer",
     "SplitKey",
     "StoredPart",
+    "check_id",
     "crc32c",
     "decode_directory",
     "decode_key",
     "directory_length",
     "encode_section",
     "fill_key",
+    "key_value",
     "pack",
     "unpack",
     "verify_footer",
@@ -90,6 +92,7 @@ class Directory(msgspec.Struct, frozen=True, omit_defaults=True):
     4. `tokens` has the token total of every indexed field, by field id, as BM25 needs it.
     5. `incomplete` names the fields, by id, whose terms do not cover every row, each with the reasons (`longToken`,
        `longValue`, `badValue`): a search on such a field scans this split.
+    6. `id` is the split's, the same as in its `SplitKey`; empty in splits that were written without one.
     """
 
     num_rows: int
@@ -102,6 +105,7 @@ class Directory(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: dict[str, int] = {}
     incomplete: dict[str, list[str]] = {}
     null_counts: dict[str, int] = {}
+    id: str = ""
 
     def component(self, name: str) -> Component | None:
         """The component of this name, if the section has it."""
@@ -120,12 +124,14 @@ class SplitKey(msgspec.Struct, frozen=True):
     """The value of `indextables.split` in the Parquet key-value metadata, padded with blanks to `KEY_BYTES`.
 
     `footer_crc32c` is of the footer with this value blanked out, so that a damaged footer cannot pass for another one.
+    `id` (32 hexadecimal digits) tells the split from every other; the `add` of the log carries the same.
     """
 
     format: int
     rows: int
     footer_crc32c: int
     index: IndexPointer | None = None
+    id: str | None = None
 
 
 class StoredPart(msgspec.Struct, frozen=True):
@@ -231,13 +237,20 @@ def unpack(component: Component, stored: bytes | memoryview, path: str) -> memor
     return memoryview(_decompress(view, component.raw_length, limit, path, component.name))
 
 
-def fill_key(footer: bytes, rows: int, index: IndexPointer) -> bytes:
+def fill_key(footer: bytes, rows: int, index: IndexPointer, split_id: str) -> bytes:
     """A footer whose blank value of the key is filled in. Raises InvariantViolated if it has no such blank."""
     blank = _blank_value()
     if footer.count(blank) != 1:
         raise InvariantViolated("a footer of ours has no place for the pointer at its index: please report this")
-    key = SplitKey(format=FORMAT, rows=rows, footer_crc32c=crc32c(footer), index=index)
+    key = SplitKey(format=FORMAT, rows=rows, footer_crc32c=crc32c(footer), index=index, id=split_id)
     return footer.replace(blank, blank[:-KEY_BYTES] + msgspec.json.encode(key).ljust(KEY_BYTES))
+
+
+def key_value(footer: bytes) -> bytes | None:
+    """The value of the key in a footer, found without reading the rest of it; None if it is not there just once."""
+    head = _blank_value()[:-KEY_BYTES]
+    start = footer.find(head) + len(head)
+    return footer[start : start + KEY_BYTES] if footer.count(head) == 1 else None
 
 
 def verify_footer(footer: bytes, value: bytes, key: SplitKey, path: str) -> None:
@@ -246,6 +259,14 @@ def verify_footer(footer: bytes, value: bytes, key: SplitKey, path: str) -> None
     written = blank[:-KEY_BYTES] + value
     if footer.count(written) != 1 or crc32c(footer.replace(written, blank)) != key.footer_crc32c:
         raise _corrupt(path, "the Parquet footer does not match its checksum", "footer")
+
+
+def check_id(found: str | None, logged: str | None, path: str, part: str) -> None:
+    """Raises SplitCorrupt if the log names a split (`logged`) and these are the bytes of another one."""
+    if logged is not None and found != logged:
+        reason = f"it holds the bytes of split {found or 'without an id'}, the log names {logged}"
+        message = f"{path}: {reason}; restore the file from a copy, or drop it from the table"
+        raise SplitCorrupt(message, path=path, part=part, reason=reason)
 
 
 def decode_key(value: bytes, path: str) -> SplitKey:

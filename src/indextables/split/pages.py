@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from indextables.errors import SplitCorrupt
 from indextables.split import thrift
+from indextables.split.layout import crc32c
 from indextables.split.thrift import ThriftStruct
 
 __all__ = ["Leaf", "LeafUnits", "PageMap", "Pages", "Units", "build_page_map", "decode_pages"]
@@ -49,7 +50,8 @@ class PageMap(msgspec.Struct, frozen=True):
     `first_rows` holds the distinct lists of first rows, one after the other (`classes` are their lengths);
     `chunk_class` says which list a chunk has. `lengths` are the stored lengths of all data pages, header included,
     chunk after chunk; a chunk's pages lie one behind the other from `chunk_start`. `values` has the number of values
-    of each page of the repeated leaves' chunks.
+    of each page of the repeated leaves' chunks. `checksums` has the CRC-32C of each data page, header included, in the
+    order of `lengths`, then that of each chunk's dictionary page (0: none): pages of another file do not fit.
     """
 
     elements: list[bytes]
@@ -65,6 +67,7 @@ class PageMap(msgspec.Struct, frozen=True):
     dict_length: bytes
     lengths: bytes
     values: bytes
+    checksums: bytes = b""
 
 
 class Units(NamedTuple):
@@ -82,11 +85,16 @@ class Units(NamedTuple):
 
 
 class LeafUnits(NamedTuple):
-    """Where each unit of a leaf lies in the file, and how many values it has (None: as many as rows)."""
+    """Where each unit of a leaf lies in the file, and how many values it has (None: as many as rows).
+
+    `first` and `last` are the numbers of its first and last page.
+    """
 
     offsets: _Ints
     lengths: _Ints
     values: _Ints | None
+    first: _Ints
+    last: _Ints
 
 
 class Pages:
@@ -117,6 +125,9 @@ class Pages:
         self.lengths = _ints(wire.lengths, "<u4", int(self.page_start[-1]), path)
         self.offsets = self._offsets(counts)
         self._values(counts, path)
+        told = int(self.page_start[-1]) + chunks if wire.checksums else 0
+        self.checksums = _ints(wire.checksums, "<u4", told, path)
+        """Of every page, then of every chunk's dictionary; empty in splits that were written without them."""
         self._check_bounds(counts, rows_end, path)
         self.schema = _arrow_schema(wire, path)
         self.heads: dict[tuple[int, ...], tuple[list[bytes], bytes]] = {}
@@ -183,7 +194,7 @@ class Pages:
                 held.append(np.array([values.sum()]) if one else values)
         begin, end = np.concatenate(begins), np.concatenate(ends)
         lengths = self.offsets[end] + self.lengths[end] - self.offsets[begin]
-        return LeafUnits(self.offsets[begin], lengths, np.concatenate(held) if held else None)
+        return LeafUnits(self.offsets[begin], lengths, np.concatenate(held) if held else None, begin, end)
 
     def leaves_of(self, columns: list[int]) -> list[int]:
         """The leaves of these top-level columns, in file order."""
@@ -264,6 +275,7 @@ def build_page_map(footer: bytes, page_index: bytes, page_index_start: int, file
         dict_length=np.array(builder.dict_length, "<u4").tobytes(),
         lengths=np.array(builder.lengths, "<u4").tobytes(),
         values=np.array(builder.values, "<u4").tobytes(),
+        checksums=np.array([*builder.checksums, *builder.dict_checksums], "<u4").tobytes(),
     )
 
 
@@ -287,6 +299,8 @@ class _Builder:
         self.dict_length: list[int] = []
         self.lengths: list[int] = []
         self.values: list[int] = []
+        self.checksums: list[int] = []
+        self.dict_checksums: list[int] = []
 
     def add(self, leaf: Leaf, chunk: ThriftStruct, index: bytes, index_start: int, file: bytes | memoryview) -> bool:
         located, _ = thrift.decode_struct(index, chunk[4].value - index_start)
@@ -301,6 +315,9 @@ class _Builder:
         self.dict_start.append(dict_start)
         self.dict_length.append(pages[0][0] - dict_start if dict_start else 0)
         self.lengths.extend(p[1] for p in pages)
+        view = memoryview(file)
+        self.checksums.extend(crc32c(view[offset : offset + length]) for offset, length, _ in pages)
+        self.dict_checksums.append(crc32c(view[dict_start : pages[0][0]]) if dict_start else 0)
         if leaf.repeated:
             self.values.extend(_page_values(file, offset, length) for offset, length, _ in pages)
         return True

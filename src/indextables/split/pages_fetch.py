@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from indextables.errors import SplitCorrupt
 from indextables.split import thrift
+from indextables.split.layout import crc32c
 from indextables.split.pages import Pages, Units
 from indextables.split.thrift import Field, ThriftList, ThriftStruct
 
@@ -236,15 +237,40 @@ def _leaf_pages(pages: Pages, part: Part, leaf: int, groups: _Ints, source: _Byt
     if part.coded:
         chunks = groups * len(pages.leaves) + leaf
         has = pages.dict_length[chunks] > 0
-        found = iter(source.slices(pages.dict_start[chunks[has]], pages.dict_length[chunks[has]]))
+        coded = source.slices(pages.dict_start[chunks[has]], pages.dict_length[chunks[has]])
+        _check_pages(pages, coded, chunks[has] + len(pages.lengths))
+        found = iter(coded)
         dictionaries = [next(found) if one else memoryview(b"") for one in has.tolist()]
+    slices = source.slices(located.offsets[part.picked], lengths)
+    first, last = located.first[part.picked], located.last[part.picked]
+    if (first == last).all():
+        _check_pages(pages, slices, first)
+    else:
+        _check_runs(pages, slices, first, last)
     return _LeafPages(
-        slices=source.slices(located.offsets[part.picked], lengths),
+        slices=slices,
         lengths=lengths.tolist(),
         values=None if located.values is None else located.values[part.picked].tolist(),
         dictionaries=dictionaries,
         prefix=_chunk_prefix(pages, leaf),
     )
+
+
+def _check_pages(pages: Pages, found: Sequence[memoryview], numbers: _Ints) -> None:
+    """Raises SplitCorrupt for bytes that are not the pages of these numbers, but those of another file."""
+    if not len(pages.checksums):
+        return
+    for data, said in zip(found, pages.checksums[numbers].tolist(), strict=True):
+        if crc32c(data) != said:
+            raise _corrupt(pages.path, "a page is not the one that was written: the file has changed")
+
+
+def _check_runs(pages: Pages, found: Sequence[memoryview], first: _Ints, last: _Ints) -> None:
+    """The same of slices that hold several pages each."""
+    for data, begin, end in zip(found, first.tolist(), last.tolist(), strict=True):
+        numbers = np.arange(begin, end + 1)
+        bounds = [0, *np.cumsum(pages.lengths[numbers]).tolist()]
+        _check_pages(pages, [data[start:stop] for start, stop in pairwise(bounds)], numbers)
 
 
 def _chunk_prefix(pages: Pages, leaf: int) -> bytes:

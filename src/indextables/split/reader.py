@@ -25,9 +25,11 @@ from indextables.split.pages_kept import MOST_ROWS, KeptPages, fetch_kept
 from indextables.split.ref import SplitRef
 from indextables.storage.store import Store
 
-__all__ = ["Footer", "SplitReader", "resolve"]
+__all__ = ["Footer", "SplitReader", "footer_range", "parse_footer", "resolve"]
 
 _MAGIC = b"PAR1"
+_FRAME = 8
+"""Bytes behind the footer: its length and the magic bytes."""
 _TAIL_GUESS = 64 << 10
 _DIRECTORY_GUESS = 16 << 10
 _MAX_FOOTER = 512 << 20
@@ -53,7 +55,7 @@ class Footer(msgspec.Struct, frozen=True):
 
 
 def resolve(store: Store, ref: SplitRef) -> SplitRef:
-    """`ref` with all offsets, read from the end of the file where they are missing.
+    """`ref` with all offsets and the split's id, read from the end of the file where offsets are missing.
 
     Raises SplitCorrupt if the file has no Parquet footer, ObjectNotFound, StoreError.
     """
@@ -65,7 +67,7 @@ class SplitReader:
 
     1. Row numbers are those of the file: deleted rows keep theirs.
     2. `fetch` returns exactly the rows asked for, in the order asked, deleted or not; `scan` leaves deleted rows out.
-    3. Raises SplitCorrupt for bytes that are not what was written; never fewer rows.
+    3. Raises SplitCorrupt for bytes that are not what was written, another split's included; never fewer rows.
     """
 
     def __init__(
@@ -119,9 +121,8 @@ class SplitReader:
         with self._lock:
             ref = self.ref
             if self._footer is None:
-                place = (ref.footer_start or 0, ref.footer_end or 0)
-                data = read_ranges(self.store, ref.key, [place], "footer")[0]
-                self._footer = _parse_footer(data, ref)
+                data = read_ranges(self.store, ref.key, [footer_range(ref)], "footer")[0]
+                self._footer = parse_footer(data, ref)
             return self._footer
 
     @property
@@ -215,6 +216,7 @@ class SplitReader:
         return self._checked(layout.decode_directory(data, ref.key, section_length=(ref.footer_start or 0) - start))
 
     def _checked(self, directory: Directory) -> Directory:
+        layout.check_id(directory.id, self.ref.id, self.key, "index")
         if directory.num_rows != self.num_rows:
             reason = f"the index has {directory.num_rows} documents, the split {self.num_rows} rows"
             raise SplitCorrupt(f"{self.key}: {reason}; reindex it", path=self.key, part="index", reason=reason)
@@ -281,20 +283,33 @@ def _resolve(store: Store, ref: SplitRef) -> tuple[SplitRef, Footer]:
     if length + 8 > len(data):
         data = read_ranges(store, ref.key, [(start, size)], "footer")[0]
     known = msgspec.structs.replace(ref, size=size, footer_start=start, footer_end=end)
-    footer = _parse_footer(data[-8 - length : -8], known)
+    footer = parse_footer(data[-8 - length :], known)
     index = footer.key.index if footer.key is not None else None
     found = msgspec.structs.replace(
         known,
         num_rows=footer.metadata.num_rows,
         index_start=index.start if index is not None else start,
         range1_length=index.range1 if index is not None else 0,
+        id=footer.key.id if footer.key is not None else ref.id,
     )
     return found, footer
 
 
-def _parse_footer(data: bytes, ref: SplitRef) -> Footer:
-    start = ref.footer_start or 0
-    framed = _MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC
+def footer_range(ref: SplitRef) -> tuple[int, int]:
+    """The bytes that `parse_footer` takes: the footer with its length and magic bytes, to the end of the file."""
+    return ref.footer_start or 0, (ref.footer_end or 0) + _FRAME
+
+
+def parse_footer(framed_footer: bytes, ref: SplitRef) -> Footer:
+    """The footer of the split that `ref` names, which has its offsets. Raises SplitCorrupt for any other."""
+    start, data = ref.footer_start or 0, framed_footer[:-_FRAME]
+    if framed_footer[-_FRAME:] != len(data).to_bytes(4, "little") + _MAGIC:
+        raise _corrupt(ref.key, "footer", "the file does not end where the log says")
+    if ref.size is not None and ref.footer_end is not None and ref.size != ref.footer_end + _FRAME:
+        raise _corrupt(
+            ref.key, "footer", f"the log says that it has {ref.size} bytes and ends at {ref.footer_end + _FRAME}"
+        )
+    framed = _MAGIC + framed_footer
     try:
         with pq.ParquetFile(pa.BufferReader(framed), arrow_extensions_enabled=False) as file:
             meta, schema = file.metadata, file.schema_arrow
@@ -304,6 +319,7 @@ def _parse_footer(data: bytes, ref: SplitRef) -> Footer:
     key = None if value is None else layout.decode_key(value, ref.key)
     if key is not None and value is not None:
         layout.verify_footer(data, value, key, ref.key)
+    layout.check_id(key.id if key is not None else None, ref.id, ref.key, "footer")
     rows_end = start
     if key is not None and key.index is not None:
         rows_end = key.index.start

@@ -13,7 +13,9 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
     1. Offsets are from the start of the object; `[footer_start, footer_end)` is the Thrift of the Parquet footer.
     2. `[index_start, index_start + range1_length)` is the first range of the index: directory and term dictionary.
        `range1_length` 0 says that the file carries no section of ours.
-    3. `vector` is a serialised deletion vector (`dv.encode`), already loaded from wherever the log keeps it.
+    3. `id` is the id that the split must carry, as the log has it. None: the log knows none, and the split is told from
+       others by its size and its footer.
+    4. `vector` is a serialised deletion vector (`dv.encode`), already loaded from wherever the log keeps it.
     """
 
     key: str
@@ -23,6 +25,7 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
     footer_end: int | None = None
     index_start: int | None = None
     range1_length: int | None = None
+    id: str | None = None
     vector: bytes | None = None
 
     @property

@@ -37,7 +37,13 @@ class FinishedFile(msgspec.Struct, frozen=True):
 
 
 def finish_file(
-    path: Path, num_rows: int, plan: IndexPlan, built: BuiltSegment | None, *, null_counts: dict[str, int]
+    path: Path,
+    num_rows: int,
+    plan: IndexPlan,
+    built: BuiltSegment | None,
+    *,
+    split_id: str,
+    null_counts: dict[str, int],
 ) -> FinishedFile:
     """Make a split of the Parquet file at `path`, in place. Raises InvariantViolated if it does not read back."""
     footer, footer_start, page_map = _take_apart(path)
@@ -55,11 +61,12 @@ def finish_file(
         tokens=built.tokens if built is not None else {},
         incomplete=built.incomplete if built is not None else {},
         null_counts=null_counts,
+        id=split_id,
     )
     pieces, directory, range1 = layout.encode_section(base, parts)
     length = sum(memoryview(piece).nbytes for piece in pieces)
     pointer = IndexPointer(start=footer_start, length=length, range1=range1)
-    filled = layout.fill_key(footer, num_rows, pointer)
+    filled = layout.fill_key(footer, num_rows, pointer, split_id)
     with path.open("r+b") as file:
         file.truncate(footer_start)
         file.seek(footer_start)
@@ -120,7 +127,7 @@ def _verify(path: Path, directory: Directory, pointer: IndexPointer) -> int:
         file.seek(pointer.start)
         section = file.read(pointer.range1)
     read = layout.decode_directory(section, str(path), section_length=pointer.length)
-    if rows != directory.num_rows or key.index != pointer or read != directory:
+    if rows != directory.num_rows or key.index != pointer or key.id != directory.id or read != directory:
         message = f"a split of {directory.num_rows} rows does not read back: it was not put; please report this"
         raise InvariantViolated(message)
     return int(raw)

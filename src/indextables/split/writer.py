@@ -43,6 +43,7 @@ class WrittenSplit(msgspec.Struct, frozen=True):
     """A split that is in the store, with everything that the log says about one."""
 
     key: str
+    id: str
     size: int
     num_rows: int
     footer_start: int
@@ -70,6 +71,7 @@ class WrittenSplit(msgspec.Struct, frozen=True):
             footer_end=self.footer_end,
             index_start=self.index_start,
             range1_length=self.range1_length,
+            id=self.id,
         )
 
 
@@ -99,7 +101,7 @@ class SplitWriter:
 
     1. A split is put only after it was verified: rows = documents, one segment, footer and directory read back.
     2. After an exception, or when the `with` block ends before `finish`, neither scratch files nor objects are left.
-    3. Keys are `<prefix>split-<token>.split`: unique per attempt, never overwritten.
+    3. Keys are `<prefix>split-<id>.split`: unique per attempt, never overwritten. The split carries its id.
 
     Raises SchemaInvalid and SchemaMismatch, SplitError where Tantivy or the scratch disk fails, StoreError.
     """
@@ -209,10 +211,11 @@ class SplitWriter:
 
     def _put(self, building: _Building) -> bool:
         """Finish and put one split; False if Tantivy did not keep its rows in one segment in order."""
-        finished = building.finish()
+        split_id = self._ambient.token()
+        finished = building.finish(split_id)
         if finished is None:
             return False
-        key = f"{self._prefix}split-{self._ambient.token()}.split"
+        key = f"{self._prefix}split-{split_id}.split"
         self._keys.append(key)
         self._store.put_file(key, building.rows_path)
         self._written.append(self._describe(key, finished, building.statistics()))
@@ -238,6 +241,7 @@ class SplitWriter:
         stamps = next((f.name for f in self._schema if pa.types.is_timestamp(f.type)), None)
         return WrittenSplit(
             key=key,
+            id=finished.directory.id,
             size=finished.size,
             num_rows=statistics.num_rows,
             footer_start=finished.footer_start,
@@ -312,14 +316,19 @@ class _Building:
         self._stats.update(table)
         self._rows.write(table)
 
-    def finish(self) -> FinishedFile | None:
-        """The finished, verified file; None if its index is not one segment in order."""
+    def finish(self, split_id: str) -> FinishedFile | None:
+        """The finished, verified file under this id; None if its index is not one segment in order."""
         self._rows.close()
         built = self._segment.finish() if self._segment is not None else None
         if built is not None and not built.in_order:
             return None
         return finish_file(
-            self.rows_path, self.num_rows, self._plan, built, null_counts=self._stats.finish().null_counts
+            self.rows_path,
+            self.num_rows,
+            self._plan,
+            built,
+            split_id=split_id,
+            null_counts=self._stats.finish().null_counts,
         )
 
     def statistics(self) -> Statistics:

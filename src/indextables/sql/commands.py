@@ -15,7 +15,7 @@ from indextables.log.codec import raw_lines
 from indextables.log.history import history
 from indextables.log.names import version_key
 from indextables.log.state import RepairReport, StateDescription, checkpoint, describe_state
-from indextables.log.verify import Finding, verify
+from indextables.log.verify import Finding
 from indextables.sql import statements as st
 from indextables.sql.context import Context
 from indextables.sql.cursor import Args
@@ -23,6 +23,7 @@ from indextables.sql.grammar import parse_command
 from indextables.sql.results import rows_of, table_of
 from indextables.table.environment import table_env
 from indextables.table.inspect import actions_of, detail_of
+from indextables.table.verifying import verify_table
 
 __all__ = ["Consent", "Irreversible", "execute", "run_command"]
 
@@ -105,7 +106,7 @@ def _describe_detail(command: st.DescribeDetail, context: Context) -> pa.Table:
 
 def _verify(command: st.Verify, context: Context) -> pa.Table:
     log = context.log(command.target)
-    return rows_of(Finding, verify(log.env, data_files=True).findings, lead={"path": log.url})
+    return rows_of(Finding, verify_table(log.env).findings, lead={"path": log.url})
 
 
 def _repair(command: st.Repair, context: Context) -> pa.Table:

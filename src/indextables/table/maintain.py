@@ -7,6 +7,7 @@ another place, a log where none is left, or the pointer, which is only a hint.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -22,28 +23,31 @@ from indextables.log.state.rebuild import SplitFacts, folder_values, rebuild_log
 from indextables.log.state.repair import RepairReport, repair_log
 from indextables.log.state.repair import recreate_pointer as point_again
 from indextables.log.verify import VerifyReport
-from indextables.log.verify import verify as verify_log
 from indextables.query.partition import partition_to_text
 from indextables.split.fields import IndexPlan
+from indextables.split.layout import check_id
 from indextables.split.reader import SplitReader
 from indextables.split.ref import SplitRef
 from indextables.split.stats import StatsBuilder
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
 from indextables.table.partitions import columns_of_folders
+from indextables.table.verifying import verify_table
 from indextables.table.write import MAPPING_KEY
 
 __all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "repair_table", "verify"]
 
 Path = str | os.PathLike[str]
 
+_NAME = re.compile(r"(?:^|/)split-([0-9a-f]{32})\.split$")
+
 
 def verify(path: Path, options: Mapping[str, object] | None = None, *, data_files: bool = True) -> VerifyReport:
-    """Check every file of the log, and that every live data file is there; also of a table that does not open.
+    """Check every file of the log, and that every live data file is there and is its own; also if it does not open.
 
     Changes nothing. Raises TableNotFound, StoreError; everything else is a finding of the report.
     """
-    return verify_log(open_env(path, options), data_files=data_files)
+    return verify_table(open_env(path, options), data_files=data_files)
 
 
 def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
@@ -125,6 +129,10 @@ def describe_split(env: LogEnv, meta: ObjectMeta) -> SplitFacts:
     """What a split tells about itself, for a log that has to be written anew. Raises SplitError, StoreError."""
     reader = SplitReader(env.store, SplitRef(key=meta.key, size=meta.size))
     ref, schema = reader.ref, reader.schema
+    named = _NAME.search(meta.key)
+    if named is not None:
+        # A copy under another split's name would count its rows twice.
+        check_id(ref.id or named[1], named[1], meta.key, "footer")
     counted = StatsBuilder(schema, env.options)
     places = list(range(len(schema)))
     columns = columns_of_folders(schema.names, [name for name, _ in folder_values(meta.key)])
@@ -149,6 +157,7 @@ def describe_split(env: LogEnv, meta: ObjectMeta) -> SplitFacts:
         "hotcacheLength": ref.range1_length,
         "numMergeOps": 0,
         "stats": found.json,
+        "splitId": ref.id,
     }
     if plan is not None:
         extra["docMappingRef"] = plan.doc_mapping_ref()

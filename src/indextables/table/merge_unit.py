@@ -39,6 +39,7 @@ class Source(msgspec.Struct, frozen=True):
     footer_end: int | None = None
     index_start: int | None = None
     range1_length: int | None = None
+    id: str | None = None
     vector: DeletionVector | None = None
 
 
@@ -187,6 +188,7 @@ def ref_of(env: LogEnv, source: Source, key: str) -> SplitRef:
         source.footer_end,
         source.index_start,
         source.range1_length,
+        source.id,
     )
     if source.vector is None:
         return ref

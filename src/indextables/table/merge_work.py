@@ -208,6 +208,7 @@ def _group(files: pa.Table, columns: Sequence[str]) -> Group:
         "footerEndOffset",
         "hotcacheStartOffset",
         "hotcacheLength",
+        "splitId",
     )
     vectors = [None if v is None else msgspec.convert(v, DeletionVector) for v in files["deletionVector"].to_pylist()]
     columns_of_source = [*(files[name].to_pylist() for name in names), vectors]

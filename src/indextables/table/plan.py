@@ -25,7 +25,15 @@ from indextables.table.order import in_order
 __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
 
 # In the order of the fields of SplitRef after its key.
-_REF_COLUMNS = ("size", "numRecords", "footerStartOffset", "footerEndOffset", "hotcacheStartOffset", "hotcacheLength")
+_REF_COLUMNS = (
+    "size",
+    "numRecords",
+    "footerStartOffset",
+    "footerEndOffset",
+    "hotcacheStartOffset",
+    "hotcacheLength",
+    "splitId",
+)
 
 
 def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:

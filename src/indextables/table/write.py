@@ -137,6 +137,7 @@ def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequen
         numMergeOps=0,
         docMappingRef=split.doc_mapping_ref,
         uncompressedSizeBytes=split.uncompressed_bytes,
+        splitId=split.id,
     )
 
 

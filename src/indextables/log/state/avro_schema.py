@@ -69,6 +69,7 @@ _ENTRY_FIELDS = [
     _optional("deleteOpstamp", "long", 206),
     _optional("docMappingJson", "string", 207),
     _optional("deletionVector", _VECTOR, 208),
+    _optional("splitId", "string", 209),
 ]
 
 _BOUNDS = {
