@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvalidArgument
-from indextables.log.docmapping import REGISTRY_PREFIX, canonical_json, renormalised, schema_ref, with_mapping
+from indextables.log.docmapping import REGISTRY_PREFIX, canonical_json, schema_ref, with_mapping
 
 MAPPING = '[{"type":"text","name":"b","tokenizer":"raw"},{"name":"a","type":"i64"}]'
 CANONICAL = '[{"name":"a","type":"i64"},{"name":"b","tokenizer":"raw","type":"text"}]'
@@ -32,13 +32,12 @@ def test_a_mapping_is_stored_once():
     assert first == {"k": "v", REGISTRY_PREFIX + ref: CANONICAL}
 
 
-def test_a_registry_of_few_refs_is_left_alone():
-    assert renormalised({REGISTRY_PREFIX + f"wrong{i}": CANONICAL for i in range(5)}) == {}
-
-
-def test_a_crowded_registry_is_renormalised():
-    stored = {REGISTRY_PREFIX + f"wrong{i}": CANONICAL for i in range(6)}
-    assert renormalised(stored) == {f"wrong{i}": schema_ref(CANONICAL) for i in range(6)}
+def test_forms_of_one_mapping_never_become_two_entries():
+    forms = [MAPPING, CANONICAL, MAPPING.replace(",", " , "), MAPPING.replace('"a"', '"\\u0061"')]
+    configuration: dict[str, str] = {}
+    for text in [*forms, *reversed(forms)]:
+        configuration, _ = with_mapping(configuration, text)
+    assert len(configuration) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000])
