@@ -343,3 +343,28 @@ def test_a_length_of_varchar_is_no_rule_of_the_table(spark, tmp_path):
     frame = spark.createDataFrame([(1, "a")], StructType([StructField("id", LongType()), kind]))
     write(frame, tmp_path / "t", "append")
     assert read(spark, tmp_path / "t").schema["s"].metadata == {"comment": "short"}
+
+
+def test_indexing_of_a_column_that_is_not_there_is_refused_unless_the_session_says_it(spark, parts, tmp_path):
+    frame = spark.range(3).selectExpr("id", "0L as part")
+    for path in (tmp_path / "new", parts):
+        for key, value in (("indexing.typemap.nope", "text"), ("indexing.fastFields", "id,nope")):
+            with pytest.raises(Exception, match=f"{key.lower()}.*nope"):
+                write(frame, path, "append", **{key: value})
+    assert not (tmp_path / "new" / "_transaction_log").exists()
+    spark.conf.set("spark.indextables.indexing.typemap.nope", "text")
+    try:
+        indextables.write(frame, tmp_path / "new")
+    finally:
+        spark.conf.unset("spark.indextables.indexing.typemap.nope")
+    assert held(tmp_path / "new") == [0, 1, 2]
+    assert not [key for key in indextables.open(tmp_path / "new").metadata.configuration if "nope" in key]
+
+
+@pytest.mark.parametrize("marker", ["_delta_log/00000000000000000000.json", "metadata/0.metadata.json"])
+def test_no_table_is_made_in_a_folder_of_another_system(spark, tmp_path, marker):
+    (tmp_path / "t" / marker).parent.mkdir(parents=True)
+    (tmp_path / "t" / marker).write_text("{}")
+    with pytest.raises(Exception, match="holds a table of"):
+        write(spark.range(3), tmp_path / "t", "append")
+    assert splits(tmp_path / "t") == []

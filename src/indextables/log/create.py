@@ -16,6 +16,7 @@ from indextables.log.author import engine_info
 from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
 from indextables.log.crcfile import EMPTY_TOTALS
 from indextables.log.docmapping import REGISTRY_PREFIX
+from indextables.log.foreign import check_not_foreign
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Unknown, error_of
 from indextables.log.postcommit import after_commit
@@ -69,11 +70,13 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
 
     Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
     the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError, and InvalidArgument for
-    metadata that no reader would accept or that sets an option to a value it cannot have.
+    metadata that no reader would accept or that sets an option to a value it cannot have, or if another system's table
+    is there.
     """
     existing = _existing(log, metadata)
     if existing is not None:
         return existing
+    check_not_foreign(log.env.store)
     check_clock(log.env)
     log.env.options.setting(metadata.configuration)
     return _race(log, metadata, protocol or new_table_protocol())

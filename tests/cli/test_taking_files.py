@@ -1,0 +1,193 @@
+"""What `ingest` takes out of files: whole numbers and dates as they are, each file once, and no half-made table."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import indextables
+from indextables.errors import InvalidArgument
+
+BIG = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 + 1, 10**37 + 1]
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def comma_separated(path, rows):
+    names = list(rows[0])
+    cells = [",".join("" if row[name] is None else str(row[name]) for name in names) for row in rows]
+    path.write_text("\n".join([",".join(names), *cells]) + "\n")
+    return path
+
+
+WRITERS = {"jsonl": lines, "csv": comma_separated}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("number", BIG)
+def test_a_whole_number_of_any_size_is_kept_exactly(command, tmp_path, kind, number):
+    file = WRITERS[kind](tmp_path / f"a.{kind}", [{"n": 1}, {"n": number}, {"n": None}])
+    assert command("ingest", tmp_path / "t", file).code == 0
+    assert [int(n) for n in indextables.open(tmp_path / "t").to_arrow()["n"].to_pylist() if n is not None] == [
+        1,
+        number,
+    ]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("rows", [[2**53 + 1, 1.5], [1.5, 2**63 + 1], [10**38, 1]])
+def test_a_whole_number_that_has_no_exact_place_is_refused_and_nothing_is_made(command, tmp_path, kind, rows):
+    file = WRITERS[kind](tmp_path / f"a.{kind}", [{"n": n} for n in rows])
+    ran = command("ingest", tmp_path / "t", file)
+    assert ran.code != 0
+    assert "n" in ran.err
+    assert str(max(rows)) in ran.err
+    assert "--schema" in ran.err
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**60) - 1, 2**70 + 1])
+def test_a_double_column_takes_only_whole_numbers_that_it_can_hold(command, tmp_path, kind, number):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("f", pa.float64())]))
+    table.append([{"id": 0, "f": 0.5}])
+    exact = WRITERS[kind](tmp_path / f"exact.{kind}", [{"id": 2**60 + 1, "f": 2**60}, {"id": 2, "f": 0.1}])
+    assert command("ingest", tmp_path / "t", exact).code == 0
+    lossy = WRITERS[kind](tmp_path / f"lossy.{kind}", [{"id": 3, "f": 1.5}, {"id": 4, "f": number}])
+    ran = command("ingest", tmp_path / "t", lossy)
+    assert ran.code != 0
+    assert str(number) in ran.err
+    assert indextables.open(tmp_path / "t").to_arrow().sort_by("id")["f"].to_pylist() == [0.5, 0.1, 2.0**60]
+
+
+def test_whole_numbers_inside_of_objects_and_lists_are_watched_too(command, tmp_path):
+    schema = pa.schema([("a", pa.struct([("x", pa.float64()), ("l", pa.list_(pa.float32()))]))])
+    indextables.create(tmp_path / "t", schema)
+    for value in ({"x": 2**53 + 1, "l": []}, {"x": 1, "l": [1, 2**24 + 1 + 2**60]}):
+        ran = command("ingest", tmp_path / "t", lines(tmp_path / "a.jsonl", [{"a": value}]))
+        assert ran.code != 0
+        assert "double" in ran.err or "float" in ran.err
+    text = {"a": {"x": 0.1, "l": [1.5]}}
+    assert command("ingest", tmp_path / "t", lines(tmp_path / "b.jsonl", [text])).code == 0
+
+
+def test_a_decimal_column_takes_numbers_and_texts_of_json(command, tmp_path):
+    indextables.create(tmp_path / "t", pa.schema([("d", pa.decimal128(38, 2))]))
+    (tmp_path / "a.jsonl").write_text('{"d": 12345678901234567890.25}\n{"d": "1.5"}\n{"d": null}\n{"d": 3}\n')
+    ran = command("ingest", tmp_path / "t", tmp_path / "a.jsonl")
+    assert ran.code == 0, ran.err
+    found = indextables.open(tmp_path / "t").to_arrow()["d"].to_pylist()
+    assert [None if d is None else str(d) for d in found] == ["12345678901234567890.25", "1.50", None, "3.00"]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("text", ["0000-00-00", "2024-02-30", "2024-13-01", "0000-00-00 00:00:00"])
+def test_what_only_looks_like_a_date_is_text(command, tmp_path, kind, text):
+    file = WRITERS[kind](tmp_path / f"a.{kind}", [{"d": "2024-01-01"}, {"d": text}])
+    ran = command("ingest", tmp_path / "t", file)
+    assert ran.code == 0, ran.err
+    assert indextables.open(tmp_path / "t").to_arrow()["d"].to_pylist() == ["2024-01-01", text]
+
+
+def test_a_file_is_taken_again_after_the_commit_that_took_it_was_restored_away(command, logs, log_file):
+    assert command("ingest", logs, log_file, "--once").code == 0
+    assert command("count", logs).out == "100\n"
+    assert command("restore", logs, "--version", "1").code == 0
+    assert command("count", logs).out == "50\n"
+    assert "50 rows" in command("ingest", logs, log_file, "--once").err
+    assert "taken before" in command("ingest", logs, log_file, "--once").err
+    assert command("count", logs).out == "100\n"
+    # Back to where it was not there, then forward to where it was.
+    assert command("restore", logs, "--version", "1").code == 0
+    assert command("restore", logs, "--version", "2").code == 0
+    assert "taken before" in command("ingest", logs, log_file, "--once").err
+    assert command("count", logs).out == "100\n"
+
+
+def test_a_restore_that_keeps_the_rows_of_a_file_keeps_it_known(command, logs, log_file):
+    assert command("ingest", logs, log_file, "--once").code == 0
+    assert command("ingest", logs, log_file).code == 0
+    assert command("restore", logs, "--version", "2").code == 0
+    assert "taken before" in command("ingest", logs, log_file, "--once").err
+
+
+def test_watermarks_of_applications_never_go_back(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("x", pa.int64())]))
+    table.append([{"x": 1}], txn=("stream", 7))
+    table.append([{"x": 2}], txn=("stream", 8))
+    table.restore(version=0)
+    assert indextables.open(tmp_path / "t").txn_version("stream") == 8
+    table.append([{"x": 3}], txn=("stream", 8))
+    assert indextables.open(tmp_path / "t").count() == 0
+
+
+@pytest.mark.parametrize("broken", ['{"a": 1}\n{"a": "x"}\n', '{"a": 1}\nnot json\n'])
+def test_a_failed_first_ingest_leaves_no_table(command, tmp_path, broken):
+    rows = "".join(f'{{"a": {i}, "pad": "{"p" * 200}"}}\n' for i in range(100_000))
+    (tmp_path / "a.jsonl").write_text(rows + broken)
+    ran = command("ingest", tmp_path / "t", tmp_path / "a.jsonl")
+    assert ran.code != 0
+    assert not (tmp_path / "t").exists() or list((tmp_path / "t").iterdir()) == []
+    assert command("count", tmp_path / "t").code != 0
+    lines(tmp_path / "good.jsonl", [{"other": "columns"}])
+    assert command("ingest", tmp_path / "t", tmp_path / "good.jsonl").code == 0
+    assert indextables.open(tmp_path / "t").version == 1
+
+
+def test_an_empty_first_file_makes_the_table_that_its_header_says(command, tmp_path):
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "a.parquet")
+    assert command("ingest", tmp_path / "t", tmp_path / "a.parquet").code == 0
+    assert indextables.open(tmp_path / "t").schema.names == ["a"]
+
+
+@pytest.mark.parametrize("verb", ["ingest", "create"])
+def test_memory_is_no_place_for_a_command_to_write(command, tmp_path, verb):
+    file = lines(tmp_path / "a.jsonl", [{"a": 1}])
+    more = [file] if verb == "ingest" else ["--schema", "a int"]
+    ran = command(verb, "memory://lost/t", *more)
+    assert ran.code != 0
+    assert "memory://" in ran.err
+    assert "folder" in ran.err
+
+
+FOREIGN = {
+    "Delta": "_delta_log/00000000000000000000.json",
+    "Iceberg": "metadata/00000-0a1b.metadata.json",
+}
+
+
+@pytest.mark.parametrize("system", FOREIGN)
+def test_a_folder_of_another_system_is_not_written_into(command, tmp_path, system):
+    marker = tmp_path / "t" / FOREIGN[system]
+    marker.parent.mkdir(parents=True)
+    marker.write_text("{}")
+    before = sorted(tmp_path.joinpath("t").rglob("*"))
+    file = lines(tmp_path / "a.jsonl", [{"a": 1}])
+    for words in (["ingest", tmp_path / "t", file], ["create", tmp_path / "t", "--schema", "a int"]):
+        ran = command(*words)
+        assert ran.code != 0
+        assert system in ran.err
+        assert "another path" in ran.err
+    with pytest.raises(InvalidArgument, match=system):
+        indextables.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
+    assert sorted(tmp_path.joinpath("t").rglob("*")) == before
+
+
+@pytest.mark.parametrize("system", FOREIGN)
+def test_where_our_own_log_stands_beside_another_it_is_the_table(command, tmp_path, system):
+    table = indextables.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
+    table.append([{"a": 1}])
+    marker = tmp_path / "t" / FOREIGN[system]
+    marker.parent.mkdir(parents=True)
+    marker.write_text("{}")
+    assert indextables.open(tmp_path / "t").count() == 1
+    assert command("ingest", tmp_path / "t", lines(tmp_path / "a.jsonl", [{"a": 2}])).code == 0
+    assert indextables.create(tmp_path / "t", table.schema).count() == 2
+    shutil.rmtree(tmp_path / "t" / "_transaction_log")
+    indextables.invalidate_caches()
+    assert command("count", tmp_path / "t").code != 0
