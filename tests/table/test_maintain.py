@@ -184,3 +184,19 @@ def test_the_caches_tell_how_often_they_knew_and_can_be_emptied(place):
     assert indextables.open(place).count() == 20
     indextables.invalidate_caches(place)
     assert sum(r.entries for r in indextables.cache_stats().regions.values()) == 0
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_a_table_that_begins_with_a_checkpoint_in_parts_is_verified(tmp_path, form):
+    schema = pa.schema([("p", pa.string()), ("x", pa.int64())])
+    properties = {"state.format": form, "checkpoint.maxFileSize": "1"}
+    table = indextables.create(tmp_path / "t", schema, partition_by=["p"], properties=properties)
+    for part in ("a", "b"):
+        table.append([{"p": part, "x": 1}, {"p": part * 2, "x": 2}])
+    table.truncate_time_travel()
+    report = table.verify()
+    assert report.ok, report.findings
+    assert report.data_files_checked == 4
+    (lost,) = (tmp_path / "t" / "p=aa").rglob("*.split")
+    lost.unlink()
+    assert [finding.kind for finding in table.verify().findings] == ["data-file-missing"]

@@ -238,9 +238,8 @@ class _Verifier:
         """Compare the live files with a listing of the table, natively: one row of the listing per file."""
         encoded = has_own_splits(state.protocol)
         sizes = {meta.key: meta.size for meta in _data_objects(self.env)}
-        paths, expected = state.files.column("path"), state.files.column("size")
         sound: list[bool] = []
-        for path, size in _pairs(paths, expected):
+        for path, size in _pairs(state.files):
             key = key_of(path, self.env.store.url, encoded=encoded)
             if key not in sizes:
                 message = f"the data file {key} is named by the log and is not there: its rows are lost, restore it"
@@ -277,9 +276,10 @@ def _data_objects(env: LogEnv) -> Iterator[ObjectMeta]:
     return (meta for meta in env.store.list_from("") if not meta.key.startswith(LOG_DIR))
 
 
-def _pairs(paths: pa.ChunkedArray, sizes: pa.ChunkedArray) -> Iterator[tuple[str, int]]:
-    for names, numbers in zip(paths.chunks, sizes.chunks, strict=True):
-        yield from zip(names.to_pylist(), numbers.to_pylist(), strict=True)
+def _pairs(files: pa.Table) -> Iterator[tuple[str, int]]:
+    """Paths and sizes, a piece at a time: columns of one table need not be cut at the same rows, batches are."""
+    for batch in files.select(["path", "size"]).to_batches():
+        yield from zip(batch["path"].to_pylist(), batch["size"].to_pylist(), strict=True)
 
 
 def _number(error: IndexTablesError) -> int | None:

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from indextables import options as opt
 from indextables.errors import InvalidArgument, StorePermissionDenied, StoreUnavailable
 from indextables.options import OPTIMIZE_WRITE, PREFIX
 from indextables.spark.running import REGISTRY_PREFIX
@@ -28,7 +27,18 @@ SESSION = "indextables.session.secrets"
 It may hold credentials: Spark hides options of such a name wherever it shows a plan.
 """
 
-READING, WRITING = opt.LOADING, opt.SAVING
+READING = ("where", "search", "columns", "limit", "versionAsOf", "timestampAsOf")
+WRITING = (
+    "partitionBy",
+    "replaceWhere",
+    "partitionOverwriteMode",
+    "mergeSchema",
+    "overwriteSchema",
+    "userMetadata",
+    "txnAppId",
+    "txnVersion",
+    "saveMode",
+)
 NAMES = ("path", "paths", *READING, *WRITING)
 
 _OWN = {name.lower(): name for name in (*NAMES, SESSION)}

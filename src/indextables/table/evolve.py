@@ -27,7 +27,6 @@ from indextables.log.schema import (
     widened,
 )
 from indextables.options import Options
-from indextables.table.indexing import wanted_indexing
 from indextables.table.partitions import check_partition_columns, remembering
 from indextables.table.rows import Rows, fits
 
@@ -124,7 +123,7 @@ def replaced_schema(
         fields.append(field)
     schema = pa.schema(fields)
     columns = check_partition_columns(schema, metadata.partitionColumns if partition_by is None else partition_by)
-    properties = wanted_indexing(options, schema.names)
+    properties = options.from_operator("indexing.")
     unchanged = schema == before and columns == metadata.partitionColumns
     if unchanged and all(metadata.configuration.get(key) == value for key, value in properties.items()):
         return None
