@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from indextables.embedded.handle import Handle
+from indextables.errors import VersionExpired
 from indextables.lazy import LazyModule
 from indextables.log import permission
-from indextables.log.intents import MAX_TTL_MS, Protection, protect_version
+from indextables.log.intents import MAX_TTL_MS, Protection, await_sweeps, protect_version
+from indextables.log.snapshot import Snapshot
 from indextables.table.arguments import check_hours
 from indextables.table.running import Progress, Runner, Threads
 
@@ -155,7 +157,7 @@ class Operate(Handle):
         """Keep this version from cleanup and purge for so long, or until `release()`; a context for `with`.
 
         `renew()` starts the time again. Raises InvalidArgument for more than a week, VersionExpired if this version can
-        no longer be read, StoreError where nothing may be written.
+        no longer be read, StoreError where nothing may be written, or while a cleanup is at work for long.
         """
         check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot
@@ -164,12 +166,19 @@ class Operate(Handle):
             self._log.env, snapshot.version, ttl_ms=round(hours * _HOUR_MS), table_id=snapshot.table_id
         )
         try:
-            self._log.invalidate()
-            self._log.snapshot(snapshot.version)
+            await_sweeps(self._log.env)
+            self._check_still_there(snapshot)
         except BaseException:
             held.release()
             raise
         return held
+
+    def _check_still_there(self, snapshot: Snapshot) -> None:
+        """Raises VersionExpired unless this version can be read, by a new look at the log."""
+        self._log.invalidate()
+        if self._log.snapshot(snapshot.version).table_id != snapshot.table_id:
+            message = f"version {snapshot.version} is gone with its table: {self.url} holds another one"
+            raise VersionExpired(message, version=snapshot.version, url=self.url)
 
     def _runner(self) -> Runner:
         return Threads(self._log.env, "maintenance")

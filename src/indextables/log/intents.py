@@ -25,7 +25,7 @@ from typing import Self
 
 import msgspec
 
-from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError
+from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError, StoreUnavailable
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, intent_key, parse_key
 from indextables.storage.store import ObjectMeta
@@ -40,6 +40,8 @@ __all__ = [
     "Protections",
     "Ticket",
     "acquire",
+    "announce_sweep",
+    "await_sweeps",
     "holds",
     "leases",
     "protect_keys",
@@ -53,6 +55,8 @@ INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
 """No intent lives longer without being written again, whatever it says."""
 
+_SWEEP_MS = 300_000
+_PATIENCE_S = 30.0
 _MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
@@ -68,8 +72,8 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of an intent.
 
     `reader` protects `version`: everything that is needed to read it and what came later. `writer` protects `keys`, and
-    every data file that the store saw from `sinceMs` on. `lease` protects nothing. A kind that is not known protects
-    everything.
+    every data file that the store saw from `sinceMs` on. `lease` and `sweep` protect nothing; a `sweep` says that files
+    of the log are being deleted. A kind that is not known protects everything.
     """
 
     kind: str
@@ -88,7 +92,7 @@ class Protections(msgspec.Struct, frozen=True):
 
     `oldest_version` is the oldest version that a reader needs, `since_ms` the store's time from which on writers need
     every data file; None where nobody asks. `everything` says that an intent could not be understood, and why.
-    `expired` are keys of intents that are over.
+    `expired` are keys of intents that are over, `sweeps` says that somebody deletes files of the log just now.
     """
 
     oldest_version: int | None = None
@@ -97,6 +101,7 @@ class Protections(msgspec.Struct, frozen=True):
     everything: str | None = None
     live: int = 0
     expired: tuple[str, ...] = ()
+    sweeps: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -127,6 +132,29 @@ def store_now_ms(env: LogEnv) -> int:
 def protect_version(env: LogEnv, version: int, *, ttl_ms: int, table_id: str | None = None) -> Protection:
     """Keep a version readable for `ttl_ms` from now, or from the last `renew()`. Raises StoreError, InvalidArgument."""
     return _write(env, Intent("reader", ttl_ms, env.ambient.token(), _holder(), table_id, version=version))
+
+
+def announce_sweep(env: LogEnv) -> Protection:
+    """Say that files of the log are going to be deleted, before the intents are read that forbid it. Raises StoreError.
+
+    Whoever protects a version looks for sweeps afterwards: either they see each other's file, or the later one sees
+    the other's. `renew()` it before each batch.
+    """
+    return _write(env, Intent("sweep", _SWEEP_MS, env.ambient.token(), _holder()))
+
+
+def await_sweeps(env: LogEnv) -> None:
+    """Return when nobody deletes files of the log any more who may have missed an intent that is there by now.
+
+    Raises StoreUnavailable if that takes too long, StoreError.
+    """
+    waited_s, pause_s = 0.0, 0.01
+    while protections(env, store_now_ms(env)).sweeps:
+        if waited_s > _PATIENCE_S:
+            message = f"a cleanup of {env.store.url} is at work, and may be taking this version: try again in a while"
+            raise StoreUnavailable(message, url=env.store.url)
+        env.ambient.sleep(pause_s)
+        waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
 
 
 def protect_keys(
@@ -166,7 +194,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     keys: set[str] = set()
     expired: list[str] = []
     everything: str | None = None
-    live = 0
+    live, sweeps = 0, False
     for meta, intent in found:
         if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):
             expired.append(meta.key)
@@ -175,6 +203,9 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
             everything = f"{meta.key} cannot be understood: {intent}"
             continue
         if table_id is not None and intent.tableId not in {None, table_id}:
+            continue
+        if intent.kind == "sweep":
+            sweeps = True
             continue
         live += 1
         if intent.kind == "reader" and intent.version is not None:
@@ -191,6 +222,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         everything=everything,
         live=live,
         expired=tuple(expired),
+        sweeps=sweeps,
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
 from indextables.log.env import LogEnv
-from indextables.log.intents import INTENT_DIR, protections
+from indextables.log.intents import INTENT_DIR, Protection, announce_sweep, protections, store_now_ms
 from indextables.log.names import LOG_DIR, state_key
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger("indextables")
+
+# Intents are read again after so many deletes.
+_BATCH = 1000
+_RENEW_S = 60.0
 
 
 class CleanupReport(msgspec.Struct, frozen=True):
@@ -165,16 +169,24 @@ def listed(plan: CleanupPlan) -> CleanupReport:
 
 
 def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
-    """Delete what the plan names, but for manifests that a newer state names by now. Raises StoreError."""
+    """Delete what the plan names, but for manifests that a newer state names by now.
+
+    Intents are read again before each batch: where a reader protects a version that is to go, the rest stays and counts
+    as failed. Raises StoreError.
+    """
     cut = plan.cut
-    failed = _delete(env, cut.states)
-    versions = cut.versions if not failed else ()
-    if not failed:
-        failed |= _delete_versions(env, versions)
-    manifests = plan.manifests if not failed else ()
-    if not failed:
-        manifests = _still_unreferenced(env, plan.listing, manifests)
-        failed |= _delete(env, manifests)
+    if not plan.keys:
+        return msgspec.structs.replace(listed(plan), dry_run=False)
+    with announce_sweep(env) as sweep:
+        batches = _Batches(env, cut, sweep)
+        failed = batches.delete(cut.states)
+        versions = cut.versions if not failed else ()
+        if not failed:
+            failed |= _delete_versions(batches, versions)
+        manifests = plan.manifests if not failed else ()
+        if not failed:
+            manifests = _still_unreferenced(env, plan.listing, manifests)
+            failed |= batches.delete(manifests)
     return CleanupReport(
         cut=None if cut.at is None else cut.at.version,
         states=_without(cut.states, failed),
@@ -185,27 +197,56 @@ def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
     )
 
 
-def _delete(env: LogEnv, keys: Iterable[str]) -> dict[str, str]:
-    ordered = list(keys)
-    return env.store.delete_many(ordered) if ordered else {}
+class _Batches:
+    """Deletes, each batch if nobody protects by then what the cut takes."""
+
+    def __init__(self, env: LogEnv, cut: Cut, sweep: Protection) -> None:
+        self.env = env
+        self._cut = cut
+        self._sweep = sweep
+        self._announced_s = env.ambient.monotonic()
+
+    def delete(self, keys: Iterable[str]) -> dict[str, str]:
+        """In bulk; the keys that may still be there, each with the reason. What follows a failure is not tried."""
+        ordered = list(keys)
+        for start in range(0, len(ordered), _BATCH):
+            batch = ordered[start : start + _BATCH]
+            reason = self.forbidden()
+            failed = dict.fromkeys(batch, reason) if reason else self.env.store.delete_many(batch)
+            if failed:
+                return failed | dict.fromkeys(ordered[start + _BATCH :], "a delete before it failed")
+        return {}
+
+    def forbidden(self) -> str:
+        """Why nothing may be deleted any more; empty if it may. Raises StoreError."""
+        now_s = self.env.ambient.monotonic()
+        if now_s - self._announced_s > _RENEW_S:
+            self._sweep.renew()
+            self._announced_s = now_s
+        found = protections(self.env, store_now_ms(self.env))
+        if found.everything is not None:
+            return found.everything
+        at, oldest = self._cut.at, found.oldest_version
+        return f"a reader protects version {oldest} by now" if at and oldest is not None and oldest < at.version else ""
 
 
-def _delete_versions(env: LogEnv, keys: Iterable[str]) -> dict[str, str]:
+def _delete_versions(batches: _Batches, keys: Iterable[str]) -> dict[str, str]:
     """Delete in ascending order, so that whoever sees an old version file knows that no newer one has been deleted.
 
     On local files a failure ends it: a writer takes the file below its own for a proof (`log/commit.py`). Object stores
     delete the oldest one first and the rest in bulk: a reader that started at version 0 looks for it afterwards.
     """
     ordered = sorted(keys)
-    if env.store.is_local:
+    if batches.env.store.is_local:
         for at, key in enumerate(ordered):
-            failed = env.store.delete_many([key])
+            reason = batches.forbidden() if at % _BATCH == 0 else ""
+            failed = {key: reason} if reason else batches.env.store.delete_many([key])
             if failed:
                 return failed | dict.fromkeys(ordered[at + 1 :], "an older file could not be deleted")
         return {}
     oldest = next((key for key in ordered if key.endswith(".json")), None)
-    failed = _delete(env, [oldest] if oldest is not None else [])
-    return failed or _delete(env, [key for key in ordered if key != oldest])
+    failed = batches.delete([oldest] if oldest is not None else [])
+    return failed or batches.delete([key for key in ordered if key != oldest])
 
 
 def _unreferenced(env: LogEnv, listing: list[ObjectMeta], rules: Rules) -> tuple[str, ...]:
