@@ -229,6 +229,10 @@ class Options(Mapping[str, str]):
             found.update({key: str(value) for key, value in layer.items() if key.startswith(prefixes)})
         return found
 
+    def from_call(self, prefix: str) -> dict[str, str]:
+        """What the call itself gave below a prefix, keys in lower case."""
+        return {key: str(value) for key, value in self._layers[0][1].items() if key.startswith(prefix)}
+
     def below(self, prefix: str) -> dict[str, str]:
         """All given keys that start with `prefix` (lower case), without it; the nearest place wins."""
         found: dict[str, str] = {}

@@ -29,6 +29,20 @@ from indextables.option_values import (
 
 __all__ = ["PREFIX", "Option", "Options", "known_options"]
 
+# Options of one load or save of Spark. They are no options of a table: other doors take them as arguments.
+LOADING = ("where", "search", "columns", "limit", "versionAsOf", "timestampAsOf")
+SAVING = (
+    "partitionBy",
+    "replaceWhere",
+    "partitionOverwriteMode",
+    "mergeSchema",
+    "overwriteSchema",
+    "userMetadata",
+    "txnAppId",
+    "txnVersion",
+    "saveMode",
+)
+
 # Verbs that refuse where an option that they need cannot be read.
 _CLEANUP = ("cleanup of the log", "purge", "truncate")
 _AUTOMATIC = ("cleanup of the log",)
@@ -69,6 +83,7 @@ COMMIT_TOKEN_WINDOW = count("commit.tokenWindow", 8192, "how many commit tokens 
 COMMIT_MAX_CLOCK_SKEW_MS = count(
     "commit.maxClockSkewMs", 300_000, "how far the local clock may be off the store's", needed_by=_CLEANUP
 )
+COMMIT_USER = text("commit.user", "", "who commits say did it; empty is the user of the process, in Spark Spark's own")
 ISOLATION_LEVEL = choice(
     "isolationLevel",
     "writeserializable",

@@ -228,3 +228,22 @@ def test_the_size_of_a_checkpoint_takes_units(tmp_path):
     assert len(parts) > 1
     it.invalidate_caches()
     assert it.open(tmp_path / "t").count() == 12
+
+
+@pytest.mark.parametrize("name", [*opt.LOADING, *opt.SAVING])
+@pytest.mark.parametrize(
+    "spelled", [str, str.lower, lambda name: opt.PREFIX + name], ids=["as is", "lower", "prefixed"]
+)
+def test_options_of_one_load_or_save_are_refused_by_doors_that_do_not_heed_them(name, spelled, made, tmp_path):
+    options = {spelled(name): "0"}
+    doors = [
+        lambda: it.open(made, options=options),
+        lambda: it.create(tmp_path / "new", SCHEMA, options=options),
+        lambda: it.verify(made, options=options),
+        lambda: LocalSession({"t": str(made)}, options).run("SELECT count(*) FROM t"),
+    ]
+    for door in doors:
+        with pytest.raises(InvalidArgument, match=name) as caught:
+            door()
+        assert caught.value.option == name
+    assert not (tmp_path / "new").exists()

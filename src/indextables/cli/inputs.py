@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from indextables.cli.json_lines import NullLine, ObjectLines
 from indextables.cli.reasons import reason_of
+from indextables.cli.whole_numbers import InexactNumber, NumberLines, check_texts, large_numbers, large_texts
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.query.convert import cast_or_null
 
@@ -44,7 +45,8 @@ _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _SAMPLE_BYTES = 16 * 2**20
 _BLOCK_BYTES = 4 * 2**20
 _PARQUET_ROWS = 65_536
-_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine)
+_WHOLE = pa.decimal128(38, 0)
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine, InexactNumber)
 
 
 class Input:
@@ -123,8 +125,10 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
         head = _head(name)
         if kind == "jsonl":
             ObjectLines(io.BytesIO(head)).read()
-        sample = _read_sample(name, head, kind, ())
-        return _suggested(name, sample, lambda columns: _read_sample(name, head, kind, columns))
+        sample = _read_sample(name, head, kind, {})
+        check_distinct(sample.schema.names, name)
+        whole = _whole_numbers(sample, head, kind, lambda types: _read_sample(name, head, kind, types))
+        return _suggested(sample, whole, lambda types: _read_sample(name, head, kind, types))
     except _UNREADABLE as cause:
         raise _unreadable(name, cause) from cause
 
@@ -135,7 +139,7 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         if kind == "parquet":
             return _open_parquet(name, schema)
         stream, position, size = _open_stream(name)
-        lines = stream if kind == "csv" else pa.PythonFile(ObjectLines(stream), mode="r")
+        lines = stream if kind == "csv" else pa.PythonFile(NumberLines(ObjectLines(stream), schema), mode="r")
         reader = _open_text(lines, name, kind, schema)
     except StopIteration:
         return Input(name, 0, iter(()), lambda: 0)
@@ -187,6 +191,9 @@ def _as_type(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
     if column.type == field.type:
         return column
     try:
+        if pa.types.is_floating(field.type) and pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            check_texts(column, field.name, field.type)
         return pc.cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
@@ -203,7 +210,7 @@ def _as_type(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
 
 
 def _open_text(stream: Any, name: str, kind: Format, schema: pa.Schema) -> Any:
-    raw = {field.name: _raw_type(field.type) for field in schema}
+    raw = {field.name: _raw_type(field.type, kind) for field in schema}
     if kind == "csv":
         import pyarrow.csv as pacsv
 
@@ -245,9 +252,14 @@ def _csv_columns(schema: pa.Schema, raw: dict[str, pa.DataType]) -> dict[str, pa
     return spellings | {name.lower(): kind for name, kind in raw.items()} | {n.upper(): k for n, k in raw.items()}
 
 
-def _raw_type(data_type: pa.DataType) -> pa.DataType:
-    """What the text readers are asked for: times and decimals as text, which they read less exactly than we do."""
-    if pa.types.is_temporal(data_type) or pa.types.is_decimal(data_type) or pa.types.is_binary(data_type):
+def _raw_type(data_type: pa.DataType, kind: Format) -> pa.DataType:
+    """What the text readers are asked for: as text what they read less exactly than we do.
+
+    Numbers of JSON cannot be had as text; decimals are read from numbers and from texts there.
+    """
+    if pa.types.is_temporal(data_type) or pa.types.is_binary(data_type):
+        return pa.string()
+    if kind == "csv" and (pa.types.is_decimal(data_type) or pa.types.is_floating(data_type)):
         return pa.string()
     return data_type
 
@@ -343,14 +355,13 @@ def _read_up_to(stream: Any, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -> pa.Table:
-    """The sample as a table; the columns of `as_text` unparsed."""
-    texts = {column: pa.string() for column in as_text}
+def _read_sample(name: str, head: bytes, kind: Format, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """The sample as a table; the columns of `types` as these, the others as Arrow takes them."""
     block = max(len(head), 1)
     if kind == "csv":
         import pyarrow.csv as pacsv
 
-        options = pacsv.ConvertOptions(column_types=texts, strings_can_be_null=True)
+        options = pacsv.ConvertOptions(column_types=dict(types), strings_can_be_null=True)
         read = pacsv.ReadOptions(block_size=block)
         dialect = _csv_dialect(name)
         source = pa.BufferReader(head)
@@ -359,20 +370,41 @@ def _read_sample(name: str, head: bytes, kind: Format, as_text: Sequence[str]) -
         return sample
     import pyarrow.json as pajson
 
-    parse = pajson.ParseOptions(explicit_schema=pa.schema(list(texts.items())) if texts else None)
+    parse = pajson.ParseOptions(explicit_schema=pa.schema(list(types.items())) if types else None)
     return pajson.read_json(
         pa.BufferReader(head), read_options=pajson.ReadOptions(block_size=block), parse_options=parse
     )
 
 
-def _suggested(name: str, sample: pa.Table, reread: Callable[[Sequence[str]], pa.Table]) -> pa.Schema:
+_Reread = Callable[[Mapping[str, pa.DataType]], pa.Table]
+
+
+def _whole_numbers(sample: pa.Table, head: bytes, kind: Format, reread: _Reread) -> dict[str, pa.DataType]:
+    """Columns that Arrow takes for doubles, and that hold whole numbers too large for them: a type that holds these.
+
+    Raises InexactNumber for one that has fractions as well, or more than 38 digits.
+    """
+    doubles = [field.name for field in sample.schema if pa.types.is_floating(field.type)]
+    if kind == "csv":
+        texts = reread(dict.fromkeys(doubles, pa.string())) if doubles else sample
+        large = large_texts({name: texts.column(name).combine_chunks() for name in doubles}, pa.float64())
+    else:
+        large = large_numbers(head, sample.schema)
+    for column, number in large.items():
+        try:
+            reread({column: _WHOLE})
+        except pa.ArrowInvalid:
+            raise InexactNumber(column, number, pa.float64()) from None
+    return dict.fromkeys(large, _WHOLE)
+
+
+def _suggested(sample: pa.Table, whole: Mapping[str, pa.DataType], reread: _Reread) -> pa.Schema:
     """The sample's schema with times made out of texts where every text is one."""
-    check_distinct(sample.schema.names, name)
     times = [field.name for field in sample.schema if pa.types.is_temporal(field.type)]
-    texts = reread(times) if times else sample
+    texts = reread(dict.fromkeys(times, pa.string())) if times else sample
     fields = []
     for field in sample.schema:
-        data_type = field.type
+        data_type = whole.get(field.name, field.type)
         if pa.types.is_string(data_type) or field.name in times:
             data_type = _time_type(texts.column(field.name).combine_chunks())
         fields.append(pa.field(field.name, data_type))
@@ -383,14 +415,17 @@ def _time_type(texts: pa.Array) -> pa.DataType:
     """The kind of time that all the texts state, or text."""
     if texts.null_count == len(texts):
         return pa.string()
+    candidates = [pa.timestamp("us", "UTC"), pa.timestamp("us")]
     if pc.all(pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).as_py():
-        return pa.date32()
-    for candidate in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        candidates = [pa.date32()]
+    for candidate in candidates:
         try:
             pc.cast(texts, candidate)
         except pa.ArrowInvalid:
             continue
-        return candidate
+        # What Arrow reads and we would not (the year 0) is no time either.
+        if cast_or_null(texts, candidate).null_count == texts.null_count:
+            return candidate
     return pa.string()
 
 

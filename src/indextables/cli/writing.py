@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option
 from indextables.cli.parameters import Settings, TablePath, names, open_table, pairs, text_columns
-from indextables.errors import InvalidArgument, TableNotFound
+from indextables.errors import CommitConflict, InvalidArgument, TableNotFound
+from indextables.lazy import LazyModule
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.cli.inputs import Input
     from indextables.embedded import Table
+    from indextables.table import once as once_files
+else:
+    once_files = LazyModule("indextables.table.once")
 
 __all__ = ["create", "ingest"]
-
-_ONCE = "indextables-ingest:"
-"""Prefix of the application name under which the log remembers the bytes of a file."""
 
 _Text = Annotated[
     list[str] | None,
@@ -60,15 +62,24 @@ def create(
       indextables create logs --schema "ts timestamp, level string, message string" --text message
       indextables create logs --like today.jsonl --partition-by level
     """
+    import indextables
     from indextables.cli import inputs
     from indextables.table.ddl import schema_from_ddl
 
     if (schema is None) == (like is None):
         raise InvalidArgument("give the columns with --schema, or a file that has them with --like")
+    _check_lasts(table)
     columns = schema_from_ddl(schema) if schema is not None else None
     if columns is None and like is not None:
         columns = inputs.infer_schema(like, inputs.format_of(like, None))
-    made = _create(table, columns, partition_by, _indexing(text, index, fast), table_property, option)
+    made = indextables.create(
+        table,
+        columns,
+        partition_by=names(partition_by, "--partition-by") or [],
+        indexing=_indexing(text, index, fast),
+        properties=pairs(table_property, "--property"),
+        options=pairs(option, "--option"),
+    )
     sys.stdout.write(f"created {table}: {len(made.schema)} columns, version {made.version}\n")
 
 
@@ -97,26 +108,63 @@ def ingest(
     """
     from indextables.cli import inputs
 
+    _check_lasts(table)
     kinds = [inputs.format_of(name, kind) for name in files]
     inputs.check_readable(files)
     identities = [inputs.file_identity(name) if once else None for name in files]
-    indexing = _indexing(text, index, fast)
+    wishes: dict[str, Any] = {
+        "partition_by": names(partition_by, "--partition-by") or [],
+        "indexing": _indexing(text, index, fast),
+        "properties": pairs(table_property, "--property"),
+        "options": pairs(option, "--option"),
+    }
+    place = _Place(table, wishes)
     try:
-        opened = open_table(table, option)
+        place.table = open_table(table, option)
     except TableNotFound:
-        columns = inputs.infer_schema(files[0], kinds[0])
-        opened = _create(table, columns, partition_by, indexing, table_property, option)
+        schema = inputs.infer_schema(files[0], kinds[0])
     else:
-        _check_same(opened, partition_by, indexing)
+        schema = place.table.schema
+        _check_same(place.table, partition_by, wishes["indexing"])
     for name, file_kind, identity in zip(files, kinds, identities, strict=True):
-        _ingest_one(opened, inputs.open_input(name, file_kind, opened.schema), identity, quiet=quiet)
+        txn = place.batch_of(identity)
+        if identity is not None and txn is None:
+            _say(f"{name}: taken before, nothing added", quiet=quiet)
+            continue
+        _ingest_one(inputs.open_input(name, file_kind, schema), schema, partial(place.take, txn=txn), quiet=quiet)
 
 
-def _ingest_one(table: Table, source: Input, identity: str | None, *, quiet: bool) -> None:
-    txn = None if identity is None else (_ONCE + identity, 1)
-    if txn is not None and table.txn_version(txn[0]) is not None:
-        _say(f"{source.name}: taken before, nothing added", quiet=quiet)
-        return
+class _Place:
+    """Where files go: a table that is there, or one that its first file makes."""
+
+    def __init__(self, path: str, wishes: dict[str, Any]) -> None:
+        self._path = path
+        self._wishes = wishes
+        self.table: Table | None = None
+
+    def batch_of(self, identity: str | None) -> tuple[str, int] | None:
+        """The `txn` of a file that is to be taken once; None for others, and for one that was taken."""
+        if identity is None:
+            return None
+        name = once_files.application(identity)
+        held = None if self.table is None else self.table.txn_version(name)
+        return None if once_files.is_taken(held) else (name, once_files.next_batch(held))
+
+    def take(self, rows: pa.RecordBatchReader, txn: tuple[str, int] | None) -> int:
+        """Append the rows; the version that holds them. Raises as `append` and `create`, and CommitConflict."""
+        if self.table is not None:
+            version = self.table.append(rows, txn=txn)
+        else:
+            from indextables.embedded.first import create_with_rows
+
+            self.table, version = create_with_rows(self._path, rows, txn=txn, **self._wishes)
+        if txn is not None and not once_files.is_taken(self.table.txn_version(txn[0])):
+            message = f"{self._path} was restored meanwhile to a version without this file: run this again"
+            raise CommitConflict(message, url=self._path, reason="the table was restored meanwhile")
+        return version
+
+
+def _ingest_one(source: Input, schema: pa.Schema, take: Callable[[pa.RecordBatchReader], int], *, quiet: bool) -> None:
     began = time.monotonic()
     rows = 0
 
@@ -131,7 +179,7 @@ def _ingest_one(table: Table, source: Input, identity: str | None, *, quiet: boo
     import pyarrow as pa
 
     try:
-        version = table.append(pa.RecordBatchReader.from_batches(table.schema, counted()), txn=txn)
+        version = take(pa.RecordBatchReader.from_batches(schema, counted()))
     except InvalidArgument as error:
         if not str(error).startswith(source.name):
             error.add_note(source.name)
@@ -157,24 +205,11 @@ def _progress(source: Input, *, quiet: bool) -> Iterator[Any]:
         yield lambda rows: bar.update(task, completed=source.position(), rows=rows)
 
 
-def _create(
-    path: str,
-    schema: Any,
-    partition_by: str | None,
-    indexing: dict[str, str | dict[str, object]],
-    properties: list[str] | None,
-    settings: list[str] | None,
-) -> Table:
-    import indextables
-
-    return indextables.create(
-        path,
-        schema,
-        partition_by=names(partition_by, "--partition-by") or [],
-        indexing=indexing,
-        properties=pairs(properties, "--property"),
-        options=pairs(settings, "--option"),
-    )
+def _check_lasts(table: str) -> None:
+    """Raises InvalidArgument for a table in memory, which would be gone with this command."""
+    if table.lower().startswith("memory:"):
+        message = f"{table[:200]}: what is in memory:// ends with this command; give a folder or the URL of a store"
+        raise InvalidArgument(message, path=table)
 
 
 def _indexing(text: list[str] | None, index: list[str] | None, fast: list[str] | None) -> dict[str, Any]:

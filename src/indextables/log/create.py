@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
+
 import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.ambient import Ambient
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
 from indextables.log import tokens
 from indextables.log.actions import CommitInfo, Metadata, Protocol
+from indextables.log.author import engine_info
 from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
 from indextables.log.crcfile import EMPTY_TOTALS
+from indextables.log.docmapping import REGISTRY_PREFIX
+from indextables.log.foreign import check_not_foreign
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Unknown, error_of
 from indextables.log.postcommit import after_commit
@@ -49,7 +55,7 @@ def new_metadata(
         message = f"partition columns that are not in the schema: {', '.join(missing)}"
         raise InvalidArgument(message, columns=missing, url=log.env.store.url)
     return Metadata(
-        id=_uuid(log.env.ambient.token()),
+        id=new_id(log.env.ambient),
         schemaString=schema_to_json(assign_ids(schema)),
         name=name,
         description=description,
@@ -64,11 +70,13 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
 
     Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
     the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError, and InvalidArgument for
-    metadata that no reader would accept or that sets an option to a value it cannot have.
+    metadata that no reader would accept or that sets an option to a value it cannot have, or if another system's table
+    is there.
     """
     existing = _existing(log, metadata)
     if existing is not None:
         return existing
+    check_not_foreign(log.env.store)
     check_clock(log.env)
     log.env.options.setting(metadata.configuration)
     return _race(log, metadata, protocol or new_table_protocol())
@@ -82,7 +90,11 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
         timestamp=now_ms,
         inCommitTimestamp=now_ms,
         operation="CREATE TABLE",
+        operationParameters=_parameters(metadata),
+        isolationLevel="Serializable" if env.options[opt.ISOLATION_LEVEL] == "serializable" else "WriteSerializable",
         isBlindAppend=True,
+        engineInfo=engine_info(),
+        user=env.user,
         tableId=metadata.id,
         token=token,
         version=0,
@@ -135,5 +147,16 @@ def _words(shape: tuple[pa.Schema, list[str]]) -> str:
     return f"({columns})" + (f" partitioned by ({', '.join(partition_by)})" if partition_by else "")
 
 
-def _uuid(token: str) -> str:
-    return "-".join((token[:8], token[8:12], token[12:16], token[16:20], token[20:]))
+def _parameters(metadata: Metadata) -> dict[str, str | None]:
+    """What the table was made with, as the history tells it."""
+    told = {k: text for k, text in metadata.configuration.items() if not k.startswith(REGISTRY_PREFIX)}
+    return {
+        "partitionBy": msgspec.json.encode(metadata.partitionColumns).decode(),
+        "properties": msgspec.json.encode(told, order="sorted").decode(),
+        "description": metadata.description,
+    }
+
+
+def new_id(ambient: Ambient) -> str:
+    """An identity that no other table has: a random UUID as RFC 4122 lays it out."""
+    return str(uuid.UUID(hex=ambient.token(), version=4))

@@ -9,12 +9,9 @@ from typing import Any
 
 from indextables.errors import InvalidArgument
 
-__all__ = ["MAX_REFS", "REGISTRY_PREFIX", "canonical_json", "renormalised", "schema_ref", "with_mapping"]
+__all__ = ["REGISTRY_PREFIX", "canonical_json", "schema_ref", "with_mapping"]
 
 REGISTRY_PREFIX = "docMappingSchema."
-
-# Above this many mappings, those that differ only in form are joined.
-MAX_REFS = 5
 
 
 def canonical_json(text: str) -> str:
@@ -39,17 +36,6 @@ def with_mapping(configuration: dict[str, str], text: str) -> tuple[dict[str, st
     if key in configuration:
         return configuration, ref
     return {**configuration, key: canonical_json(text)}, ref
-
-
-def renormalised(configuration: dict[str, str]) -> dict[str, str]:
-    """From a ref to the ref it should be, for entries stored under another than their own: empty up to MAX_REFS."""
-    stored = {
-        key[len(REGISTRY_PREFIX) :]: text for key, text in configuration.items() if key.startswith(REGISTRY_PREFIX)
-    }
-    if len(stored) <= MAX_REFS:
-        return {}
-    own = {ref: schema_ref(text) for ref, text in stored.items()}
-    return {ref: proper for ref, proper in own.items() if ref != proper}
 
 
 def _canonical(value: Any) -> Any:

@@ -19,6 +19,8 @@ class LogEnv(msgspec.Struct, frozen=True):
     store: Store
     ambient: Ambient
     options: Options
+    user: str | None = None
+    """Who commits say did it."""
 
     def over(self, configuration: Mapping[str, str]) -> Options:
         """The options with the table's properties below what was asked for; see `Options.over`."""

@@ -138,6 +138,22 @@ def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
     return with_feature(raised, *_STATE_FEATURES) if reader == READER_VERSION else raised
 
 
+def joined(before: Protocol, asked: Protocol) -> Protocol:
+    """The protocol that asks for all that either does: a table's protocol is never lowered."""
+    return Protocol(
+        max(before.minReaderVersion, asked.minReaderVersion),
+        max(before.minWriterVersion, asked.minWriterVersion),
+        _united(before.readerFeatures, asked.readerFeatures),
+        _united(before.writerFeatures, asked.writerFeatures),
+    )
+
+
+def _united(before: list[str] | None, asked: list[str] | None) -> list[str] | None:
+    if before is None or asked is None:
+        return asked if before is None else before
+    return before if set(asked) <= set(before) else sorted({*before, *asked})
+
+
 def _check_version(verb: str, required: int, supported: int, url: str) -> None:
     if required <= supported:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +15,9 @@ from indextables.log.state.reading import inspect_state
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["Survey", "Told", "identity_of", "newest_tokens", "survey"]
+
+_PAGE = 1000
+"""After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -60,17 +62,24 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def survey(env: LogEnv, version: int) -> Survey:
-    """List the log from `version` on: one request among the numbered files, one among the Avro states.
+    """List the log from `version` on: the numbered files and the Avro states, then the numbered files again.
 
-    The manifests, thousands under long retention, lie between the two and are not listed.
+    Checkpoints lie at both ends of the order of keys. One of the other format can be published and become the cut of a
+    cleanup while a listing is on its way from one end to the other: the end that was read first does not show it yet,
+    the other one not any more what it replaced. Where nothing was found, the first end is therefore read again, until
+    it shows no checkpoint and every file that it showed before.
     """
     floor = max(version, 0)
-    numbered = list(_numbered(env, version_key(floor).removesuffix("json")))
-    states = env.store.list_from(LOG_DIR, state_dir(floor).removesuffix("/"))
-    found = find_states(itertools.chain(numbered, states))
-    newest = found[0] if found and found[0].version >= floor else None
-    etags = {meta.key: meta.etag for meta in numbered}
-    return Survey(newest, etags)
+    while True:
+        numbered, states = _both_ends(env, floor)
+        found = find_states([*numbered, *states])
+        newest = found[0] if found and found[0].version >= floor else None
+        if newest is None:
+            again = {meta.key for meta in _numbered(env, floor)}
+            lost = any(meta.key not in again for meta in numbered)
+            if lost or any(_is_checkpoint(key) for key in again):
+                continue
+        return Survey(newest, {meta.key: meta.etag for meta in numbered})
 
 
 def newest_tokens(env: LogEnv, version: int) -> Told | None:
@@ -100,9 +109,33 @@ def identity_of(env: LogEnv, version: int) -> str | None:
         return None
 
 
-def _numbered(env: LogEnv, after: str) -> Iterator[ObjectMeta]:
+def _both_ends(env: LogEnv, floor: int) -> tuple[list[ObjectMeta], list[ObjectMeta]]:
+    """The numbered files and the Avro states from `floor` on, by one listing where little lies between them."""
+    numbered: list[ObjectMeta] = []
+    states: list[ObjectMeta] = []
+    first, above = len(LOG_DIR), state_dir(floor).removesuffix("/")
+    others = 0
+    for meta in env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json")):
+        if "0" <= meta.key[first : first + 1] <= "9":
+            numbered.append(meta)
+        elif meta.key > above:
+            states.append(meta)
+        else:
+            others += 1
+            if others == _PAGE:
+                # Manifests, thousands under long retention, are passed over.
+                return numbered, list(env.store.list_from(LOG_DIR, above))
+    return numbered, states
+
+
+def _numbered(env: LogEnv, floor: int) -> Iterator[ObjectMeta]:
     first = len(LOG_DIR)
-    for meta in env.store.list_from(LOG_DIR, after):
+    for meta in env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json")):
         if not "0" <= meta.key[first : first + 1] <= "9":
             return
         yield meta
+
+
+def _is_checkpoint(key: str) -> bool:
+    file = parse_key(key)
+    return file is not None and file.kind not in {"version", "crc"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -23,6 +22,7 @@ from indextables.log.actions import (
     Remove,
     Txn,
 )
+from indextables.log.author import engine_info
 from indextables.log.codec import VersionContent
 from indextables.log.commit import Encoded, Landed, check_clock, commit
 from indextables.log.head import Head
@@ -99,7 +99,7 @@ class Transaction:
         return self._stage(metadata=metadata)
 
     def set_protocol(self, changed: Protocol) -> Transaction:
-        """Stage a new protocol."""
+        """Stage a new protocol; what the table asks for already stays asked for."""
         return self._stage(protocol=changed)
 
     def set_txn(self, app_id: str, version: int) -> Transaction:
@@ -262,8 +262,9 @@ class Transaction:
             readVersion=self.snapshot.version if self.snapshot is not None else None,
             isolationLevel="Serializable" if self._is_serializable(base, staged) else "WriteSerializable",
             isBlindAppend=self._only_adds and _registers_only(base.metadata, staged.metadata),
-            engineInfo=_engine(),
+            engineInfo=engine_info(),
             userMetadata=self._user_metadata,
+            user=self.log.env.user,
             tableId=base.metadata.id,
             token=token,
             version=base.version + 1,
@@ -360,6 +361,8 @@ class Transaction:
             raise InvalidArgument(message, url=self.log.env.store.url)
         if staged is not None:
             self.log.env.options.setting(staged.configuration, base.metadata.configuration)
+        if self._staged.protocol is not None:
+            self._stage(protocol=protocol.joined(base.protocol, self._staged.protocol))
 
     def _kind(self, staged: Staged) -> conflict.Kind:
         if self._replaces_range:
@@ -392,14 +395,6 @@ class Transaction:
     def _stage(self, **changes: object) -> Transaction:
         self._staged = msgspec.structs.replace(self._staged, **changes)
         return self
-
-
-@functools.cache
-def _engine() -> str:
-    # Imported late: it costs ten milliseconds that a reader need not pay.
-    from importlib.metadata import version
-
-    return f"indextables/{version('indextables')}"
 
 
 def _check_txn(app_id: object, version: object) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from indextables import errors
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated
-from indextables.options import PREFIX
+from indextables.options import COMMIT_USER, PREFIX
 from indextables.spark.zones import session_zone
 from indextables.table.running import Answer, Job
 
@@ -111,7 +111,22 @@ def session_options(spark: SparkSession) -> dict[str, str]:
         zone = session_zone(spark)
         if zone:
             found[zone_key] = zone
+    user_key = f"{PREFIX}{COMMIT_USER.key}".lower()
+    if not any(key.lower() == user_key for key in found):
+        user = _user(spark)
+        if user:
+            found[user_key] = user
     return found
+
+
+def _user(spark: SparkSession) -> str | None:
+    """Who works in this session, as far as Spark tells: a process may work for others than its own account."""
+    client = getattr(spark, "client", None)
+    if client is not None:
+        # Connect has no SparkContext; the server knows the session by the name that its client gives.
+        return getattr(client, "_user_id", None)
+    context = getattr(spark, "sparkContext", None)
+    return None if context is None else str(context.sparkUser())
 
 
 def default_parallelism(spark: SparkSession) -> int:

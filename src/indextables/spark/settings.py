@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from indextables import options as opt
 from indextables.errors import InvalidArgument, StorePermissionDenied, StoreUnavailable
 from indextables.options import OPTIMIZE_WRITE, PREFIX
 from indextables.spark.running import REGISTRY_PREFIX
@@ -27,18 +28,7 @@ SESSION = "indextables.session.secrets"
 It may hold credentials: Spark hides options of such a name wherever it shows a plan.
 """
 
-READING = ("where", "search", "columns", "limit", "versionAsOf", "timestampAsOf")
-WRITING = (
-    "partitionBy",
-    "replaceWhere",
-    "partitionOverwriteMode",
-    "mergeSchema",
-    "overwriteSchema",
-    "userMetadata",
-    "txnAppId",
-    "txnVersion",
-    "saveMode",
-)
+READING, WRITING = opt.LOADING, opt.SAVING
 NAMES = ("path", "paths", *READING, *WRITING)
 
 _OWN = {name.lower(): name for name in (*NAMES, SESSION)}

@@ -217,15 +217,20 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _planned_new(self, log: Log, given: pa.Schema) -> _Plan:
         from indextables.log.create import new_metadata
+        from indextables.log.foreign import check_not_foreign
+        from indextables.table.indexing import check_indexing
         from indextables.table.partitions import check_partition_columns
 
+        check_not_foreign(log.env.store)
         columns = check_partition_columns(given, self._settings.names("partitionBy") or [])
         plan = _Plan(new_metadata(log, given, partition_by=tuple(columns)), is_new=True)
+        check_indexing(log.env.options.from_call("indexing."), given.names, "call")
         self._replaced(self._target(log.env, plan))
         return plan
 
     def _planned_for(self, log: Log, snapshot: Snapshot, given: pa.Schema) -> _Plan:
         from indextables.table.evolve import merged_schema, replaced_schema, typed_only
+        from indextables.table.indexing import check_indexing
         from indextables.table.rows import Rows, fit
 
         columns = self._settings.names("partitionBy")
@@ -243,6 +248,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         if change is not None:
             plan = _Plan(change.metadata, base=snapshot.version, protocol=change.protocol)
         target = self._target(log.env, plan)
+        check_indexing(log.env.options.from_call("indexing."), target.schema.names, "call")
         fit(rows, target.schema, url=self._url)
         self._replaced(target)
         return plan
@@ -267,12 +273,14 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _created(self, log: Log, plan: _Plan, adds: Sequence[Add]) -> Metadata | None:
         """Version 0, made here or by whoever was faster with the same schema; None where that ends this write."""
         from indextables.log.create import create_table
+        from indextables.table.indexing import wanted_indexing
         from indextables.table.write import discard, registered
 
         target = self._target(log.env, plan)
-        configuration = {**log.env.options.from_operator("indexing."), **plan.metadata.configuration}
-        wanted = msgspec.structs.replace(plan.metadata, configuration=configuration)
-        created = create_table(log, registered(wanted, target.plan) or wanted)
+        wanted = wanted_indexing(log.env.options, target.schema.names)
+        configuration = {**wanted, **plan.metadata.configuration}
+        metadata = msgspec.structs.replace(plan.metadata, configuration=configuration)
+        created = create_table(log, registered(metadata, target.plan) or metadata)
         mode = self._settings.save_mode()
         if created.is_new or mode is None:
             return created.metadata

@@ -11,6 +11,7 @@ from indextables.log.protocol import check_rows_writable
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.transaction import Transaction
 from indextables.table.evolve import Evolution, merged_schema, typed_only
+from indextables.table.indexing import check_indexing
 from indextables.table.rows import Rows
 from indextables.table.upkeep import after_write
 from indextables.table.write import NOT_IN_THE_LOG, check_still_there, discard, registered, target_of, write_adds
@@ -44,6 +45,7 @@ def append(
         change = merged_schema(metadata, snapshot.protocol, rows.schema, log.env.options, url=url)
         metadata = change.metadata if change is not None else metadata
     target = target_of(metadata, log.env.over(metadata.configuration))
+    check_indexing(log.env.options.from_call("indexing."), target.schema.names, "call")
     adds = write_adds(log.env, target, rows)
     if not adds and txn is None and change is None:
         return None

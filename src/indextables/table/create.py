@@ -9,12 +9,16 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.create import Created, create_table, new_metadata
+from indextables.log.foreign import check_not_foreign
 from indextables.log.snapshot import Log
+from indextables.table.append import commit_append
 from indextables.table.arguments import check_mapping, check_spelling, check_text
+from indextables.table.indexing import check_indexing, wanted_indexing
 from indextables.table.partitions import check_partition_columns
-from indextables.table.write import registered, target_of
+from indextables.table.rows import Rows
+from indextables.table.write import discard, registered, target_of, write_adds
 
-__all__ = ["create", "given_properties", "indexing_properties"]
+__all__ = ["create", "create_with_rows", "given_properties", "indexing_properties"]
 
 _FAMILIES = {
     "type": opt.INDEXING_TYPEMAP,
@@ -38,18 +42,53 @@ def create(
     Raises SchemaInvalid, SchemaMismatch if another table is there, InvalidArgument, CommitStateUnknown, StoreError.
     """
     columns = check_partition_columns(schema, partition_by)
-    indexing = {key: str(value) for key, value in log.env.options.from_operator("indexing.").items()}
-    configuration = {**indexing, **{key: str(value) for key, value in (properties or {}).items()}}
     metadata = new_metadata(
         log,
         schema,
         partition_by=tuple(columns),
-        configuration=configuration,
+        configuration=_configuration(log, schema, properties),
         name=name,
         description=description,
     )
-    target = target_of(metadata, log.env.options.setting(configuration))
+    target = target_of(metadata, log.env.options.setting(metadata.configuration))
     return create_table(log, registered(metadata, target.plan) or metadata)
+
+
+def create_with_rows(
+    log: Log,
+    schema: pa.Schema,
+    rows: Rows,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    txn: tuple[str, int] | None = None,
+) -> int:
+    """Make a table for `rows` and append them; the version that holds them. Rows that fail leave no table.
+
+    The files are written before the table is made. Raises as `create` and `append` do.
+    """
+    check_not_foreign(log.env.store)
+    columns = check_partition_columns(schema, partition_by)
+    configuration = _configuration(log, schema, properties)
+    metadata = new_metadata(log, schema, partition_by=tuple(columns), configuration=configuration)
+    target = target_of(metadata, log.env.options.setting(configuration))
+    adds = write_adds(log.env, target, rows)
+    try:
+        created = create_table(log, registered(metadata, target.plan) or metadata)
+    except InvalidArgument:
+        discard(log.env, adds)
+        raise
+    if not adds and txn is None:
+        return created.version
+    mapping = registered(created.metadata, target.plan)
+    return commit_append(log, created.metadata, adds, mapping=mapping, txn=txn).version
+
+
+def _configuration(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
+    """The properties of a new table. Raises InvalidArgument for indexing of a column that it does not have."""
+    given = {key: str(value) for key, value in (properties or {}).items()}
+    check_indexing(given, schema.names, "properties")
+    return {**wanted_indexing(log.env.options, schema.names), **given}
 
 
 def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:

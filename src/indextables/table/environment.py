@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import getpass
 import os
 import threading
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ from indextables.errors import InvalidArgument
 from indextables.log.actions import Metadata
 from indextables.log.env import LogEnv
 from indextables.log.state.pools import pool_sizes, read_patience
-from indextables.options import Options
+from indextables.options import COMMIT_USER, LOADING, PREFIX, SAVING, Options
 from indextables.storage import open_store
 from indextables.table.arguments import check_mapping
 
@@ -22,6 +25,24 @@ __all__ = ["open_env", "table_env"]
 # Tables that ask for the same threads share them.
 _AMBIENTS: dict[tuple[object, ...], SystemAmbient] = {}
 _LOCK = threading.Lock()
+
+_INSTEAD = {
+    "versionAsOf": "open(path, version=...) or Table.at(version)",
+    "timestampAsOf": "open(path, timestamp=...) or Table.at(timestamp=...)",
+    "where": "an argument of the verb that reads",
+    "columns": "an argument of the verb that reads",
+    "limit": "an argument of the verb that reads",
+    "search": "Table.search(query)",
+    "partitionBy": "create(..., partition_by=...)",
+    "replaceWhere": "Table.overwrite(data, where)",
+    "partitionOverwriteMode": "Table.overwrite(data, partitions='dynamic')",
+    "mergeSchema": "Table.append(data, merge_schema=True)",
+    "overwriteSchema": "Table.overwrite(data, overwrite_schema=True)",
+    "userMetadata": "Table.append(data, user_metadata=...)",
+    "txnAppId": "Table.append(data, txn=(application, batch))",
+    "txnVersion": "Table.append(data, txn=(application, batch))",
+}
+"""What the options of a load or save are called where there is none."""
 
 
 def open_env(
@@ -37,9 +58,37 @@ def open_env(
     """
     if not isinstance(url, str | os.PathLike):
         raise InvalidArgument(f"a table is at a path or URL, not at {url!r}")
-    resolved = Options(check_mapping("options", options), session=session)
+    resolved = Options(_of_a_table(check_mapping("options", options)), session=session)
     ambient = ambient or _ambient(resolved)
-    return LogEnv(store=open_store(url, resolved, ambient=ambient), ambient=ambient, options=resolved)
+    store = open_store(url, resolved, ambient=ambient)
+    return LogEnv(store, ambient, resolved, resolved[COMMIT_USER] or process_user())
+
+
+@functools.cache
+def process_user() -> str:
+    """The account that this process runs as, by name where it has one."""
+    # The environment says who logged in, which need not be who works.
+    with contextlib.suppress(ImportError, KeyError):
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name.encode(errors="replace").decode()
+    with contextlib.suppress(Exception):
+        return getpass.getuser().encode(errors="replace").decode()
+    return f"uid {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
+
+
+def _of_a_table(options: Mapping[str, object]) -> Mapping[str, object]:
+    """Raises InvalidArgument for what belongs to one load or save: not heeded, it would mean other rows."""
+    own = {name.lower(): name for name in (*LOADING, *SAVING)}
+    for key in options:
+        name = own.get(key.lower().removeprefix(PREFIX))
+        if name is not None:
+            message = (
+                f"{name} is an option of one load or save of Spark, not of a table: nobody would heed it here. Give it "
+                f"as {_INSTEAD.get(name, 'an argument of the verb')}. Nothing was read or written"
+            )
+            raise InvalidArgument(message, option=name)
+    return options
 
 
 def table_env(env: LogEnv, metadata: Metadata) -> LogEnv:

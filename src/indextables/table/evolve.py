@@ -27,6 +27,7 @@ from indextables.log.schema import (
     widened,
 )
 from indextables.options import Options
+from indextables.table.indexing import wanted_indexing
 from indextables.table.partitions import check_partition_columns, remembering
 from indextables.table.rows import Rows, fits
 
@@ -123,7 +124,7 @@ def replaced_schema(
         fields.append(field)
     schema = pa.schema(fields)
     columns = check_partition_columns(schema, metadata.partitionColumns if partition_by is None else partition_by)
-    properties = options.from_operator("indexing.")
+    properties = wanted_indexing(options, schema.names)
     unchanged = schema == before and columns == metadata.partitionColumns
     if unchanged and all(metadata.configuration.get(key) == value for key, value in properties.items()):
         return None

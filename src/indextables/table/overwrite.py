@@ -28,6 +28,7 @@ from indextables.table.evolve import (
     replaced_schema,
     typed_only,
 )
+from indextables.table.indexing import check_indexing
 from indextables.table.replaced import AllRows, Partitions, Range, Where, files_inside
 from indextables.table.rows import Rows, fit
 from indextables.table.upkeep import after_write
@@ -85,6 +86,7 @@ def overwrite(
         change = merged_schema(metadata, snapshot.protocol, rows.schema, options, url=url)
     metadata = change.metadata if change is not None else metadata
     target = target_of(metadata, options.over(metadata.configuration))
+    check_indexing(options.from_call("indexing."), target.schema.names, "call")
     if where is not None:
         if change is not None:
             where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])

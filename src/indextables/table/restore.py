@@ -27,6 +27,7 @@ from indextables.log.staged import removes_of
 from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_version, millis
 from indextables.table.evolve import keep_highest_id
+from indextables.table.once import turned
 from indextables.table.order import POSITION, positions
 from indextables.table.partitions import remembering
 from indextables.table.purge import LEASE
@@ -67,7 +68,8 @@ def restore(
     """Make the table what it was at a version, or at a time (a datetime, ISO text, or milliseconds since the epoch).
 
     Rows, their order, schema and properties are those of then; the protocol is never lowered, and batches of streams
-    stay known. Every file is looked for before the commit. No purge runs meanwhile.
+    stay known; a file that `ingest --once` took since then may be taken again. Every file is looked for before the
+    commit. No purge runs meanwhile.
 
     Raises:
         InvalidArgument: Not exactly one of version and timestamp is given.
@@ -140,8 +142,13 @@ def _restored(
         transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
     if metadata is not None:
         transaction.set_metadata(metadata)
+    for name, batch in turned(then.txns, now.txns).items():
+        transaction.set_txn(name, batch)
     _hold(log, lease)
     committed = transaction.commit_or_raise()
+    if committed.repeated:
+        message = f"a file was ingested again at {log.url} while it was restored: nothing was committed, try again"
+        raise CommitConflict(message, url=log.url, reason="the table was changed meanwhile")
     _check_still_there(log, committed.version, comes, lease, runner)
     if progress is not None:
         progress(Step("commit", 1, 1, files=report.added_files + report.removed_files))

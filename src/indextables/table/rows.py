@@ -97,7 +97,10 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
 
 def _pandas_rows(data: Any) -> Rows:
     try:
-        table = pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+        # A named index is data; one without a name counts the rows.
+        named = [place for place, name in enumerate(data.index.names) if name is not None]
+        frame = data.reset_index(level=named) if named else data
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowException, ValueError) as cause:
         message = f"the DataFrame cannot be read as typed columns: {cause}. Nothing was written"
         raise SchemaMismatch(message, differences=[str(cause)]) from cause

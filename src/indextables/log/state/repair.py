@@ -22,19 +22,22 @@ from indextables.errors import (
 )
 from indextables.log.actions import Action, CommitInfo, Metadata
 from indextables.log.arrays import combined, int64_array, text_array
+from indextables.log.author import engine_info
 from indextables.log.codec import decode_version, encode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
 from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths, encode_path
-from indextables.log.protocol import check_understood
+from indextables.log.protocol import READER_VERSION, check_understood
 from indextables.log.replay import replay
 from indextables.log.sethash import set_hash
+from indextables.log.state.avroform import read_list
 from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.columns import totals_of
 from indextables.log.state.find import find_states
-from indextables.log.state.pointer import pointer_to, read_pointer, replace_pointer
-from indextables.log.state.reading import inspect_state
-from indextables.log.state.writing import write_checkpoint
+from indextables.log.state.pointer import Pointer, read_pointer, replace_pointer
+from indextables.log.state.reading import inspect_state, read_state
+from indextables.log.state.writing import pointer_of, write_checkpoint
 from indextables.storage.store import ObjectMeta, PutAnswer
 
 __all__ = ["RepairReport", "data_files", "recreate_pointer", "repair_log", "write_log"]
@@ -100,16 +103,26 @@ def recreate_pointer(env: LogEnv) -> StateRef | None:
     permission.ask_broken(env)
     for ref in find_states(env.store.list_from(LOG_DIR)):
         try:
-            found = inspect_state(env, ref)
-            for key in found.manifests:
-                env.store.head(key)
+            whole = _pointer(env, ref)
         except (CheckpointError, LimitExceeded, ObjectNotFound):
             continue
         current = read_pointer(env)
-        if current is None or current.version != ref.version or current.format not in {None, ref.format}:
-            replace_pointer(env, pointer_to(ref, {"sizeInBytes": ref.size, "createdTime": env.ambient.now_ms()}))
+        if current is None or msgspec.structs.replace(current, createdTime=whole.createdTime) != whole:
+            replace_pointer(env, whole)
         return ref
     return None
+
+
+def _pointer(env: LogEnv, ref: StateRef) -> Pointer:
+    """What its writer would have pointed with. Raises as `read_state`, ObjectNotFound for a lost manifest."""
+    if ref.format == "avro-state":
+        for key in inspect_state(env, ref).manifests:
+            env.store.head(key)
+        listed = read_list(env, ref)
+        reader = READER_VERSION if listed.protocol is None else listed.protocol.minReaderVersion
+        return pointer_of(env, ref, listed.totals, listed.num_entries, reader)
+    state = read_state(env, ref)
+    return pointer_of(env, ref, totals_of(state.files), len(state.files), state.protocol.minReaderVersion)
 
 
 def write_log(place: LogEnv, state: TableState, operation: str) -> int:
@@ -163,7 +176,10 @@ def _commit_info(env: LogEnv, metadata: Metadata, operation: str, now: int) -> C
         timestamp=now,
         inCommitTimestamp=now,
         operation=operation,
+        isolationLevel="Serializable",
         isBlindAppend=False,
+        engineInfo=engine_info(),
+        user=env.user,
         tableId=metadata.id,
         token=env.ambient.token(),
     )

@@ -30,7 +30,7 @@ from indextables.log.state.compaction import Mode
 from indextables.log.state.find import find_states
 from indextables.log.state.jsonform import write_json_state
 from indextables.log.state.parquetform import write_parquet_state
-from indextables.log.state.pointer import pointer_to, write_pointer
+from indextables.log.state.pointer import Pointer, pointer_to, write_pointer
 from indextables.log.state.publish import put_once
 from indextables.log.state.reading import read_state
 from indextables.log.state.statelist import StateList, hide
@@ -74,6 +74,11 @@ def write_checkpoint(
 
 def point_to(env: LogEnv, ref: StateRef, totals: Totals, entries: int, protocol_version: int) -> None:
     """Move the pointer to a published checkpoint."""
+    write_pointer(env, pointer_of(env, ref, totals, entries, protocol_version))
+
+
+def pointer_of(env: LogEnv, ref: StateRef, totals: Totals, entries: int, protocol_version: int) -> Pointer:
+    """All that a pointer says about a checkpoint."""
     facts: dict[str, object] = {
         "size": entries,
         "sizeInBytes": ref.size,
@@ -82,7 +87,7 @@ def point_to(env: LogEnv, ref: StateRef, totals: Totals, entries: int, protocol_
         "protocolVersion": protocol_version,
         "checksum": totals.set_hash,
     }
-    write_pointer(env, pointer_to(ref, facts))
+    return pointer_to(ref, facts)
 
 
 def _write_avro(

@@ -1,0 +1,172 @@
+"""Whole numbers on their way into columns of floating-point numbers, which hold only some of them. Pure.
+
+Arrow's readers round such a number in silence. Digits in a row are looked for in the text; only lines that have enough
+of them are read a second time.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["InexactNumber", "NumberLines", "check_texts", "large_numbers", "large_texts"]
+
+_WHOLE = r"^\s*[+-]?[0-9]{8,}\s*$"
+_ADVICE = "; make the table first, with --schema and a type that holds it, such as decimal(38, 9) or string"
+
+
+class InexactNumber(ValueError):
+    """A whole number that its column cannot hold exactly."""
+
+    def __init__(self, path: str, value: int | str, kind: pa.DataType) -> None:
+        super().__init__(f"{path} holds {str(value)[:60]}, which is not exact as {kind}{_ADVICE}")
+
+
+class NumberLines(io.RawIOBase):
+    """The bytes of a stream of JSON lines; InexactNumber is raised instead of the part in which such a number ends."""
+
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        super().__init__()
+        self._stream = stream
+        self._kind = pa.struct(list(schema))
+        self._digits = _digits_of(self._kind)
+        self._open: list[bytes] = []
+        """The beginning of a line whose end has not come."""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, all by default. Raises InexactNumber, and what the stream raises."""
+        data = bytes(self._stream.read(size))
+        if self._digits is not None:
+            end = data.rfind(b"\n") + 1 if data and size >= 0 else len(data)
+            if end or not data:
+                self._check(b"".join([*self._open, data[:end]]))
+                self._open = []
+            self._open.append(data[end:])
+        return data
+
+    def _check(self, text: bytes) -> None:
+        for value in _lines_with(self._digits, text):
+            for path, number, kind in _numbers(value, self._kind, ""):
+                if not _is_exact(number, kind):
+                    raise InexactNumber(path, number, kind)
+
+
+def check_texts(texts: pa.Array, column: str, kind: pa.DataType) -> None:
+    """Raises InexactNumber for the first text that is a whole number and not exact as `kind`."""
+    for text in texts.filter(pc.fill_null(pc.match_substring_regex(texts, _WHOLE), False)).to_pylist():  # noqa: FBT003
+        if not _is_exact(_read(text, column, kind), kind):
+            raise InexactNumber(column, text.strip(), kind)
+
+
+def large_numbers(text: bytes, schema: pa.Schema) -> dict[str, int]:
+    """Of each column that these JSON lines suggest to be a double: the largest whole number beyond 64 bits or inexact.
+
+    Raises InexactNumber for one that is deeper than that, where nothing but a double is ever suggested.
+    """
+    kind = pa.struct(list(schema))
+    digits = _digits_of(kind)
+    found: dict[str, int] = {}
+    for value in () if digits is None else _lines_with(digits, text):
+        for path, number, inner in _numbers(value, kind, ""):
+            if path not in schema.names:
+                if not _is_exact(number, inner):
+                    raise InexactNumber(path, number, inner)
+            elif _is_large(number, inner):
+                found[path] = max(found.get(path, number), number, key=abs)
+    return found
+
+
+def large_texts(texts: Mapping[str, pa.Array], kind: pa.DataType) -> dict[str, int]:
+    """The same of columns of texts."""
+    found: dict[str, int] = {}
+    for column, values in texts.items():
+        whole = values.filter(pc.fill_null(pc.match_substring_regex(values, _WHOLE), False))  # noqa: FBT003
+        numbers = [_read(text, column, kind) for text in whole.to_pylist()]
+        large = [number for number in numbers if _is_large(number, kind)]
+        if large:
+            found[column] = max(large, key=abs)
+    return found
+
+
+def _read(text: str, column: str, kind: pa.DataType) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        # More digits than Python turns into a number.
+        raise InexactNumber(column, text.strip(), kind) from None
+
+
+def _is_large(number: int, kind: pa.DataType) -> bool:
+    return not -(2**63) <= number < 2**63 or not _is_exact(number, kind)
+
+
+def _is_exact(number: int, kind: pa.DataType) -> bool:
+    try:
+        near = float(number)
+    except OverflowError:
+        return False
+    if pa.types.is_float32(kind):
+        with np.errstate(over="ignore"):
+            near = float(np.float32(near))
+    return np.isfinite(near) and int(near) == number
+
+
+def _digits_of(kind: pa.DataType) -> re.Pattern[bytes] | None:
+    """Digits that may be too many for a floating-point number inside of `kind`; None if there is none in it."""
+    floats = list(_floats(kind))
+    if not floats:
+        return None
+    least = 16 if all(pa.types.is_float64(one) for one in floats) else 8
+    return re.compile(rb"(?<![0-9.])[0-9]{%d,}(?![0-9.eE])" % least)
+
+
+def _floats(kind: pa.DataType) -> Iterator[pa.DataType]:
+    if pa.types.is_floating(kind):
+        yield kind
+    elif pa.types.is_nested(kind):
+        for place in range(kind.num_fields):
+            yield from _floats(kind.field(place).type)
+
+
+def _lines_with(digits: re.Pattern[bytes] | None, text: bytes) -> Iterator[Any]:
+    """The values of the lines that have such digits; a line that is no JSON is for Arrow to complain about."""
+    seen = -1
+    for found in digits.finditer(text) if digits is not None else ():
+        if found.start() < seen:
+            continue
+        start = text.rfind(b"\n", 0, found.start()) + 1
+        end = text.find(b"\n", found.end())
+        seen = len(text) if end < 0 else end
+        try:
+            yield json.loads(text[start:seen])
+        except UnicodeDecodeError:
+            continue
+        except ValueError as cause:
+            if "digits" in str(cause):
+                raise InexactNumber("a line", found.group().decode(), pa.float64()) from cause
+
+
+def _numbers(value: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, int, pa.DataType]]:
+    """The whole numbers of a JSON value that go into floating-point numbers, each with its path."""
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int) and pa.types.is_floating(kind):
+        yield path, value, kind
+    elif isinstance(value, dict) and pa.types.is_struct(kind):
+        for field in kind:
+            if field.name in value:
+                yield from _numbers(value[field.name], field.type, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(value, list) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        for item in value:
+            yield from _numbers(item, kind.value_type, f"{path}[]")

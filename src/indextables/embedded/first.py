@@ -1,0 +1,40 @@
+"""A table that is made by its first rows: if these fail, there is no table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from indextables.embedded.table import Table
+from indextables.log.snapshot import Log
+from indextables.table import create as create_verb
+from indextables.table.arguments import check_names, check_spelling
+from indextables.table.environment import open_env
+from indextables.table.rows import read_rows
+
+__all__ = ["create_with_rows"]
+
+
+def create_with_rows(
+    path: str | os.PathLike[str],
+    rows: pa.RecordBatchReader,
+    *,
+    partition_by: Sequence[str] = (),
+    indexing: Mapping[str, str | Mapping[str, object]] | None = None,
+    properties: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+    txn: tuple[str, int] | None = None,
+) -> tuple[Table, int]:
+    """Make a table with the schema of `rows` and append them; the table, and the version that holds them.
+
+    Arguments as for `create` and `append`. Raises what they raise; a failure before the commit leaves no table.
+    """
+    log = Log(open_env(path, check_spelling("options", options)))
+    wanted = {**create_verb.indexing_properties(indexing, rows.schema), **create_verb.given_properties(properties)}
+    columns = check_names("partition_by", partition_by)
+    version = create_verb.create_with_rows(
+        log, rows.schema, read_rows(rows), partition_by=columns, properties=wanted, txn=txn
+    )
+    return Table(log, log.snapshot()), version

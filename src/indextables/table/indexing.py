@@ -1,0 +1,66 @@
+"""Which settings `indexing.*` are for which columns, and are those there? Pure.
+
+Who names a column in a call or a property means that column of that table: if it is not there, the name is wrong. A
+session or an environment serves many tables, and what it says about columns of others is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument
+from indextables.options import Options
+
+__all__ = ["check_indexing", "wanted_indexing"]
+
+_FAMILIES = (
+    opt.INDEXING_TYPEMAP,
+    opt.INDEXING_TOKENIZER,
+    opt.INDEXING_RECORD_OPTION,
+    opt.INDEXING_TOKEN_LENGTH,
+)
+_LISTS = (opt.INDEXING_FAST_FIELDS.key, opt.INDEXING_NON_FAST_FIELDS.key)
+_ALL = "indexing."
+
+
+def check_indexing(given: Mapping[str, object], columns: Iterable[str], where: str) -> None:
+    """Raises InvalidArgument for a setting of `given` that names a column which is not one of `columns`."""
+    there = list(columns)
+    known = {column.lower() for column in there}
+    for key, column in _named(given):
+        if column not in known:
+            message = f"{key} (from the {where}) is about column {column!r}; the table has {', '.join(there)}"
+            raise InvalidArgument(message, option=key, column=column)
+
+
+def wanted_indexing(options: Options, columns: Iterable[str]) -> dict[str, str]:
+    """What the call and the session say about indexing these columns, as properties of a table; the call wins.
+
+    Raises InvalidArgument if the call names another column.
+    """
+    there = list(columns)
+    call = options.from_call(_ALL)
+    check_indexing(call, there, "call")
+    known = {column.lower() for column in there}
+    found: dict[str, str] = {}
+    for key, value in options.from_operator(_ALL).items():
+        if key in call or key not in {one.lower() for one in _LISTS}:
+            if all(column in known for _, column in _named({key: value})):
+                found[key] = value
+        elif kept := [column for _, column in _named({key: value}) if column in known]:
+            found[key] = ",".join(kept)
+    return found
+
+
+def _named(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Each key with each column that it names, in lower case."""
+    for spelled, value in given.items():
+        key = spelled.lower().removeprefix(opt.PREFIX)
+        for family in _FAMILIES:
+            if key.startswith(family.lower()):
+                yield spelled, key[len(family) :]
+        if key in (one.lower() for one in _LISTS):
+            for column in str(value).split(","):
+                if column.strip():
+                    yield spelled, column.strip().lower()
