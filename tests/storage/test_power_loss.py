@@ -100,3 +100,35 @@ def test_the_model_would_notice_missing_fsyncs(tmp_path: Path):
 @pytest.mark.parametrize(("skipped", "damage"), [("sync", "is torn"), ("sync folder", "is lost")])
 def test_the_model_would_notice_one_kind_of_fsync_missing(tmp_path: Path, skipped: str, damage: str):
     assert any(damage in fault for fault in violations(tmp_path, fsync=True, tries=3, skipped=skipped))
+
+
+def test_what_was_reported_deleted_stays_so_and_goes_before_what_was_deleted_later(tmp_path: Path):
+    root = tmp_path / "table"
+    recorder = Recorder()
+    keys = ["a/1", "a/2", "b/1", "a/3", "c"]
+    with pytest.MonkeyPatch.context() as patch:
+        recorder.install(patch)
+        store = open_store(root)
+        for key in keys:
+            store.put(key, b"x")
+        for batch in (["a/1", "b/1"], ["a/2"], ["c", "a/3"]):
+            recorder.events.append(("begin", batch))
+            assert store.delete_many(batch) == {}
+            recorder.events.append(("ack", batch))
+    chance = random.Random(7)
+    disk = Disk(base=str(tmp_path))
+    gone: set[str] = set()
+    going: set[str] = set()
+    for event in recorder.events:
+        if event[0] == "begin":
+            going |= set(event[1])
+        elif event[0] == "ack":
+            gone |= set(event[1])
+        else:
+            disk.apply(event)
+        for keeps in [0.0, 1.0, *[0.5] * 8]:
+            left = {str(Path(path).relative_to(root)) for path in disk.after_power_loss(chance, keeps=keeps)}
+            assert not gone & left
+            if going:
+                assert set(keys) - going <= left
+    assert gone == set(keys)

@@ -23,6 +23,7 @@ from indextables.errors import (
     StoreUnsafe,
 )
 from indextables.storage.folders import TEMP_FOLDER, Folders, meta_of, sync
+from indextables.storage.mounts import Mounts, check_mount, system_mounts
 from indextables.storage.probe import once_per_process, skew_between
 from indextables.storage.retry import retry
 from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
@@ -60,8 +61,10 @@ class LocalStore:
         fsync: bool = True,
         policy: CallPolicy | None = None,
         ambient: Ambient | None = None,
+        mounts: Mounts = system_mounts,
     ) -> None:
         self._location = location
+        self._mounts = mounts
         self._fsync = fsync
         self._policy = policy or CallPolicy()
         self._ambient: Ambient = ambient or SystemAmbient()
@@ -164,33 +167,55 @@ class LocalStore:
         return True
 
     def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+        """Deletes are on the disk when this returns: what is deleted later must not be gone without them.
+
+        Where the folder cannot be forced to the disk, its keys may be there again after a power loss: they are left.
+        """
         del policy
         left: dict[str, str] = {}
         folder, folder_parts = -1, None
+        unlinked: list[str] = []
         try:
             for key in keys:
                 parts = _parts(key)
                 try:
                     with self._typed(key):
                         if folder_parts != parts[:-1]:
+                            left |= self._settled(folder, unlinked)
                             _close(folder)
                             folder, folder_parts = -1, None
                             folder, folder_parts = self._folders.enter(parts[:-1]), parts[:-1]
                         self._regular(key, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
                         os.unlink(parts[-1], dir_fd=folder)
+                        unlinked.append(key)
                 except ObjectNotFound:
                     continue
                 except StoreError as error:
                     left[key] = str(error)
+            left |= self._settled(folder, unlinked)
         finally:
             _close(folder)
         return left
+
+    def _settled(self, folder: int, unlinked: list[str]) -> dict[str, str]:
+        """Force what was unlinked in a folder to the disk; the keys for which that failed. Empties the list."""
+        keys = list(unlinked)
+        unlinked.clear()
+        if not keys or not self._fsync:
+            return {}
+        try:
+            with self._typed(keys[0]):
+                sync(folder)
+        except StoreError as error:
+            return dict.fromkeys(keys, f"it may come back after a power loss: {error}")
+        return {}
 
     def probe(self) -> StoreFacts:
         """Hard links are tried in the temporary folder; leftovers of dead writers are taken away on the way."""
         return once_per_process(self.url, self._probe)
 
     def _probe(self) -> StoreFacts:
+        check_mount(self.url, self._location.path, self._mounts)
         with self._typed("", writing="again"):
             temp_folder, folder = self._folders.enter_for_write(())
             _close(folder)

@@ -233,17 +233,22 @@ class _Batches:
 def _delete_versions(batches: _Batches, keys: Iterable[str]) -> dict[str, str]:
     """Delete in ascending order, so that whoever sees an old version file knows that no newer one has been deleted.
 
-    On local files a failure ends it: a writer takes the file below its own for a proof (`log/commit.py`). Object stores
-    delete the oldest one first and the rest in bulk: a reader that started at version 0 looks for it afterwards.
+    On local files a failure ends it: a writer takes the file below its own for a proof (`log/commit.py`). Each delete
+    is on the disk before the next one, so that a power loss leaves no hole either; check files prove nothing and go
+    last. Object stores delete the oldest one first and the rest in bulk: a reader that started at version 0 looks for
+    it afterwards.
     """
     ordered = sorted(keys)
     if batches.env.store.is_local:
-        for at, key in enumerate(ordered):
+        slots = [key for key in ordered if key.endswith(".json")]
+        checks = [key for key in ordered if not key.endswith(".json")]
+        for at, key in enumerate(slots):
             reason = batches.forbidden() if at % _BATCH == 0 else ""
             failed = {key: reason} if reason else batches.env.store.delete_many([key])
             if failed:
-                return failed | dict.fromkeys(ordered[at + 1 :], "an older file could not be deleted")
-        return {}
+                left = [*slots[at + 1 :], *checks]
+                return failed | dict.fromkeys(left, "an older file could not be deleted")
+        return batches.delete(checks)
     oldest = next((key for key in ordered if key.endswith(".json")), None)
     failed = batches.delete([oldest] if oldest is not None else [])
     return failed or batches.delete([key for key in ordered if key != oldest])
