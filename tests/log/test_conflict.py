@@ -238,3 +238,69 @@ def test_a_vector_set_by_add_alone_counts_as_one_set_by_remove_and_add(mine, win
 def test_a_vector_of_ours_set_by_add_alone_is_not_put_on_a_file_that_was_removed(kind, serializable, regroups):
     mine = ours(kind, added=paths("f1"), serializable=serializable, regroups=regroups)
     assert judge(mine, MERGE).clash is not None
+
+
+class Winner(msgspec.Struct):
+    """What somebody committed since our overwrite began: files by partition, removed, added or given a vector."""
+
+    removed: list[tuple[str, bool]]
+    added: list[str]
+    vectors: list[str]
+    data_change: bool
+    blind: bool
+
+    def content(self):
+        change = self.data_change
+        actions = [
+            remove(f"{part}-since-{n}", data_change=change, partitionValues={"d": part})
+            if told
+            else remove(f"{part}-{n}", data_change=change)
+            for n, (part, told) in enumerate(self.removed)
+        ]
+        actions += [placed(f"{part}-new-{n}", part, change) for n, part in enumerate(self.added)]
+        actions += [
+            placed(f"{part}-old-{n}", part, change, deletionVector=VECTOR) for n, part in enumerate(self.vectors)
+        ]
+        return version(5, *actions, blind=self.blind)
+
+    def touches(self, parts, *, serializable):
+        """The rule in plain words."""
+        if not self.data_change:
+            return False
+        if any(part in parts for part, _ in self.removed) or any(part in parts for part in self.vectors):
+            return True
+        is_append = self.blind and not self.vectors
+        return any(part in parts for part in self.added) and (serializable or not is_append)
+
+
+def placed(path, part, change, **more):
+    return msgspec.structs.replace(add(path, data_change=change, **more), partitionValues={"d": part})
+
+
+PARTS = st.sampled_from(["a", "b"])
+WINNERS = st.builds(
+    Winner,
+    st.lists(st.tuples(PARTS, st.booleans()), max_size=2),
+    st.lists(PARTS, max_size=2),
+    st.lists(PARTS, max_size=2),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@given(WINNERS, st.sampled_from([("a",), ("b",), ("a", "b"), None]), st.booleans())
+def test_an_overwrite_is_refused_exactly_where_its_range_was_changed(winner, replaced, serializable):
+    """`None` replaces everything. What was added since is known by its partition, what was there before by its name."""
+    parts = ("a", "b") if replaced is None else replaced
+
+    def in_range(files):
+        return any(dict(row).get("d") in parts for row in files["partitionValues"].to_pylist() if row is not None)
+
+    mine = ours(
+        "overwrite",
+        removed=paths(*(f"{part}-{n}" for part in parts for n in range(3))),
+        may_match=None if replaced is None else in_range,
+        serializable=serializable,
+    )
+    verdict = judge(mine, winner.content())
+    assert (verdict.clash is not None) == winner.touches(parts, serializable=serializable)

@@ -14,6 +14,7 @@ REPLAY = LOG + "replay.py"
 COMMIT_TESTS = ("tests/log/test_commit.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
+OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
 TRANSACTION_TESTS = ("tests/log/test_transaction.py",)
 REPLAY_TESTS = ("tests/log/test_replay.py",)
 SIMULATION = ("tests/mutants/some_schedules.py",)
@@ -277,6 +278,34 @@ BUGS = [
         "    unite += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in unite]\n",
         "",
         CONFLICT_TESTS,
+    ),
+    Bug(
+        "two overwrites of an empty range both commit",
+        CONFLICT,
+        "    return info is not None and info.isBlindAppend is True and",
+        "    return info is not None and",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "a drop of what was appended since is no change of the range",
+        CONFLICT,
+        "            or ours.may_match(_placed(removes))\n",
+        "",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "an overwrite counts from its commit, not from its beginning",
+        TABLE + "overwrite.py",
+        "        since=began,\n",
+        "        since=None,\n",
+        OVERLAP_TESTS,
+    ),
+    Bug(
+        "a serializable overwrite counts from the newest version, not from what its handle shows",
+        TABLE + "begun.py",
+        'if setting(log.env, now.metadata, opt.ISOLATION_LEVEL) != "serializable":',
+        "if opt.ISOLATION_LEVEL:",
+        OVERLAP_TESTS,
     ),
     Bug(
         "two overwrites both commit",

@@ -85,7 +85,7 @@ class Operate(Handle):
 
         `where` may read partition columns only. Raises QueryInvalid, NotSupported, CommitConflict, CommitStateUnknown.
         """
-        report = drop_verb.drop_partitions(self._log, where=where, dry_run=dry_run)
+        report = drop_verb.drop_partitions(self._log, where=where, dry_run=dry_run, pinned=self._snapshot)
         if not dry_run:
             self._pin(report.version)
         return report

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from indextables.log.state.describe import StateDescription
     from indextables.log.verify import VerifyReport
     from indextables.table import append as append_verb
+    from indextables.table import begun as begun_verb
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
     from indextables.table import sizes as sizes_verb
@@ -63,6 +64,7 @@ else:
     cleanup_verb = LazyModule("indextables.log.state.cleanup")
     describe_verb = LazyModule("indextables.log.state.describe")
     append_verb = LazyModule("indextables.table.append")
+    begun_verb = LazyModule("indextables.table.begun")
     create_verb = LazyModule("indextables.table.create")
     overwrite_verb = LazyModule("indextables.table.overwrite")
     sizes_verb = LazyModule("indextables.table.sizes")
@@ -284,7 +286,9 @@ class Table(Merging, Operate, Handle):
     ) -> int:
         """Replace all rows, those of the partitions that `where` names, or those of the partitions of the new rows.
 
-        Returns the version. Raises as `append`, and NotSupported for other predicates.
+        Somebody else's overwrite, delete or update of these rows since this call began is a CommitConflict; what was
+        appended meanwhile is replaced too. A serializable table counts from the version of this handle, and appends as
+        well. Returns the version. Raises as `append`, and NotSupported for other predicates.
 
         Args:
             data: As for `append`.
@@ -296,19 +300,22 @@ class Table(Merging, Operate, Handle):
             partition_by: With `overwrite_schema`, the partition columns from now on; by default they stay.
             user_metadata: As for `append`.
         """
-        snapshot = self._snapshot
+        snapshot, batch = self._snapshot, check_txn(txn)
         predicate = self._predicate(where)
+        # Before the first row is asked for: whoever makes the rows may take long.
+        since = begun_verb.begun(self._log, begun_verb.newest(self._log), snapshot, txn=batch)
         committed = overwrite_verb.overwrite(
             self._log,
             snapshot,
             read_rows(data, None if overwrite_schema else snapshot.schema),
+            since=since,
             where=predicate,
             text=where or "",
             partitions=overwrite_verb.check_partition_mode(partitions),
             merge_schema=merge_schema,
             overwrite_schema=overwrite_schema,
             partition_by=None if partition_by is None else check_names("partition_by", partition_by),
-            txn=check_txn(txn),
+            txn=batch,
             user_metadata=check_note(user_metadata),
         )
         return self._pin(committed.version)

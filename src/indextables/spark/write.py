@@ -40,6 +40,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
     `metadata` is what the rows are written for; where the commit brings it as a new schema, `base` is the version it
     was made from and `protocol` what it needs. `is_new`: the commit makes the table. `is_idle`: nothing is to be done.
+    `began` is the newest version when the job began.
     """
 
     metadata: Metadata
@@ -47,6 +48,7 @@ class _Plan(msgspec.Struct, frozen=True):
     is_idle: bool = False
     base: int | None = None
     protocol: Protocol | None = None
+    began: int = 0
 
 
 _ANSWER = msgspec.json.Decoder(Answer)
@@ -177,6 +179,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 log,
                 metadata,
                 adds,
+                since=plan.began,
                 where=where,
                 text=text,
                 partitions=partitions,
@@ -199,12 +202,13 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _planned(self, given: pa.Schema) -> _Plan:
         """What to write for. Raises everything that can be told before a task runs."""
         from indextables.log.protocol import check_rows_writable
+        from indextables.table.begun import newest
 
         self._check()
         log = self._log()
         try:
             with planning(self._settings):
-                snapshot = log.snapshot()
+                snapshot = newest(log)
         except TableNotFound:
             return self._planned_new(log, given)
         check_rows_writable(snapshot.protocol, self._url)
@@ -244,9 +248,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 rows = typed_only(rows, snapshot.schema)
                 options = log.env.options
                 change = merged_schema(snapshot.metadata, snapshot.protocol, rows.schema, options, url=self._url)
-        plan = _Plan(snapshot.metadata)
+        plan = _Plan(snapshot.metadata, began=snapshot.version)
         if change is not None:
-            plan = _Plan(change.metadata, base=snapshot.version, protocol=change.protocol)
+            plan = _Plan(change.metadata, base=snapshot.version, protocol=change.protocol, began=snapshot.version)
         target = self._target(log.env, plan)
         check_indexing(log.env.options.from_call("indexing."), target.schema.names, "call")
         fit(rows, target.schema, url=self._url)

@@ -111,15 +111,21 @@ def staged_write(
     user_metadata: str | None,
     change: tuple[Snapshot, Evolution] | None,
     merged: Sequence[Add] = (),
+    since: Snapshot | None = None,
 ) -> Transaction:
     """A transaction with what every write of rows stages, whatever it does to the rows that are there.
 
-    Raises CommitError if files are gone because the writer waited too long.
+    `since` is the version from which an overwrite counts. Raises CommitError if files are gone because the writer
+    waited too long.
     """
     check_still_there(log.env, metadata, adds)
+    base = since
+    if change is not None and (since is None or since.metadata != change[0].metadata):
+        # A new schema made of metadata that has changed since is a conflict with that change.
+        base = change[0]
     transaction = Transaction(
         log,
-        None if change is None else change[0],
+        base,
         operation="WRITE",
         parameters=parameters,
         metrics=metrics_of(adds, merged),

@@ -16,6 +16,7 @@ from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only, prune
 from indextables.table.arguments import check_flag, check_text
+from indextables.table.begun import begun, newest
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
 from indextables.table.replaced import files_inside
@@ -43,13 +44,19 @@ class DropReport(msgspec.Struct, frozen=True):
 
 
 def drop_partitions(
-    log: Log, *, where: str, dry_run: bool = False, runner: Runner | None = None, progress: Progress | None = None
+    log: Log,
+    *,
+    where: str,
+    dry_run: bool = False,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
+    pinned: Snapshot | None = None,
 ) -> DropReport:
     """Remove the partitions for whose values `where` is true, with all their rows; their bytes stay until purge.
 
     `where` may read partition columns only. Files that somebody appends to these partitions meanwhile are dropped too,
-    as if the drop had come later; of a serializable table that is a conflict. The version before can be restored as
-    long as it is retained.
+    as if the drop had come later; of a serializable table that is a conflict, counted from what the handle shows
+    (`pinned`). The version before can be restored as long as it is retained.
 
     Raises QueryInvalid, NotSupported where `where` reads other columns or the table has no partitions, InvalidArgument
     for a file whose partition value cannot be read, CommitConflict if somebody changed rows of these partitions
@@ -57,7 +64,7 @@ def drop_partitions(
     """
     del runner, progress
     check_flag("dry_run", dry_run)
-    snapshot = log.snapshot()
+    snapshot = newest(log)
     check_writable(snapshot.protocol, log.url)
     if not check_text("where", where).strip():
         raise InvalidArgument("which partitions to drop is a predicate on partition columns", argument="where")
@@ -83,6 +90,7 @@ def drop_partitions(
 
     transaction = Transaction(
         log,
+        begun(log, snapshot, pinned),
         operation="DROP PARTITIONS",
         parameters={"predicate": where},
         table_id=snapshot.table_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
 from indextables.table.append import staged_write
+from indextables.table.begun import begun_at
 from indextables.table.evolve import (
     Evolution,
     check_merge_options,
@@ -53,6 +54,7 @@ def overwrite(
     snapshot: Snapshot,
     rows: Rows,
     *,
+    since: Snapshot,
     where: Node | None = None,
     text: str = "",
     partitions: PartitionMode = "static",
@@ -66,10 +68,11 @@ def overwrite(
 
     `where` may read partition columns only, so that whole files are replaced, and all new rows must satisfy it; `text`
     is what it was parsed from. With `merge_schema` the commit adds columns and widens types; with `overwrite_schema`,
-    which replaces all rows, the schema of the data becomes the table's, and `partition_by` its partitioning.
+    which replaces all rows, the schema of the data becomes the table's, and `partition_by` its partitioning. `since`
+    is where the overwrite began (`begun`).
 
     Raises SchemaMismatch and InvalidArgument before anything is committed, NotSupported for other predicates,
-    CommitConflict if somebody replaced or removed rows meanwhile, CommitStateUnknown.
+    CommitConflict if somebody replaced, changed or removed rows in the range since it began, CommitStateUnknown.
     """
     url, options = log.env.store.url, log.env.options
     check_rows_writable(snapshot.protocol, url)
@@ -96,6 +99,7 @@ def overwrite(
         log,
         metadata,
         adds,
+        since=since,
         where=where,
         text=text,
         partitions=partitions,
@@ -135,6 +139,7 @@ def commit_overwrite(
     metadata: Metadata,
     adds: Sequence[Add],
     *,
+    since: Snapshot | int,
     where: Node | None = None,
     text: str = "",
     partitions: PartitionMode = "static",
@@ -144,10 +149,19 @@ def commit_overwrite(
     change: tuple[Snapshot, Evolution] | None = None,
     merged: Sequence[Add] = (),
 ) -> Committed:
-    """Commit durable files in the place of others, whatever was appended meanwhile. `merged` as for `commit_append`."""
+    """Commit durable files in the place of others, whatever was appended since it began.
+
+    `since` is what the overwrite counts from, a snapshot or the number of a version. `merged` as for `commit_append`.
+    Raises as `overwrite`.
+    """
     schema, columns = schema_from_json(metadata.schemaString), metadata.partitionColumns
     replaced = _range(adds, columns, where, text, partitions)
     parameters = {"mode": "Overwrite", **replaced.parameters()}
+    try:
+        began = since if isinstance(since, Snapshot) else begun_at(log, since)
+    except NOT_IN_THE_LOG:
+        discard(log.env, adds)
+        raise
     transaction = staged_write(
         log,
         metadata,
@@ -158,7 +172,26 @@ def commit_overwrite(
         user_metadata=user_metadata,
         change=change,
         merged=merged,
+        since=began,
     )
+
+    if not isinstance(replaced, AllRows):
+        transaction.read_where(lambda files: replaced.may_match(files, schema, columns))
+    try:
+        committed = transaction.bind(_removing(log, replaced, adds), replaces_range=True).commit_or_raise()
+    except NOT_IN_THE_LOG:
+        # Provably not in the log. Of any other error that cannot be told here.
+        discard(log.env, adds)
+        raise
+    if committed.repeated:
+        discard(log.env, adds)
+    else:
+        after_write(log, metadata)
+    return committed
+
+
+def _removing(log: Log, replaced: Range, adds: Sequence[Add]) -> Callable[[Snapshot], Staged]:
+    """What makes the removes of an overwrite that goes on top of a version."""
 
     def removes(snapshot: Snapshot) -> Staged:
         try:
@@ -171,19 +204,7 @@ def commit_overwrite(
         metrics: dict[str, str | None] = {"numRemovedFiles": str(files.num_rows), "numRemovedBytes": str(size)}
         return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files, metrics=metrics)
 
-    if not isinstance(replaced, AllRows):
-        transaction.read_where(lambda files: replaced.may_match(files, schema, columns))
-    try:
-        committed = transaction.bind(removes, replaces_range=True).commit_or_raise()
-    except NOT_IN_THE_LOG:
-        # Provably not in the log. Of any other error that cannot be told here.
-        discard(log.env, adds)
-        raise
-    if committed.repeated:
-        discard(log.env, adds)
-    else:
-        after_write(log, metadata)
-    return committed
+    return removes
 
 
 def only_inside(rows: Rows, where: Node, text: str) -> Rows:
