@@ -18,6 +18,9 @@ SEARCH_TESTS = ("tests/split/test_search.py",)
 ADVANCE_TESTS = ("tests/state/test_advance.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
+IDENTITY_TESTS = ("tests/table/test_split_identity.py",)
+CHECK_FILE_TESTS = ("tests/table/test_check_files.py",)
+DAMAGE_TESTS = ("tests/table/test_damage.py",)
 
 
 BUGS = [
@@ -174,5 +177,47 @@ BUGS = [
         "if fact is None or not fact.has_tokens or",
         "if fact is None or",
         CLEANUP_TESTS,
+    ),
+    Bug(
+        "nobody asks a split who it is",
+        SPLIT + "layout.py",
+        "    if logged is not None and found != logged:\n",
+        "    if logged is None and found == logged:\n",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a search does not ask the directory whose it is",
+        SPLIT + "cache.py",
+        '        layout.check_id(directory.id, ref.id, ref.key, "index")\n',
+        "",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "pages of another file are taken for a split's",
+        SPLIT + "pages_fetch.py",
+        "        if crc32c(data) != said:\n",
+        "        if crc32c(data) < 0:\n",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a version whose bytes changed under its token is read",
+        LOG + "checked.py",
+        "    if contents and contents[-1].crc32c is not None:\n",
+        "    if contents and contents[-1].crc32c is None:\n",
+        CHECK_FILE_TESTS,
+    ),
+    Bug(
+        "a checkpoint is published whatever the check file says",
+        STATE + "schedule.py",
+        "    if said != (counted.num_files, counted.total_bytes, counted.set_hash):\n",
+        "    if said is None:\n",
+        CHECK_FILE_TESTS,
+    ),
+    Bug(
+        "an edited checkpoint is read",
+        STATE + "seal.py",
+        "    if marks and not any(_fits(data, start, end) for start, end in reversed(marks)):\n",
+        "    if not marks and any(_fits(data, start, end) for start, end in reversed(marks)):\n",
+        DAMAGE_TESTS,
     ),
 ]

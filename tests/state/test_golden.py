@@ -25,13 +25,20 @@ def read(golden: dict) -> dict:
     return {
         "objects": golden["objects"],
         "version": state.version,
-        "files": rows_of(state.files),
+        "files": without_newer_fields(rows_of(state.files), golden["files"]),
         "txns": sorted(state.txns),
         "domains": sorted(state.domains),
         "skips": sorted(state.skips),
         "tokens": list(state.tokens.tokens),
         "time": state.in_commit_timestamp,
     }
+
+
+def without_newer_fields(rows: list[dict], golden: list[dict]) -> list[dict]:
+    """The rows without fields that were not there when the golden state was written; they are null."""
+    newer = {name for row in rows for name in row} - {name for row in golden for name in row}
+    assert all(row[name] is None for row in rows for name in newer)
+    return [{name: value for name, value in row.items() if name not in newer} for row in rows]
 
 
 def test_there_is_one_of_every_form():
@@ -48,5 +55,6 @@ def test_a_golden_state_reads_as_it_did(name):
 def test_what_is_written_today_reads_the_same(name):
     today = json.loads(json.dumps(build(name)))
     golden = json.loads((FOLDER / f"{name}.json").read_text())
+    today["files"] = without_newer_fields(today["files"], golden["files"])
     assert {k: v for k, v in today.items() if k != "objects"} == {k: v for k, v in golden.items() if k != "objects"}
     assert read(today) == today

@@ -107,12 +107,23 @@ def write_container(rows: pa.Table, shape: Shape, *, codec: str, level: int, syn
     return b"".join(pieces)
 
 
-def write_record(record: Mapping[str, object], shape: Shape, *, codec: str, level: int, sync: bytes) -> bytes:
-    """The bytes of a container with this one record. For small ones of any shape: encoded here, value by value."""
+def write_record(
+    record: Mapping[str, object],
+    shape: Shape,
+    *,
+    codec: str,
+    level: int,
+    sync: bytes,
+    notes: Mapping[str, bytes] | None = None,
+) -> bytes:
+    """The bytes of a container with this one record. For small ones of any shape: encoded here, value by value.
+
+    `notes` are further entries of the header.
+    """
     out = bytearray()
     _put(shape.schema, record, out)
     packed = _compress(memoryview(out), codec, level)
-    return b"".join([_head(shape, codec, sync), _long(1), _long(len(packed)), packed, sync])
+    return b"".join([_head(shape, codec, sync, notes), _long(1), _long(len(packed)), packed, sync])
 
 
 class _Cursor:
@@ -370,8 +381,8 @@ def _put(schema: Any, value: Any, out: bytearray) -> None:
         out += data
 
 
-def _head(shape: Shape, codec: str, sync: bytes) -> bytes:
-    return _MAGIC + _map({"avro.schema": shape.text.encode(), "avro.codec": codec.encode()}) + sync
+def _head(shape: Shape, codec: str, sync: bytes, notes: Mapping[str, bytes] | None = None) -> bytes:
+    return _MAGIC + _map({"avro.schema": shape.text.encode(), "avro.codec": codec.encode(), **(notes or {})}) + sync
 
 
 def _map(entries: dict[str, bytes]) -> bytes:

@@ -122,11 +122,10 @@ def parse_crc(data: bytes) -> CrcFile | None:
     return crc
 
 
-def check_bytes(crc: CrcFile | None, content: VersionContent, stored: bytes) -> None:
-    """Raises LogCorrupt if the check file carries this version's token and other bytes."""
+def check_bytes(crc: CrcFile | None, content: VersionContent, actual: int) -> None:
+    """Raises LogCorrupt if the check file carries this version's token and other bytes; `actual` is their crc32c."""
     if crc is None or crc.token is None or crc.token != content.token:
         return
-    actual = crc32c(stored)
     if actual != crc.crc32c:
         reason = f"its bytes have crc32c {actual}, its check file says {crc.crc32c}"
         raise corrupt(content.version, None, reason)

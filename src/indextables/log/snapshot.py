@@ -14,6 +14,7 @@ from indextables import options as opt
 from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 from indextables.log.cache import KeptState, LogCache, Region, Small, cache_for
+from indextables.log.checked import check_newest
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
@@ -38,8 +39,7 @@ _ATTEMPTS = 3
 # A tail longer than this means that what is known about checkpoints is old.
 _LONG_TAIL = 64
 
-# How many version files are looked at together when metadata is searched backwards.
-_AT_ONCE = 8
+_AT_ONCE = 8  # version files that are looked at together when metadata is searched backwards
 
 
 class Snapshot:
@@ -303,6 +303,7 @@ class Log:
             contents = self._read_many(range(base.version + 1, version + 1))
             if not self._still_there(base.version, anchor):
                 confirm(self.env, None, contents)
+        check_newest(self.env, contents)
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
         self._heed(metadata)
@@ -311,7 +312,6 @@ class Log:
             if not isinstance(content, ReducedContent):
                 self._keep("version", metadata.id, content.version, content, content.weight)
         read = {content.version: content for content in contents}
-
         anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> list[VersionContent]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
 from indextables.log.arrays import bool_array
 from indextables.log.codec import VersionContent, decode_version
-from indextables.log.crcfile import CrcFile, Totals, check_bytes, parse_crc, totals_of
+from indextables.log.crcfile import CrcFile, Totals, check_bytes, crc32c, parse_crc, totals_of
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, LogFile, crc_key, parse_key, version_key
 from indextables.log.paths import key_of
@@ -141,7 +141,7 @@ class _Verifier:
         try:
             data = self.env.store.get(key)
             content = decode_version(data, version, root_url=self.env.store.url)
-            check_bytes(self._crc(version) if version in crcs else None, content, data)
+            check_bytes(self._crc(version) if version in crcs else None, content, crc32c(data))
         except (LogError, LimitExceeded) as error:
             self._found("version", "error", str(error), version=version, key=key)
             return None

@@ -6,13 +6,14 @@ partition values lead to the few manifests that can hold it, and all of them are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.log.arrays import bool_array, combined
+from indextables.log.checked import check_newest
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
@@ -31,17 +32,26 @@ from indextables.query.stats import map_values
 __all__ = ["advance_state", "read_tail"]
 
 
-def advance_state(env: LogEnv, previous: StateRef, version: int, compact: Mode = "auto") -> tuple[StateRef, StateList]:
+def advance_state(
+    env: LogEnv,
+    previous: StateRef,
+    version: int,
+    compact: Mode = "auto",
+    *,
+    check: Callable[[StateList], None] | None = None,
+) -> tuple[StateRef, StateList]:
     """Write the state of `version` as a change of `previous`, an Avro state of ours below it.
 
-    Also returns its list. Raises CheckpointError, LogError, StoreError, and
-    ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never committed.
+    Also returns its list. What `check` raises keeps it from being published. Raises CheckpointError, LogError,
+    StoreError, and ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never
+    committed.
     """
     from indextables.log.confirm import confirm
 
     base = complete_list(env, read_list(env, previous))
     tail = read_tail(env, previous.version, version)
     confirm(env, previous, tail)
+    check_newest(env, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it
     assert base.metadata is not None  # noqa: S101 - as above
@@ -58,7 +68,7 @@ def advance_state(env: LogEnv, previous: StateRef, version: int, compact: Mode =
     window = env.options[opt.COMMIT_TOKEN_WINDOW]
     draft = list_of(header_after(before, tail, token_window=window), env.ambient.now_ms(), window)
     change = difference(touched, live_files(touched, tail), version)
-    return write_increment(env, draft, previous, base, change, compact)
+    return write_increment(env, draft, previous, base, change, compact, check=check)
 
 
 def read_tail(env: LogEnv, base: int, version: int) -> list[VersionContent]:

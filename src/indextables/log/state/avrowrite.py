@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -105,9 +105,19 @@ def write_whole(env: LogEnv, state: TableState, *, replace: bool = False) -> tup
 
 
 def write_increment(
-    env: LogEnv, draft: StateList, previous: StateRef, base: StateList, change: Change, mode: Mode = "auto"
+    env: LogEnv,
+    draft: StateList,
+    previous: StateRef,
+    base: StateList,
+    change: Change,
+    mode: Mode = "auto",
+    *,
+    check: Callable[[StateList], None] | None = None,
 ) -> tuple[StateRef, StateList]:
-    """The state `draft` as a change of `base`, whose manifests it goes on using; compacted where due."""
+    """The state `draft` as a change of `base`, whose manifests it goes on using; compacted where due.
+
+    What `check` raises keeps it from being published.
+    """
     types = {} if draft.metadata is None else partition_types(draft.metadata)
     infos = tuple(write_manifests(env, change.added, types, compacted=False))
     full = msgspec.structs.replace(
@@ -116,6 +126,8 @@ def write_increment(
         tombstones=_merged(base.tombstones, change.tombstones),
         totals=_totals(base.totals, change),
     )
+    if check is not None:
+        check(full)
     return publish_list(env, compacted(env, previous, full, types, mode))
 
 

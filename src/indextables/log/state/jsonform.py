@@ -26,6 +26,7 @@ from indextables.log.names import LOG_DIR, json_checkpoint_key, json_checkpoint_
 from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.columns import conform
 from indextables.log.state.extras import STATE_DOMAIN, encode_extras
+from indextables.log.state.seal import BLANK, check_seal, seal
 
 __all__ = ["Parsed", "read_json_state", "write_json_state"]
 
@@ -98,18 +99,20 @@ def write_json_state(env: LogEnv, state: TableState, totals: Totals) -> list[tup
     checkpoint_id = env.ambient.token()[-12:]
     bodies = list(_cut(lines, size))
     bodies[0] = b"".join(head + b"\n" for head in heads) + bodies[0]
+    bodies = [body + b'{"seal":"' + BLANK + b'"}\n' for body in bodies]
     puts = [
         (json_checkpoint_part_key(state.version, checkpoint_id, at), _pack(env, body))
         for at, body in enumerate(bodies, 1)
     ]
     head = {
+        "seal": BLANK.decode(),
         "version": state.version,
         "checkpointId": checkpoint_id,
         "parts": [key[len(LOG_DIR) :] for key, _ in puts],
         "createdTime": env.ambient.now_ms(),
         "format": "json",
     }
-    return [*puts, (json_checkpoint_key(state.version), msgspec.json.encode(head))]
+    return [*puts, (json_checkpoint_key(state.version), seal(msgspec.json.encode(head)))]
 
 
 def _check_parts(ref: StateRef, keys: list[str]) -> None:
@@ -135,6 +138,7 @@ def _heads(state: TableState, totals: Totals) -> list[bytes]:
 
 def _one_object(state: TableState, totals: Totals, lines: bytes) -> bytes:
     parts = {
+        "seal": BLANK.decode(),
         "protocol": state.protocol,
         "metaData": state.metadata,
         "txn": list(state.txns.values()),
@@ -166,11 +170,14 @@ def _cut(lines: bytes, size: int) -> Iterator[bytes]:
 
 
 def _pack(env: LogEnv, body: bytes) -> bytes:
+    body = seal(body)
     return compress(body) if env.options[opt.TRANSACTION_COMPRESSION_ENABLED] else body
 
 
 def _objects(data: bytes, name: str) -> Iterator[_Object]:
-    for line in expand_all(data, lambda reason: _broken(name, reason)).split(b"\n"):
+    text = expand_all(data, lambda reason: _broken(name, reason))
+    check_seal(text, name)
+    for line in text.split(b"\n"):
         if line.strip():
             try:
                 yield _OBJECT.decode(line)

@@ -24,6 +24,7 @@ from indextables.log.state.base import StateRef, TableState, Totals
 from indextables.log.state.columns import conform
 from indextables.log.state.extras import encode_extras
 from indextables.log.state.jsonform import Parsed
+from indextables.log.state.seal import BLANK, check_seal, seal
 
 __all__ = ["read_parquet_state", "write_parquet_state"]
 
@@ -126,13 +127,14 @@ def _adds(files: pa.Table) -> pa.Table:
 
 def _encode(tables: Sequence[pa.Table], codec: str) -> bytes:
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, _SCHEMA, compression=_CODECS[codec]) as writer:
+    with pq.ParquetWriter(sink, _SCHEMA.with_metadata({"seal": BLANK}), compression=_CODECS[codec]) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
-    return bytes(sink.getvalue())
+    return seal(bytes(sink.getvalue()))
 
 
 def _collect(parsed: Parsed, data: bytes, key: str, *, with_files: bool) -> None:
+    check_seal(data, key)
     file = pq.ParquetFile(
         pa.BufferReader(data), thrift_string_size_limit=100 << 20, thrift_container_size_limit=10 << 20
     )

@@ -13,20 +13,21 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.errors import (
     CheckpointError,
+    CheckpointInvalid,
     CheckpointWriteFailed,
     IndexTablesError,
     LimitExceeded,
     ObjectNotFound,
     PathEscape,
 )
-from indextables.log.crcfile import parse_crc
+from indextables.log.checked import read_check_file
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, crc_key, parse_key, state_dir, version_key
 from indextables.log.protocol import READER_VERSION, check_writable
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import check_manifests, read_list
 from indextables.log.state.avrowrite import rewrite
-from indextables.log.state.base import StateRef, TableState, Totals
+from indextables.log.state.base import StateRef, TableState, TokenWindow, Totals
 from indextables.log.state.cleanup import clean_up
 from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode
@@ -150,12 +151,13 @@ def _write(env: LogEnv, version: int, compact: Mode, *, checked: bool = False) -
 def _advanced(env: LogEnv, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
     base = read_list(env, previous).manifests if checked else ()
     check_manifests(env, previous, base)
-    ref, written = advance_state(env, previous, version, compact)
+    ref, written = advance_state(
+        env, previous, version, compact, check=lambda draft: _agree(env, version, draft.totals, draft.tokens)
+    )
     if checked:
         # Another writer's state of this version may have been there: what it adds has not been read.
         known = {info.path for info in base}
         check_manifests(env, ref, [info for info in written.manifests if info.path not in known])
-    _agrees_with_check_file(env, version, written.totals)
     assert written.protocol is not None  # noqa: S101 - advance_state wrote it
     point_to(env, ref, written.totals, written.num_entries, written.protocol.minReaderVersion)
     return ref
@@ -180,7 +182,7 @@ def _whole(env: LogEnv, version: int) -> TableState:
     from indextables.log.snapshot import Log
 
     state = Log(env).snapshot(version).state
-    _agrees_with_check_file(env, version, totals_of(state.files))
+    _agree(env, version, totals_of(state.files), state.tokens)
     return state
 
 
@@ -225,19 +227,25 @@ def _something_is_old(env: LogEnv) -> bool:
     return True
 
 
-def _agrees_with_check_file(env: LogEnv, version: int, counted: Totals) -> None:
-    """Warn where the check file says something else: what counts is replay, which `counted` comes from."""
-    try:
-        crc = parse_crc(env.store.get(crc_key(version)))
-    except ObjectNotFound:
-        return
+def _agree(env: LogEnv, version: int, counted: Totals, tokens: TokenWindow | None) -> None:
+    """Raises CheckpointInvalid where the check file of this commit says other totals than replay gives.
+
+    One of the two is wrong, and a checkpoint would make it the truth for everybody.
+    """
+    crc = read_check_file(env, version)
     stated = None if crc is None else crc.totals()
-    if stated is not None and (stated.num_files, stated.size_bytes, stated.set_hash) != (
-        counted.num_files,
-        counted.total_bytes,
-        counted.set_hash,
-    ):
-        _LOGGER.warning("the check file of version %d of %s says other totals than the log", version, env.store.url)
+    token = tokens.token_at(version) if tokens is not None and tokens.covers(version) else None
+    if crc is None or stated is None or token is None or crc.token != token:
+        return
+    said = (stated.num_files, stated.size_bytes, stated.set_hash)
+    if said != (counted.num_files, counted.total_bytes, counted.set_hash):
+        key = crc_key(version)
+        message = (
+            f"{key} says {stated.num_files} files and {stated.size_bytes} bytes, the log gives {counted.num_files} and "
+            f"{counted.total_bytes}, or other files: no checkpoint is written. Compare the log with a copy; if it is "
+            "right, delete this check file"
+        )
+        raise CheckpointInvalid(message, version=version, path=key, reason="totals")
 
 
 def _quiet(env: LogEnv) -> LogEnv:

@@ -22,6 +22,7 @@ from indextables.log.state.base import TokenWindow, Totals
 from indextables.log.state.bounds import Bounds
 from indextables.log.state.extras import pack_tokens, unpack_tokens
 from indextables.log.state.manifests import ManifestInfo
+from indextables.log.state.seal import BLANK, check_seal, seal
 
 __all__ = ["NO_TOMBSTONES", "REGISTRY_PREFIX", "TOMBSTONES_SCHEMA", "StateList", "decode_list", "encode_list", "hide"]
 
@@ -100,7 +101,7 @@ def encode_list(state: StateList, *, level: int, sync: bytes) -> bytes:
         "tokens": None if state.tokens is None else pack_tokens(state.tokens),
         "inCommitTimestamp": state.in_commit_timestamp,
     }
-    return write_record(row, LIST, codec="zstandard", level=level, sync=sync)
+    return seal(write_record(row, LIST, codec="zstandard", level=level, sync=sync, notes={"indextables.seal": BLANK}))
 
 
 def decode_list(data: bytes, key: str, version: int, *, only_counts: bool = False) -> StateList:
@@ -108,6 +109,7 @@ def decode_list(data: bytes, key: str, version: int, *, only_counts: bool = Fals
 
     Raises CheckpointCorrupt unless it is the state of `version`, and LimitExceeded.
     """
+    check_seal(data, key)
     table = read_container(data, LIST, name=key, limit=MAX_LIST)
     if table.num_rows != 1:
         raise _corrupt(key, f"it holds {table.num_rows} records instead of one")
