@@ -227,3 +227,64 @@ def test_the_log_folder_keeps_what_is_not_of_the_protocol():
     clock.advance(days=60)
     table.purge()
     assert set(odd) <= keys(table)
+
+
+def written(table, *numbers):
+    """The files of a write that has yet to commit, and how it does."""
+    log = table._log
+    metadata = log.snapshot().metadata
+    adds = write_adds(log.env, target_of(metadata, log.env.options), read_rows(rows(*numbers), log.snapshot().schema))
+    return adds, lambda: commit_append(log, metadata, adds)
+
+
+def test_a_writer_that_was_at_work_during_a_forced_purge_notices_that_its_files_are_gone():
+    table, clock = new_table()
+    table.append(rows(1))
+    _, commit = written(table, 2)
+    clock.advance(hours=0.1)
+    assert table.purge(older_than_hours=0, force=True).count("split") == 1
+    with pytest.raises(CommitError, match="purge took them"):
+        commit()
+    assert table.refresh().to_arrow()["id"].to_pylist() == [1]
+
+
+def test_a_writer_whose_files_survived_a_forced_purge_commits_and_so_does_one_that_began_later():
+    table, clock = new_table()
+    table.append(rows(1))
+    orphan(table, 1)
+    clock.advance(hours=3)
+    _, commit = written(table, 2)
+    assert table.purge(older_than_hours=2, force=True).count("split") == 1
+    commit()
+    clock.advance(hours=1)
+    table.refresh().append(rows(3))
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_nobody_commits_while_a_forced_purge_is_at_work():
+    """Files that are there now may be gone in a moment."""
+    table, clock = new_table()
+    table.append(rows(1))
+    _, commit = written(table, 2)
+    clock.advance(hours=0.1)
+    told = []
+
+    def beside_the_delete(call, key):
+        if call == "delete" and key.endswith(".split"):
+            with pytest.raises(CommitError, match="is at work") as error:
+                commit()
+            told.append(error.value)
+
+    faulty = Faulty(table._log.env, beside_the_delete)
+    assert purge_of(faulty.env, older_than_hours=0, force=True).count("split") == 1
+    assert told
+    assert table.refresh().to_arrow()["id"].to_pylist() == [1]
+
+
+def test_a_purge_at_a_safe_age_leaves_no_mark():
+    table, clock = new_table()
+    orphan(table, 1)
+    clock.advance(days=8)
+    before = keys(table)
+    assert table.purge(older_than_hours=24).count("split") == 1
+    assert not [key for key in keys(table) - before if "forced" in key]

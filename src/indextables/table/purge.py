@@ -47,6 +47,7 @@ from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
 from indextables.table.purge_idle import idle_checkpoint
 from indextables.table.purge_listing import Listed, list_data
+from indextables.table.purge_mark import LEASE, leave_mark
 from indextables.table.purge_plan import (
     LISTED,
     Claims,
@@ -58,9 +59,6 @@ from indextables.table.running import Progress, Runner, Step
 from indextables.table.truncated import truncated_at
 
 __all__ = ["LEASE", "PurgeReport", "delete_keys", "purge"]
-
-LEASE = "purge"
-"""The lease of whoever deletes or brings back data files."""
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -330,6 +328,8 @@ def _carried_out(
     failed: dict[str, str] = {}
     head, named, became_live = plan.snapshot.version, text_array([]), 0
     size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
+    if left.num_rows and asked.retention_ms < env.options[opt.PURGE_MIN_RETENTION_HOURS] * _HOUR_MS:
+        leave_mark(env, asked.retention_ms)
     for start in range(0, left.num_rows, size):
         batch = left.slice(start, size)
         reason = _why_not(log, env, lease, asked, plan)

@@ -30,7 +30,7 @@ from indextables.table.evolve import keep_highest_id
 from indextables.table.once import turned
 from indextables.table.order import POSITION, positions
 from indextables.table.partitions import remembering
-from indextables.table.purge import LEASE
+from indextables.table.purge_mark import LEASE
 from indextables.table.reachable import data_keys
 from indextables.table.running import Progress, Runner, Step
 

@@ -19,6 +19,7 @@ from indextables.log.schema import schema_from_json
 from indextables.options import Options
 from indextables.split.fields import IndexPlan, plan_fields
 from indextables.table.partitions import folder_of, split_rows
+from indextables.table.purge_mark import check_unforced
 from indextables.table.rows import Rows, fit
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ def write_adds(env: LogEnv, target: Target, rows: Rows) -> list[Add]:
 
 
 def check_still_there(env: LogEnv, metadata: Metadata, adds: Sequence[Add]) -> None:
-    """Raises CommitError if a writer took so long that purge may have taken its files, and has.
+    """Raises CommitError if purge may have taken files of this writer, and has; or is about to.
 
-    Files of half the safe age are looked for; those of a writer that is done in hours cost nothing.
+    Files of half the safe age are looked for, and all of them where a purge below the safe age has left its mark since
+    the first was written; those of a writer that is done in hours cost one look for that mark.
     """
     if not adds:
         return
@@ -98,13 +100,14 @@ def check_still_there(env: LogEnv, metadata: Metadata, adds: Sequence[Add]) -> N
     # Where nobody can tell the safe age, every file is looked for.
     trusted_ms = (options.if_readable(opt.PURGE_MIN_RETENTION_HOURS) or 0) * 3_600_000 // 2
     now_ms = env.ambient.now_ms()
-    old = [add for add in adds if not 0 <= now_ms - add.modificationTime <= trusted_ms]
+    unforced = check_unforced(env, min(add.modificationTime for add in adds))
+    old = [add for add in adds if not (unforced and 0 <= now_ms - add.modificationTime <= trusted_ms)]
     there = env.ambient.map("splits", lambda add: env.store.exists(key_of(add.path, env.store.url)), old)
     gone = [add.path for add, found in zip(old, there, strict=True) if not found]
     if gone:
         message = (
-            f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long that "
-            "purge took them. Nothing was committed: write the rows again"
+            f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long, or "
+            "a purge was forced to so low an age, that purge took them. Nothing was committed: write the rows again"
         )
         raise CommitError(message, missing=gone, url=env.store.url)
 
