@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+import indextables
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
+from indextables.sql.local import LocalSession
 from indextables.sql.references import find_references, has_signs, table_names
 from indextables.sql.spark_rewrite import COUNTED, rewrite_for_spark
 from indextables.sql.tokens import tokens, unquoted
@@ -300,8 +303,12 @@ def test_all_columns_are_there_where_a_name_is_computed():
 def test_a_text_is_read_as_spark_reads_it(typed, meant):
     (token,) = tokens(typed)
     assert unquoted(token) == meant
-    needs = rewritten(f"SELECT id FROM logs WHERE TEXTSEARCH(note, {typed})")[1]
-    assert needs[0].required[0].query == meant
+    statement = f"SELECT id FROM logs WHERE TEXTSEARCH(note, {typed})"
+    if r"\q" in typed or r"\u12'" in typed:
+        with pytest.raises(QueryInvalid, match="drops the backslash"):
+            rewritten(statement)
+    else:
+        assert rewritten(statement)[1][0].required[0].query == meant
 
 
 def test_values_by_place_that_a_search_takes_are_not_left_for_spark():
@@ -366,3 +373,15 @@ def test_any_text_is_rewritten_refused_with_a_typed_error_or_left_alone(text):
         at = text.index(piece, at) + len(piece)
     assert sorted(ref.start for ref in result.references) == sorted({ref.start for ref in result.references})
     assert any(token.start == ref.start for ref in result.references for token in tokens(text))
+
+
+@pytest.mark.parametrize("typed", [r"'a\:b'", r'"web\-1"'])
+def test_a_search_whose_backslash_sql_would_drop_is_refused_with_what_to_write(tmp_path, typed):
+    table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]))
+    table.append([{"m": "a:b"}, {"m": "web-1"}])
+    session = LocalSession({"t": str(tmp_path / "t")})
+    with pytest.raises(QueryInvalid, match="drops the backslash") as caught:
+        session.run(f"SELECT m FROM t WHERE m INDEXQUERY {typed}")
+    kept = typed.replace("\\", "\\\\")
+    assert f"write {kept}" in str(caught.value)
+    assert session.run(f"SELECT m FROM t WHERE m INDEXQUERY {kept}").num_rows == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import operator
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.table.odd_values import POOLS, SCHEMA, Case, cases, compared, made_rows
 
 import indextables
 from indextables.errors import NotSupported, QueryInvalid
@@ -84,6 +87,8 @@ def test_rlike_is_java_s_through_the_table(floats: Any) -> None:
         "SELECT id FROM t WHERE s NOT similar /* or not */ TO 'row%'",
         "SELECT id FROM t WHERE s RLIKE 'row$'",
         "SELECT id FROM t WHERE s NOT REGEXP 'row$'",
+        "SELECT id FROM t WHERE id < 9999999999999999.9999",
+        "SELECT id FROM t WHERE id < 18446744073709551617",
     ],
 )
 def test_statements_that_would_be_answered_wrong_are_refused(floats: Any, statement: str) -> None:
@@ -100,6 +105,9 @@ def test_statements_that_would_be_answered_wrong_are_refused(floats: Any, statem
         ("SELECT count(*) AS n, trim(BOTH ' ' FROM ' x ') AS x FROM t", 1),
         ("SELECT DISTINCT (1) AS x FROM t UNION ALL SELECT (id) FROM t", 11),
         ("SELECT * EXCEPT (s) FROM t", 10),
+        ("SELECT id FROM t WHERE f < 0.30000000000000004 OR f > 1.7976931348623157", 8),
+        ("SELECT id FROM t WHERE id < 9223372036854775807 AND s <> '12345678901234567890.5'", 10),
+        ("SELECT id FROM t WHERE id < CAST('9999999999999999.9999' AS DECIMAL(38, 4))", 10),
         ("SELECT id FROM t WHERE (s IS DISTINCT FROM 'x')", 10),
         ("SELECT extract(year FROM DATE '2020-01-01') AS y", 1),
         ('SELECT id AS "similar to" FROM t', 10),
@@ -110,3 +118,54 @@ def test_statements_that_would_be_answered_wrong_are_refused(floats: Any, statem
 )
 def test_statements_that_only_look_like_those_are_answered(floats: Any, statement: str, rows: int) -> None:
     assert floats.sql(statement).num_rows == rows
+
+
+ROWS = made_rows()
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Eight files, so that bounds leave some out."""
+    made = indextables.create(tmp_path_factory.mktemp("odd") / "t", SCHEMA)
+    for start in range(0, 64, 8):
+        made.append(pa.Table.from_pylist(ROWS[start : start + 8], schema=SCHEMA))
+    return made
+
+
+@given(case=cases())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_where_and_sql_give_the_rows_that_python_gives(odd: Any, case: Case) -> None:
+    wanted = [row["id"] for row in ROWS if case.holds(row) is True]
+    assert sorted(odd.to_arrow(columns=["id"], where=case.where)["id"].to_pylist()) == wanted, case.where
+    assert odd.count(where=case.where) == len(wanted), case.where
+    if case.sql is not None:
+        assert sorted(odd.sql(f"SELECT id FROM t WHERE {case.sql}")["id"].to_pylist()) == wanted, case.sql
+
+
+def searched(value: Any) -> str:
+    """A value as the query language spells it."""
+    if isinstance(value, dt.datetime):
+        return f"{value.year:04d}{value.strftime('-%m-%dT%H:%M:%S.%f')}Z"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value)
+
+
+@pytest.mark.parametrize("column", POOLS)
+def test_a_search_by_value_gives_the_rows_that_python_gives(odd: Any, column: str) -> None:
+    wrong = {}
+    for op in ("=", "<", "<=", ">", ">="):
+        for value in POOLS[column]:
+            case = compared(column, op, value)
+            query = f"{column}:{op.replace('=', '') if op == '=' else op}{searched(value)}"
+            found = sorted(odd.search(query, limit=100)["id"].to_pylist())
+            if found != [row["id"] for row in ROWS if case.holds(row) is True]:
+                wrong[query[:60]] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("pattern", ["a.b", "a.?", r"a\\sb", "[^a]*", ".", ".*", "a[%_]b", "(é|É|.)", r"\\w*"])
+def test_a_regular_expression_of_a_search_means_what_rlike_means(odd: Any, pattern: str) -> None:
+    typed = pattern.replace("\\\\", "\\")
+    found = sorted(odd.search(f"s:/{typed}/", limit=100)["id"].to_pylist())
+    assert found == sorted(odd.to_arrow(where=f"s RLIKE r'^(?:{typed})\\z'")["id"].to_pylist())

@@ -13,6 +13,7 @@ import pyarrow as pa
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.query.convert import check_zone
 from indextables.query.expr import Node, walk
+from indextables.query.literals import keeping_backslashes
 from indextables.query.simplify import simplify
 
 __all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse"]
@@ -21,7 +22,6 @@ MAX_TEXT_CHARS = 1_000_000
 MAX_TOKENS = 200_000
 MAX_DEPTH = 32
 
-_ESCAPE = re.compile(r"""\\(?P<known>u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|[ntr0bZ\\'"%_])?""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -105,20 +105,16 @@ def _check_size(text: str, tokens: Any) -> None:
 
 
 def _check_backslashes(text: str, tokens: Any) -> None:
-    r"""Spark drops a backslash before most characters, so that `'\d'` means `d`, which nobody means."""
+    """Raises QueryInvalid for a literal of which Spark's SQL would drop a backslash."""
     from sqlglot import TokenType
 
     for token in tokens:
         typed = text[token.start : token.end + 1]
         if token.token_type != TokenType.STRING or "\\" not in typed:
             continue
-        known = [found["known"] is not None for found in _ESCAPE.finditer(typed)]
-        if all(known):
-            continue
-        doubled = _ESCAPE.sub(lambda found: found.group() if found["known"] else "\\\\", typed)
-        raw = "" if any(known) else f" or r{typed}"
-        message = f"SQL drops the backslash in {typed[:120]}: write {doubled[:120]}{raw[:120]} to keep it"
-        raise QueryInvalid(message, query=text, position=token.start)
+        if kept := keeping_backslashes(typed):
+            message = f"SQL drops the backslash in {typed[:120]}: write {' or '.join(k[:120] for k in kept)} to keep it"
+            raise QueryInvalid(message, query=text, position=token.start)
 
 
 def _too_deep(text: str) -> LimitExceeded:

@@ -13,7 +13,9 @@ MAX_REPEAT = 256
 MAX_SIZE = 600
 """States of the automaton, roughly: repetitions multiply."""
 
-_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\x0C\\r "}
+_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\x0B\\x0C\\r "}
+_DOT = r"[^\n\r\x{85}\x{2028}\x{2029}]"
+"""Any character but a line terminator, as in Java; engines differ in which these are."""
 
 
 def checked_regex(pattern: str) -> str:
@@ -102,7 +104,7 @@ class _Reader:
             raise ValueError(f"{here} has nothing to repeat")
         self.pos += 1
         # Three bytes of UTF-8 are three states, and a dot stands for all of them.
-        return (here, 8) if here == "." else (literal_regex(here), len(here.encode()))
+        return (_DOT, 8) if here == "." else (literal_regex(here), len(here.encode()))
 
     def group(self, depth: int) -> tuple[str, int]:
         self.pos += 1

@@ -25,6 +25,7 @@ _INSTANT = re.compile(
     r"\s*(?P<zone>[Zz]|[+-]\d\d:?\d\d)?)?)?)?",
     re.ASCII,
 )
+_LAST = dt.datetime.max  # noqa: DTZ901 - the zone comes later
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _IPV4_MAPPED = 0xFFFF << 32
 
@@ -87,7 +88,8 @@ def read_instant(text: str, zone: str | None) -> Interval:
             zone_info: dt.tzinfo = _offset(offset)
         else:
             zone_info = named_zone(zone) if zone else dt.UTC
-        low, high = _micros(start, zone_info), _micros(end, zone_info)
+        low = _micros(start, zone_info)
+        high = _micros(_LAST, zone_info) + 1 if end is None else _micros(end, zone_info)
     except (ValueError, OverflowError):
         raise ValueError("a time that exists, such as 2024-01-05T10:30:00Z") from None
     return low, high
@@ -119,19 +121,24 @@ def address_text(number: int) -> str:
     return str(ipaddress.IPv6Address(number))
 
 
-def _edges(found: re.Match[str]) -> tuple[dt.datetime, dt.datetime]:
+def _edges(found: re.Match[str]) -> tuple[dt.datetime, dt.datetime | None]:
+    """The first moment, and the first one after it; None where that is the year 10000, which has no datetime."""
     year, month, day = int(found["year"]), found["month"], found["day"]
     hour, minute, second, fraction = found["hour"], found["minute"], found["second"], found["fraction"]
     start = dt.datetime(year, int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))  # noqa: DTZ001 - the zone comes later
     if month is None:
-        return start, dt.datetime(year + 1, 1, 1)  # noqa: DTZ001
+        return start, dt.datetime(year + 1, 1, 1) if year < dt.MAXYEAR else None  # noqa: DTZ001
     if day is None:
-        return start, start + dt.timedelta(days=calendar.monthrange(year, start.month)[1])
+        return start, _after(start, dt.timedelta(days=calendar.monthrange(year, start.month)[1]))
     if fraction is not None:
         exact = start + dt.timedelta(microseconds=int(fraction.ljust(6, "0")))
-        return exact, exact + dt.timedelta(microseconds=1)
+        return exact, _after(exact, dt.timedelta(microseconds=1))
     step = "seconds" if second else "minutes" if minute else "hours" if hour else "days"
-    return start, start + dt.timedelta(**{step: 1})
+    return start, _after(start, dt.timedelta(**{step: 1}))
+
+
+def _after(moment: dt.datetime, step: dt.timedelta) -> dt.datetime | None:
+    return moment + step if _LAST - moment >= step else None
 
 
 def _offset(text: str) -> dt.tzinfo:

@@ -19,7 +19,7 @@ from indextables.log.readable import snapshot_at
 from indextables.log.snapshot import Log, Snapshot
 from indextables.sql.commands import Consent, run_command
 from indextables.sql.context import LocalContext, moment_ms
-from indextables.sql.references import Found, Reference, find_references, table_names, value_of
+from indextables.sql.references import Found, Reference, find_references, query_of, table_names, value_of
 from indextables.sql.statements import Target
 from indextables.sql.tokens import Token, tokens, unquoted
 from indextables.table.running import Progress
@@ -172,16 +172,18 @@ def _searches(found: Found) -> list[tuple[int, int, str]]:
             if token.upper == "INDEXQUERYALL" or unquoted(listed[last]).lower() == _EVERYWHERE:
                 column = "*"
             query = listed[place + 1]
-            call = f"{'NOT ' if negated else ''}TEXTSEARCH({column}, {_query(query)})"
+            call = f"{'NOT ' if negated else ''}TEXTSEARCH({column}, {_query(found, query)})"
             edits.append((listed[first].start, query.end, call))
         elif token.upper == "INDEXQUERYALL" and place + 1 < len(listed) and listed[place + 1].text == "(":
             edits.append((token.start, listed[place + 1].end, "TEXTSEARCH(*, "))
     return edits
 
 
-def _query(token: Token) -> str:
-    """A text as DataFusion spells it; a parameter as it is."""
-    return "'" + unquoted(token).replace("'", "''") + "'" if token.kind == "text" else "$" + token.text[1:]
+def _query(found: Found, token: Token) -> str:
+    """A text as DataFusion spells it; a parameter as it is. Raises QueryInvalid."""
+    if token.kind != "text":
+        return "$" + token.text[1:]
+    return "'" + str(query_of(token, found, None)).replace("'", "''") + "'"
 
 
 def _identifier(text: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from indextables.errors import NotSupported, QueryInvalid
+from indextables.query.literals import keeping_backslashes
 from indextables.sql.cursor import Args
 from indextables.sql.tokens import Token, tokens, unquoted
 
@@ -32,6 +33,7 @@ __all__ = [
     "has_path",
     "has_signs",
     "is_unread_query",
+    "query_of",
     "table_names",
     "value_of",
 ]
@@ -175,6 +177,15 @@ def find_references(
     _cover_names(cover, listed, is_known, args)
     tree = _parsed(cover.text)
     return None if tree is None else _collect(text, tree, listed, cover, is_known)
+
+
+def query_of(token: Token, found: Found, args: Args | None) -> object:
+    """The query of a search. Raises QueryInvalid as `value_of`, and for a backslash that Spark's SQL would drop."""
+    kept = keeping_backslashes(token.text) if token.kind == "text" else []
+    if kept:
+        message = f"SQL drops the backslash in {token.text[:120]}: write {kept[0][:120]} to keep it"
+        raise QueryInvalid(message, query=found.text, position=token.start)
+    return value_of(token, found.tokens, args)
 
 
 def value_of(token: Token, listed: Sequence[Token], args: Args | None) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from indextables.errors import NotSupported
 
@@ -13,13 +14,15 @@ QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\
 
 _SIMILAR = re.compile(r"\bSIMILAR\s+TO\b", re.IGNORECASE)
 _RLIKE = re.compile(r"\b(?P<word>RLIKE|REGEXP)\s*(?=e?'|\$)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.$])(?:\d+\.\d*|\.\d+|\d{20,})(?![\w.])")
+_SURE_DIGITS = 15
 _WORD = re.compile(r"\w+|[()*]")
 _SET_OPERATORS = frozenset({"union", "except", "intersect"})
 _BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
 
 
 def check_statement(text: str) -> None:
-    """Raises NotSupported for `SIMILAR TO`, `RLIKE`, and a FROM without SELECT."""
+    """Raises NotSupported for `SIMILAR TO`, `RLIKE`, a FROM without SELECT, and a number that would be rounded."""
     bare = QUOTED.sub(lambda found: _blank(found.group()), text)
     if found := _SIMILAR.search(bare):
         message = (
@@ -33,7 +36,21 @@ def check_statement(text: str) -> None:
             "rules of Rust's regular expressions, or use the filter of to_arrow(where=...), which follows Java's"
         )
         raise NotSupported(message, query=text, position=found.start())
+    _check_numbers(text, bare)
     _check_from(text, bare)
+
+
+def _check_numbers(text: str, bare: str) -> None:
+    """A number with a point, or beyond 64 bits, is a double to DataFusion: its digits must be those of one."""
+    for found in _NUMBER.finditer(bare):
+        meant = Decimal(found.group())
+        if len(meant.as_tuple().digits) > _SURE_DIGITS and Decimal(repr(float(meant))) != meant:
+            scale = max(0, -int(meant.as_tuple().exponent))
+            message = (
+                f"{found.group()[:60]} would be rounded to {float(meant)!r}: write CAST('{found.group()[:60]}' AS "
+                f"DECIMAL(38, {min(scale, 38)})) for these digits, or AS DOUBLE for the number next to them"
+            )
+            raise NotSupported(message, query=text, position=found.start())
 
 
 def _check_from(text: str, bare: str) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.cursor import Args
 from indextables.sql.filters import filters_of
-from indextables.sql.references import Found, Reference, value_of
+from indextables.sql.references import Found, Reference, query_of
 from indextables.sql.rewrite import NEEDS_ONE, SCORE, Search
 from indextables.sql.tokens import Token
 
@@ -159,7 +159,7 @@ class _Rewriter:
                 "(SELECT * FROM the table WHERE ...), and put that in the place of the table"
             )
             raise NotSupported(message, query=self._found.text, position=call.start)
-        query = value_of(call.query, self._found.tokens, self._args)
+        query = query_of(call.query, self._found, self._args)
         if not isinstance(query, str):
             raise self._fault(call.query.start, f"the query of a search is a text, not {query!r}")
         column = None
