@@ -119,5 +119,8 @@ class SetClock(SystemAmbient):
     def now_ms(self) -> int:
         return self.now
 
+    def monotonic(self) -> float:
+        return self.now / 1000
+
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

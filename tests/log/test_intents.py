@@ -33,6 +33,9 @@ class Clock(SystemAmbient):
     def now_ms(self) -> int:
         return self.ms
 
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
 
 @pytest.fixture
 def clock():

@@ -44,6 +44,9 @@ class Clock(SystemAmbient):
     def now_ms(self) -> int:
         return self.time_ms
 
+    def monotonic(self) -> float:
+        return self.time_ms / 1000
+
     def sleep(self, seconds: float) -> None:
         self.time_ms += int(seconds * 1000)
 

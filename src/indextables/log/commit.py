@@ -25,8 +25,8 @@ from typing import Protocol as Interface
 import msgspec
 
 from indextables import options as opt
-from indextables.errors import ClockSkew, IndexTablesError, LogError, StoreError
-from indextables.log import conflict, ground, head, protocol, tokens
+from indextables.errors import IndexTablesError, LogError, StoreError
+from indextables.log import clock, conflict, ground, head, protocol, tokens
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
 from indextables.log.env import LogEnv
@@ -41,7 +41,7 @@ from indextables.log.staged import Staged
 from indextables.log.winner import Winner, read_slot
 from indextables.storage.store import PutAnswer
 
-__all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "check_clock", "commit", "put_slot"]
+__all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "commit", "put_slot"]
 
 _RACE_WAIT_S = 0.02
 
@@ -97,18 +97,6 @@ def commit(log: Log, work: Work, base: Head, token: str) -> Settled:
     return _Attempt(log, work, base, token).run()
 
 
-def check_clock(env: LogEnv) -> None:
-    """Refuse to write with a clock that is too far off the store's. Raises ClockSkew, StoreUnsafe."""
-    skew = env.store.probe().skew_ms
-    allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
-    if abs(skew) > allowed:
-        message = (
-            f"the clock of this machine is {-skew} ms off that of {env.store.url}, more than the {allowed} ms that "
-            f"{opt.COMMIT_MAX_CLOCK_SKEW_MS.key} allows: set the clock (NTP) and try again"
-        )
-        raise ClockSkew(message, skew_ms=skew, url=env.store.url)
-
-
 class Slot(msgspec.Struct, frozen=True):
     """What a slot holds after a put: our file, somebody else's (`other`), or nothing because a checkpoint covers it."""
 
@@ -128,9 +116,11 @@ class Undecided(Exception):
 def put_slot(env: LogEnv, version: int, data: bytes, token: str) -> Slot:
     """Put `data` into the slot of `version`, and again as long as it is empty and no checkpoint covers it.
 
-    Raises StorePermissionDenied and StoreFull where nothing was written, Undecided where the store does not tell.
+    Raises ClockSkew, StorePermissionDenied and StoreFull where nothing was written, Undecided where the store does not
+    tell.
     """
     key = version_key(version)
+    clock.check(env)
     for fault in range(env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]):
         try:
             answer = env.store.put_if_absent(key, data)
@@ -211,7 +201,7 @@ class _Attempt:
         base = self.base
         if self.env.store.is_local and base.identity is not None:
             # The own file is looked at first: what is seen before the check is known to be older than it.
-            identity = tokens.identity_of(self.env, slot)
+            identity = tokens.identity_of_ours(self.env, slot)
             unchanged = identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity
             if unchanged and not self.env.store.exists(version_key(slot + 1)):
                 return self._landed(slot, encoded, identity)
@@ -225,6 +215,7 @@ class _Attempt:
         if above is not None and not ground.is_followed(self.env, encoded.info, slot):
             self._withdraw(slot)
             raise _Refused(ground.lost_slot(self.log, slot, above))
+        clock.saw(self.env, seen.times.get(version_key(slot)))
         return self._landed(slot, encoded, seen.etag(slot))
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:

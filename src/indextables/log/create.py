@@ -10,10 +10,10 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.ambient import Ambient
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
-from indextables.log import tokens
+from indextables.log import clock, tokens
 from indextables.log.actions import CommitInfo, Metadata, Protocol
 from indextables.log.author import engine_info
-from indextables.log.commit import Encoded, Landed, Undecided, check_clock, put_slot
+from indextables.log.commit import Encoded, Landed, Undecided, put_slot
 from indextables.log.crcfile import EMPTY_TOTALS
 from indextables.log.docmapping import REGISTRY_PREFIX
 from indextables.log.foreign import check_not_foreign
@@ -77,7 +77,7 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     if existing is not None:
         return existing
     check_not_foreign(log.env.store)
-    check_clock(log.env)
+    clock.check(log.env)
     log.env.options.setting(metadata.configuration)
     return _race(log, metadata, protocol or new_table_protocol())
 
@@ -105,7 +105,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
     try:
         held = put_slot(env, 0, data, token)
         # The own file is looked at before the check: what is seen then is known to be older than it.
-        identity = tokens.identity_of(env, 0) if held.state == "ours" else None
+        identity = tokens.identity_of_ours(env, 0) if held.state == "ours" else None
         covering = tokens.survey(env, 0).newest if held.state == "ours" else None
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided

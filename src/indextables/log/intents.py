@@ -26,6 +26,7 @@ from typing import Self
 import msgspec
 
 from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError, StoreUnavailable
+from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, intent_key, parse_key
 from indextables.storage.store import ObjectMeta
@@ -126,7 +127,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 def store_now_ms(env: LogEnv) -> int:
     """The time by the store's clock, as far as the probe of this process knows the difference. Raises StoreUnsafe."""
-    return env.ambient.now_ms() + env.store.probe().skew_ms
+    return env.ambient.now_ms() + clock.skew_ms(env)
 
 
 def protect_version(env: LogEnv, version: int, *, ttl_ms: int, table_id: str | None = None) -> Protection:

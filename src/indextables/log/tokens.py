@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
+from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, parse_key, state_dir, version_key
 from indextables.log.state.base import StateRef, TokenWindow
@@ -14,17 +15,21 @@ from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Survey", "Told", "identity_of", "newest_tokens", "survey"]
+__all__ = ["Survey", "Told", "identity_of", "identity_of_ours", "newest_tokens", "survey"]
 
 _PAGE = 1000
 """After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a listing shows at and above a version: the newest checkpoint, and the identities of the version files."""
+    """What a listing shows at and above a version: the newest checkpoint, and the identities of the version files.
+
+    `times` are the store's times of the same files.
+    """
 
     newest: StateRef | None
     etags: dict[str, str | None]
+    times: dict[str, int] = {}
 
     def holds(self, version: int) -> bool:
         """True if the file of `version` was listed."""
@@ -79,7 +84,8 @@ def survey(env: LogEnv, version: int) -> Survey:
             lost = any(meta.key not in again for meta in numbered)
             if lost or any(_is_checkpoint(key) for key in again):
                 continue
-        return Survey(newest, {meta.key: meta.etag for meta in numbered})
+        times = {meta.key: meta.modified_ms for meta in numbered}
+        return Survey(newest, {meta.key: meta.etag for meta in numbered}, times)
 
 
 def newest_tokens(env: LogEnv, version: int) -> Told | None:
@@ -107,6 +113,16 @@ def identity_of(env: LogEnv, version: int) -> str | None:
         return env.store.head(version_key(version)).etag
     except ObjectNotFound:
         return None
+
+
+def identity_of_ours(env: LogEnv, version: int) -> str | None:
+    """As `identity_of`, of a file that we have just written: its time says whether our clock is still right."""
+    try:
+        meta = env.store.head(version_key(version))
+    except ObjectNotFound:
+        return None
+    clock.saw(env, meta.modified_ms)
+    return meta.etag
 
 
 def _both_ends(env: LogEnv, floor: int) -> tuple[list[ObjectMeta], list[ObjectMeta]]:

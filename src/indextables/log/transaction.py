@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogError, TableReplaced
-from indextables.log import conflict, head, protocol
+from indextables.log import clock, conflict, head, protocol
 from indextables.log.actions import (
     Add,
     CommitInfo,
@@ -24,7 +24,7 @@ from indextables.log.actions import (
 )
 from indextables.log.author import engine_info
 from indextables.log.codec import VersionContent
-from indextables.log.commit import Encoded, Landed, check_clock, commit
+from indextables.log.commit import Encoded, Landed, commit
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Conflicted, Outcome, error_of
 from indextables.log.postcommit import after_commit, setting
@@ -172,7 +172,7 @@ class Transaction:
         self._done = True
         base = self._base()
         protocol.check_writable(base.protocol, self.log.env.store.url)
-        check_clock(self.log.env)
+        clock.check(self.log.env)
         if self._table_id is not None and base.metadata.id != self._table_id:
             raise self._replaced(base)
         self._check_metadata(base)

@@ -13,7 +13,7 @@ from indextables.ambient import Ambient
 from indextables.errors import StoreUnavailable, StoreUnsafe
 from indextables.storage.store import PutAnswer, Store, StoreFacts
 
-__all__ = ["once_per_process", "probe_conditional_put", "skew_between"]
+__all__ = ["forget", "once_per_process", "probe_conditional_put", "skew_between"]
 
 PROBE_PREFIX = "_transaction_log/_probe-"
 """Probe objects are removed at once; this name is no version, checkpoint or state, so that a left one means nothing."""
@@ -31,6 +31,11 @@ def once_per_process(identity: str, ask: Callable[[], StoreFacts]) -> StoreFacts
     if facts is None:
         facts = _known.setdefault(identity, ask())
     return facts
+
+
+def forget() -> None:
+    """Ask anew, every store: the clock of this machine was set."""
+    _known.clear()
 
 
 def probe_conditional_put(store: Store, ambient: Ambient) -> StoreFacts:

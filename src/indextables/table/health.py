@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
+from indextables.log import clock
 from indextables.log.actions import MergeSkip, Metadata
 from indextables.log.arrays import combined, int64_array, text_array
 from indextables.log.cache import shared_cache
@@ -159,7 +160,7 @@ def health(log: Log) -> Health:
         live_intents=held.live,
         expired_intents=len(held.expired),
         leases=leases(env),
-        clock_skew_ms=env.store.probe().skew_ms,
+        clock_skew_ms=clock.skew_ms(env),
         cache_rates=shared_cache().stats().hit_rates(),
         index_cache=_index_cache(env),
     )

@@ -26,6 +26,7 @@ from indextables.errors import (
     StoreError,
     VersionExpired,
 )
+from indextables.log import clock
 from indextables.log.arrays import int64_array, text_array
 from indextables.log.env import LogEnv
 from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms, who_holds
@@ -186,7 +187,8 @@ def delete_keys(env: LogEnv, unit: bytes) -> bytes:
     None where nothing was deleted, because the lease is over or about to be. Raises StoreError.
     """
     ticket, keys = _DELETES.decode(unit)
-    if not holds(env, ticket, spare_ms=_SPARE_MS):
+    is_off = abs(clock.skew_ms(env)) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):
         return msgspec.msgpack.encode(None)
     return msgspec.msgpack.encode(env.store.delete_many(keys))
 
@@ -205,7 +207,7 @@ def _checked(env: LogEnv, older_than: float | None, tx_log: float | None, *, for
                 "an older version, could lose its files. Give more hours, or force it when nobody else uses the table"
             )
             raise InvalidArgument(message, argument=what, floor=floor)
-    skew = env.store.probe().skew_ms
+    skew = clock.skew_ms(env)
     if abs(skew) > options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         message = f"the clock of {env.store.url} is {skew} ms off ours: no age can be judged, nothing was deleted"
         raise ClockSkew(message, skew_ms=skew)
@@ -356,6 +358,9 @@ def _carried_out(
 
 def _why_not(log: Log, env: LogEnv, lease: Lease, asked: _Asked, plan: _Plan) -> str:
     """Why what was planned must not go on; empty if it may. Raises LogError, StoreError."""
+    skew = clock.skew_ms(env)
+    if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+        return f"the clock of {env.store.url} is {skew} ms off ours: no age can be judged"
     if not lease.is_held():
         return "somebody else took over: the rest is theirs"
     lease.renew()

@@ -12,6 +12,7 @@ import msgspec
 
 from indextables import options as opt
 from indextables.errors import ClockSkew
+from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.intents import protections, store_now_ms
 from indextables.log.names import LOG_DIR, parse_key
@@ -73,7 +74,7 @@ def truncate_time_travel(
     version, protocol, metadata = log.metadata_at()
     check_writable(protocol, log.url)
     env = table_env(log.env, metadata)
-    skew = env.store.probe().skew_ms
+    skew = clock.skew_ms(env)
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         message = f"the clock of {log.url} is {skew} ms off ours: no commit can be made, nothing was deleted"
         raise ClockSkew(message, skew_ms=skew)

@@ -9,6 +9,7 @@ import msgspec
 
 from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
+from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, Protection, announce_sweep, protections, store_now_ms
 from indextables.log.names import LOG_DIR, state_key
@@ -89,7 +90,7 @@ def clean_up(env: LogEnv, *, dry_run: bool | None = None) -> CleanupReport:
     dry = env.options[opt.CLEANUP_DRY_RUN] if dry_run is None else dry_run
     for needed in (opt.CLEANUP_ENABLED, opt.CLEANUP_FAILURE_POLICY):
         _ = env.options[needed]
-    skew = env.store.probe().skew_ms
+    skew = clock.skew_ms(env)
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         return _done(env, CleanupReport(dry_run=dry, reason=f"the store's clock is {skew} ms off ours"))
     plan = plan_cleanup(env, Rules.of(env.options, env.ambient.now_ms() + skew))
@@ -219,7 +220,9 @@ class _Batches:
 
     def forbidden(self) -> str:
         """Why nothing may be deleted any more; empty if it may. Raises StoreError."""
-        now_s = self.env.ambient.monotonic()
+        skew, now_s = clock.skew_ms(self.env), self.env.ambient.monotonic()
+        if abs(skew) > self.env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+            return f"the store's clock is {skew} ms off ours"
         if now_s - self._announced_s > _RENEW_S:
             self._sweep.renew()
             self._announced_s = now_s

@@ -1,0 +1,80 @@
+"""Is the clock of this machine still the one that the store's was compared with?
+
+The probe before the first write compares the two. From then on the wall clock must go as the monotonic clock does: that
+is looked at before each put of a version and each batch of deletes, without asking the store. The time that the store
+gives to a version file that was just written is compared as well, where it is seen anyway. Once something is off, a new
+probe decides: until one agrees, nothing is committed and nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from indextables import options as opt
+from indextables.ambient import SystemAmbient
+from indextables.errors import ClockSkew
+from indextables.log.env import LogEnv
+from indextables.storage import probe
+
+__all__ = ["check", "saw", "skew_ms"]
+
+
+class _Watch:
+    """What was found at the last comparison; `is_doubted` since the store told a time that does not fit."""
+
+    def __init__(self, env: LogEnv) -> None:
+        self.skew_ms = env.store.probe().skew_ms
+        self.wall_ms = env.ambient.now_ms()
+        self.monotonic_s = env.ambient.monotonic()
+        self.is_doubted = False
+
+    def is_off(self, env: LogEnv) -> bool:
+        """True if the clocks are too far apart, or may be by now."""
+        passed_ms = (env.ambient.monotonic() - self.monotonic_s) * 1000
+        stepped_ms = env.ambient.now_ms() - self.wall_ms - passed_ms
+        allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+        return self.is_doubted or abs(self.skew_ms) > allowed or abs(self.skew_ms - stepped_ms) > allowed
+
+
+# By clock and store. All system ambients of a process read the same clocks.
+_WATCHES: weakref.WeakKeyDictionary[object, dict[str, _Watch]] = weakref.WeakKeyDictionary()
+
+
+def skew_ms(env: LogEnv) -> int:
+    """The store's clock minus ours; compared anew where ours was set since the last time. Raises StoreUnsafe."""
+    watches = _of(env)
+    watch = watches.get(env.store.url)
+    if watch is not None and watch.is_off(env):
+        # A clock that was set makes every comparison of this process worthless.
+        probe.forget()
+        watch = None
+    if watch is None or watch.skew_ms != env.store.probe().skew_ms:
+        watch = watches[env.store.url] = _Watch(env)
+    return watch.skew_ms
+
+
+def check(env: LogEnv) -> int:
+    """As `skew_ms`. Raises ClockSkew if it is more than may be: no commit and no delete then."""
+    skew = skew_ms(env)
+    allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+    if abs(skew) > allowed:
+        message = (
+            f"the clock of this machine is {-skew} ms off that of {env.store.url}, more than the {allowed} ms that "
+            f"{opt.COMMIT_MAX_CLOCK_SKEW_MS.key} allows: set the clock (NTP) and try again"
+        )
+        raise ClockSkew(message, skew_ms=skew, url=env.store.url)
+    return skew
+
+
+def saw(env: LogEnv, modified_ms: int | None) -> None:
+    """The store gave this time to a file that was written just now: where it does not fit, the next write compares."""
+    watch = _of(env).get(env.store.url)
+    if watch is None or modified_ms is None:
+        return
+    if abs(modified_ms - env.ambient.now_ms()) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+        watch.is_doubted = True
+
+
+def _of(env: LogEnv) -> dict[str, _Watch]:
+    clock: object = SystemAmbient if type(env.ambient) is SystemAmbient else env.ambient
+    return _WATCHES.setdefault(clock, {})
