@@ -18,8 +18,9 @@ from indextables.query.java_pattern import Assert, Chars, Choice, PatternRefused
 
 __all__ = ["JavaPattern", "java_pattern"]
 
-MAX_STATES = 20_000
-_MAX_KNOWN = 20_000
+MAX_STATES = 10_000
+_MAX_HELD = 1_000_000
+"""Numbers of states in all sets that are remembered; then everything is forgotten, and learned anew."""
 _NEVER = r"[^\x00-\x{10FFFF}]"
 _TERMINATED = "[\\n\\r\\x{85}\\x{2028}\\x{2029}]\\z"
 
@@ -108,6 +109,7 @@ class Automaton:
         self._symbols: dict[str, tuple[bool, ...]] = {}
         self._closed: dict[tuple[frozenset[int], int], tuple[frozenset[int], bool]] = {}
         self._steps: dict[tuple[frozenset[int], tuple[bool, ...]], frozenset[int]] = {}
+        self._held = 0
 
     def finds(self, text: str) -> bool:
         """True if any part of `text` matches."""
@@ -177,8 +179,7 @@ class Automaton:
             if kind == "split" or (kind == "assert" and marks >> value & 1):
                 stack.extend(after)
         open_ = frozenset(state for state in seen if self._states[state][0] == "set")
-        if len(self._closed) > _MAX_KNOWN:
-            self._closed.clear()
+        self._hold(len(now) + len(open_))
         self._closed[now, marks] = open_, 0 in seen
         return open_, 0 in seen
 
@@ -188,11 +189,16 @@ class Automaton:
             symbol = self._symbols[char] = tuple(ord(char) in found for found in self._sets)
         known = self._steps.get((open_, symbol))
         if known is None:
-            if len(self._steps) > _MAX_KNOWN:
-                self._steps.clear()
             known = frozenset(self._states[state][2][0] for state in open_ if symbol[self._states[state][1]])
+            self._hold(len(known) + len(symbol))
             self._steps[open_, symbol] = known
         return known
+
+    def _hold(self, more: int) -> None:
+        """Make room for a set of so many states."""
+        self._held += more + 1
+        if self._held > _MAX_HELD:
+            self._closed, self._steps, self._symbols, self._held = {}, {}, {}, more + 1
 
     def _marks(self, text: str) -> list[int]:
         """Which of the assertions hold, one bit each, at every place of `text`; empty if there are none."""
