@@ -452,7 +452,7 @@ def test_a_name_that_cannot_be_followed_is_refused_with_the_way_that_works(sessi
         "SELECT * FROM explode(TABLE(t))",
         "SELECT * FROM t WITH (a = 'b')",
         "REFRESH TABLE t",
-        "ALTER TABLE t ADD COLUMN x INT",
+        "ALTER TABLE t RECOVER PARTITIONS",
         f"SELECT * FROM indextables.`{place}` WITH (a = 'b')",
     ):
         with pytest.raises(NotSupported, match="createOrReplaceTempView"):

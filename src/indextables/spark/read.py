@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.spark.registry import how_to_renew
 from indextables.spark.settings import READING, check_session, task_session
 from indextables.split.ref import SplitRef
 
@@ -98,7 +99,9 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         env = self._env()
         snapshot = Log(env).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
-        _names(snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE])
+        _names(
+            snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE], self._url
+        )
         options = env.over(snapshot.metadata.configuration)
         zone = options[opt.TIME_ZONE]
         self.check_zone(snapshot.schema, options)
@@ -165,7 +168,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         from indextables.table.scan import scan_split
 
-        names = _names(partition.schema, wanted.names)
+        names = _names(partition.schema, wanted.names, self._url)
         for ref in partition.refs:
             yield from scan_split(env, partition.schema, ref, names, where, partition.version)
 
@@ -175,7 +178,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         from indextables.spark.found import found_rows
 
         names = [name for name in wanted.names if name != _SCORE]
-        spelled = dict(zip(names, _names(partition.schema, names), strict=True))
+        spelled = dict(zip(names, _names(partition.schema, names, self._url), strict=True))
         for rows in found_rows(
             env,
             partition.metadata,
@@ -243,13 +246,13 @@ def _enough(refs: Sequence[SplitRef], limit: int) -> Iterator[SplitRef]:
         held += (ref.num_rows or 0) if ref.vector is None else 0
 
 
-def _names(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
+def _names(schema: pa.Schema, wanted: Sequence[str], url: str) -> list[str]:
     spelled = {name.lower(): name for name in schema.names}
     missing = [name for name in wanted if name.lower() not in spelled]
     if missing:
         message = (
             f"the schema given to Spark has columns that the table lacks: {', '.join(missing)}; it has "
-            f"{', '.join(schema.names)}. A table of the catalog keeps the columns it was made with: make it anew"
+            f"{', '.join(schema.names)}. {how_to_renew(url)}"
         )
         raise SchemaMismatch(message, differences=missing)
     return [spelled[name.lower()] for name in wanted]

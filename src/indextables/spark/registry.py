@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "COLUMN_KEY",
     "NOT_TOLD",
     "OWN_KEY",
     "PATH_KEY",
@@ -36,6 +37,9 @@ __all__ = [
 
 PATH_KEY = "indextables.path"
 """Metadata of a column of a catalog table: the path of the table that it belongs to."""
+
+COLUMN_KEY = "indextables.column"
+"""Metadata of a column of a catalog table: what the table calls it, whatever the entry calls it by now."""
 
 OWN_KEY = "__qualified_access_only"
 """Metadata that stands beside the path. Spark takes it away, and leaves the path, where it makes a new entry of the
@@ -93,6 +97,15 @@ def carried_path(metadata: Mapping[str, Any]) -> str | None:
     """The path that a column of a catalog table carries; None for one that was copied from such a table."""
     path: str | None = metadata.get(PATH_KEY)
     return path if OWN_KEY in metadata else None
+
+
+def how_to_renew(url: str) -> str:
+    """What to do about an entry of the catalog that does not have the columns of the table any more."""
+    path = url.replace("'", "\\'")
+    return (
+        "ALTER TABLE changes the entry of Spark's catalog only, and the entry keeps the columns that it was made with. "
+        f"Renew it: DROP TABLE name, then CREATE TABLE name USING indextables OPTIONS (path '{path}'); no row is lost"
+    )
 
 
 def key_of_name(name: str) -> str:

@@ -121,12 +121,12 @@ def session_options(spark: SparkSession) -> dict[str, str]:
 
 def _user(spark: SparkSession) -> str | None:
     """Who works in this session, as far as Spark tells: a process may work for others than its own account."""
-    client = getattr(spark, "client", None)
-    if client is not None:
-        # Connect has no SparkContext; the server knows the session by the name that its client gives.
-        return getattr(client, "_user_id", None)
-    context = getattr(spark, "sparkContext", None)
-    return None if context is None else str(context.sparkUser())
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return str(context.sparkUser())
+    # Connect has no SparkContext; the server knows the session by the name that its client gives.
+    user: str | None = getattr(getattr(spark, "client", None), "_user_id", None)
+    return user
 
 
 def default_parallelism(spark: SparkSession) -> int:

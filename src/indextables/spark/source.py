@@ -27,8 +27,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, NotSupported
-from indextables.spark.registry import NOT_TOLD, OWN_KEY, PATH_KEY, carried_path
+from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
+from indextables.spark.registry import COLUMN_KEY, NOT_TOLD, OWN_KEY, PATH_KEY, carried_path, how_to_renew
 from indextables.spark.settings import READING, Settings, planning
 from indextables.storage.url import parse_location
 
@@ -100,6 +100,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             why = "Spark mixes up options of a table of the catalog that a statement names twice:"
             _refuse_reading(settings, f"{why} {_BY_PATH}")
         url = self._path(settings, schema)
+        _check_renamed(schema, url)
         return TableReader(
             url=url,
             options=settings.table_options,
@@ -217,7 +218,7 @@ def drop_ids(node: Any) -> None:
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            for key in ("indextables.id", PATH_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
+            for key in ("indextables.id", PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
                 metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)
@@ -303,8 +304,23 @@ def _refuse_in_writes(settings: Settings) -> None:
 def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
     _refuse_reading(settings, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
     carries = {PATH_KEY: url, OWN_KEY: False}
-    fields = [StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **carries}) for f in whole.fields]
+    fields = [
+        StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **carries, COLUMN_KEY: f.name})
+        for f in whole.fields
+    ]
     return StructType(fields)
+
+
+def _check_renamed(schema: StructType, url: str) -> None:
+    """Raises SchemaMismatch if the catalog calls a column by another name than it was made with.
+
+    The table may have another column of that name: its rows would be taken for those of the first.
+    """
+    told = {f.name: f.metadata.get(COLUMN_KEY, f.name) for f in schema.fields if carried_path(f.metadata) is not None}
+    renamed = [f"{was} is called {name}" for name, was in told.items() if name.lower() != was.lower()]
+    if renamed:
+        message = f"the entry of the catalog has other columns than {url}: {', '.join(renamed)}. {how_to_renew(url)}"
+        raise SchemaMismatch(message, differences=renamed)
 
 
 def _refuse_reading(settings: Settings, why: str) -> None:

@@ -25,6 +25,7 @@ from indextables.errors import (
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
+from indextables.sql.altering import what_it_alters
 from indextables.sql.commands import run_command
 from indextables.sql.context import is_table, moment_ms
 from indextables.sql.cursor import Args
@@ -41,6 +42,7 @@ from indextables.sql.references import (
 )
 from indextables.sql.spark_rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.sql.statements import Target
+from indextables.sql.tokens import first_word
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
@@ -61,6 +63,20 @@ _CANNOT_FOLLOW = (
 _CANNOT_LAST = (
     "{} means a table of IndexTables in this session only, and a view of the catalog is for all: CREATE TEMPORARY VIEW"
 )
+
+
+_CANNOT_ALTER = {
+    "columns": (
+        "ALTER TABLE does not reach the columns of a table of IndexTables: Spark would change an entry of its own "
+        "catalog, and then read columns that the table does not have. mergeSchema adds columns, overwriteSchema "
+        "replaces them. Nothing was changed"
+    ),
+    "properties": (
+        "ALTER TABLE does not reach the properties of a table of IndexTables: Spark would note them in an entry of its "
+        "own catalog, where nobody heeds them. Give them as options, in the session, or when the table is made. "
+        "Nothing was changed"
+    ),
+}
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -109,12 +125,22 @@ def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], befo
     if not isinstance(text, str):
         return original(text, args, **kwargs) if args is not None else original(text, **kwargs)
     context = SessionContext(spark)
+    _check_alter(context, text, args)
     rows = run_command(text, context, args)
     if rows is not None:
         from indextables.spark.frames import frame_of
 
         return frame_of(spark, rows)
     return _query(spark, text, args, kwargs, original)
+
+
+def _check_alter(context: SessionContext, text: str, args: Any) -> None:
+    """Raises NotSupported for an ALTER TABLE that would leave the catalog with another table than there is."""
+    if first_word(text) != "ALTER":
+        return
+    what = what_it_alters(text)
+    if what is not None and any(context.is_table_name(name) for name in table_names(text, args)):
+        raise NotSupported(_CANNOT_ALTER[what], query=text)
 
 
 class SessionContext:
