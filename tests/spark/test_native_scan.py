@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from tests.spark.vectors import delete_rows
 
 import indextables
 from indextables import IndexTable
-from indextables.errors import InvalidArgument, QueryInvalid, VersionExpired
+from indextables.errors import InvalidArgument, QueryInvalid, SplitCorrupt, VersionExpired
 from indextables.spark import scan_native
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
@@ -325,3 +326,14 @@ def test_what_is_asked_for_wrongly_is_told(spark, tmp_path):
 
     with pytest.raises(InvalidArgument, match=r"\.where\(\)"):
         handle.toDF(lit(1) == lit(1))
+
+
+def test_a_local_split_with_the_bytes_of_another_is_refused_before_spark_reads_it(spark, tmp_path):
+    table = made(tmp_path / "t", numbers(40), batches=2)
+    first, second = (tmp_path / "t" / path for path in table.files()["path"].to_pylist())
+    shutil.copyfile(first, second)
+    with pytest.raises(SplitCorrupt):
+        IndexTable.forPath(spark, str(tmp_path / "t")).toDF()
+    first.unlink()
+    with pytest.raises(VersionExpired):
+        IndexTable.forPath(spark, str(tmp_path / "t")).toDF()

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, VersionExpired
+from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node, walk
@@ -131,7 +131,10 @@ def _read_files(
     deleted = refs_of(env, files.filter(has_vector))
     if env.store.is_local:
         # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
-        check_identity(env.store, [*others, *deleted], env.ambient)
+        try:
+            check_identity(env.store, [*others, *deleted], env.ambient)
+        except ObjectNotFound as error:
+            raise _gone(snapshot, url) from error
     plain = [ref.key for ref in others]
     if not have_plain_names([*plain, *(ref.key for ref in deleted)]):
         return None
@@ -179,9 +182,13 @@ def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
         )
         return
     if "PATH_NOT_FOUND" in told:
-        message = f"a file of version {snapshot.version} is gone from {url}: purge was faster; read the table again"
-        raise VersionExpired(message, version=snapshot.version, url=url) from error
+        raise _gone(snapshot, url) from error
     raise error
+
+
+def _gone(snapshot: Snapshot, url: str) -> VersionExpired:
+    message = f"a file of version {snapshot.version} is gone from {url}: purge was faster; read the table again"
+    return VersionExpired(message, version=snapshot.version, url=url)
 
 
 def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: StructType) -> DataFrame:
