@@ -709,7 +709,7 @@ BUGS = [
     Bug(
         "purge reads no further than the newest checkpoint",
         TABLE + "reachable.py",
-        "    columns += [data_keys(files, log.url) for files in bases.values()]\n",
+        "    columns += [data_keys(files, log.url, rule) for files in bases.values()]\n",
         "",
         PURGE_TESTS + INCIDENT_TESTS,
     ),

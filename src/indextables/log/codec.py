@@ -40,7 +40,7 @@ from indextables.log.lines import (
     without_nulls,
 )
 from indextables.log.names import version_key
-from indextables.log.paths import canonical_path, canonical_paths
+from indextables.log.paths import PathRule, canonical_path, canonical_paths
 
 __all__ = [
     "MAX_OTHER_LINES",
@@ -60,11 +60,20 @@ __all__ = [
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
 
 
+class OnDisk(msgspec.Struct, frozen=True):
+    """The paths of a version by the other rule, where they differ: as they are on the disk."""
+
+    adds: pa.ChunkedArray
+    removes: pa.ChunkedArray
+    skips: tuple[str, ...]
+
+
 class VersionContent(msgspec.Struct, frozen=True):
     """One version file, checked.
 
     1. `adds` has `FILES_SCHEMA`, `removes` has `REMOVES_SCHEMA`; both are in order of their lines, counted from 1.
-    2. Every path is relative and in canonical encoding, so that equal files have equal text.
+    2. Every path is relative and in the canonical form of encoded paths, so that equal files have equal text. Which
+       rule the table has is known only with its protocol: `under` gives the same version by that rule.
     3. `addedAtTimestamp` is the commit's time, null where the file tells none.
     4. `crc32c` is that of the stored bytes; None where the content was not read from a file.
     """
@@ -81,6 +90,24 @@ class VersionContent(msgspec.Struct, frozen=True):
     cdc: tuple[Cdc, ...] = ()
     stored_bytes: int = 0
     crc32c: int | None = None
+    on_disk: OnDisk | PathEscape | None = None
+
+    def under(self, rule: PathRule) -> VersionContent:
+        """The version with its paths by the table's rule. Raises PathEscape for one that the rule refuses."""
+        if rule is PathRule.ENCODED or self.on_disk is None:
+            return self
+        if isinstance(self.on_disk, PathEscape):
+            raise self.on_disk
+        skips = tuple(
+            msgspec.structs.replace(skip, path=path) for skip, path in zip(self.skips, self.on_disk.skips, strict=True)
+        )
+        return msgspec.structs.replace(
+            self,
+            adds=self.adds.set_column(0, FILES_SCHEMA.field("path"), self.on_disk.adds),
+            removes=self.removes.set_column(0, REMOVES_SCHEMA.field("path"), self.on_disk.removes),
+            skips=skips,
+            on_disk=None,
+        )
 
     @property
     def token(self) -> str | None:
@@ -272,11 +299,30 @@ class _Reader:
         )
         adds = [self._adds(struct, numbers, content.timestamp_ms) for struct, numbers in self.rows[ADD]]
         removes = [self._removes(struct, numbers) for struct, numbers in self.rows[REMOVE]]
-        return msgspec.structs.replace(
+        whole = msgspec.structs.replace(
             content,
             adds=pa.Table.from_batches(adds, schema=FILES_SCHEMA) if adds else _NO_ADDS,
             removes=pa.Table.from_batches(removes, schema=REMOVES_SCHEMA) if removes else _NO_REMOVES,
         )
+        return msgspec.structs.replace(whole, on_disk=self._on_disk(whole))
+
+    def _on_disk(self, content: VersionContent) -> OnDisk | PathEscape | None:
+        """The paths as they are on the disk, None where that is the same."""
+        try:
+            adds = self._logged(ADD)
+            removes = self._logged(REMOVE)
+            skips = tuple(PathRule.ON_DISK.canonical(skip.path, self.root_url) for skip in self.small["mergeskip"])
+        except PathEscape as error:
+            return error
+        same = adds.equals(content.adds.column("path")) and removes.equals(content.removes.column("path"))
+        if same and skips == tuple(skip.path for skip in content.skips):
+            return None
+        return OnDisk(adds, removes, skips)
+
+    def _logged(self, code: int) -> pa.ChunkedArray:
+        columns = [struct.field("path") for struct, _ in self.rows[code]]
+        chunks = [canonical_paths(column, self.root_url, PathRule.ON_DISK) for column in columns]
+        return pa.chunked_array(chunks, pa.string())
 
     def _places(self, data: bytes, objects: int, count: int) -> Ints:
         """The lines that are not blank. Raises LogCorrupt if they are not one object each."""

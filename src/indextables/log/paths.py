@@ -7,6 +7,7 @@ file. Every other path is refused here, before anything can be opened or deleted
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
@@ -18,7 +19,7 @@ from indextables.lazy import pc
 from indextables.log.arrays import combined, int64_array, text_array
 from indextables.storage.url import Location, parse_location
 
-__all__ = ["MAX_PATH_BYTES", "canonical_path", "canonical_paths", "decode_path", "encode_path", "key_of"]
+__all__ = ["MAX_PATH_BYTES", "PathRule", "canonical_path", "canonical_paths", "decode_path", "encode_path", "key_of"]
 
 MAX_PATH_BYTES = 4096
 
@@ -40,6 +41,29 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LOG_FOLDERS = frozenset({"_transaction_log", "_delta_log"})
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az", "gcs": "gs"}
 _MAX_DECODINGS = 8
+
+
+class PathRule(Enum):
+    """How a table logs the paths of its files; `log.protocol.path_rule` says which one it is. It holds for all of them.
+
+    `ENCODED`: URL-encoded once. `ON_DISK`: the name as it is on the disk, percent signs included, as IndexTables4Spark
+    does it: `region=a%2Fb/x` names a folder `region=a%2Fb`.
+    """
+
+    ENCODED = "encoded"
+    ON_DISK = "on disk"
+
+    def key(self, path: str, root_url: str) -> str:
+        """The key that a logged path names. Raises PathEscape."""
+        return key_of(path, root_url, encoded=self is PathRule.ENCODED)
+
+    def logged(self, key: str) -> str:
+        """The logged form of a key."""
+        return encode_path(key) if self is PathRule.ENCODED else key
+
+    def canonical(self, path: str, root_url: str) -> str:
+        """The one logged form that all spellings of a path share. Raises PathEscape."""
+        return self.logged(self.key(path, root_url))
 
 
 def encode_path(key: str) -> str:
@@ -79,12 +103,12 @@ def key_of(path: str, root_url: str, *, encoded: bool = True) -> str:
 
 
 def canonical_path(path: str, root_url: str) -> str:
-    """The one logged form that all spellings of a path share. Raises PathEscape."""
-    return encode_path(key_of(path, root_url))
+    """The one logged form that all spellings of an encoded path share. Raises PathEscape."""
+    return PathRule.ENCODED.canonical(path, root_url)
 
 
-def canonical_paths(paths: pa.Array | pa.ChunkedArray, root_url: str) -> pa.Array:
-    """`canonical_path` of every element, natively where nothing is odd. Raises PathEscape with `row`."""
+def canonical_paths(paths: pa.Array | pa.ChunkedArray, root_url: str, rule: PathRule = PathRule.ENCODED) -> pa.Array:
+    """The canonical form of every element, natively where nothing is odd. Raises PathEscape with `row`."""
     column = combined(paths)
     if len(column) <= _FEW:
         texts = column.to_pylist()
@@ -100,15 +124,15 @@ def canonical_paths(paths: pa.Array | pa.ChunkedArray, root_url: str) -> pa.Arra
     odd = pc.invert(plain)
     some = column.filter(odd)
     try:
-        fixed = _by_folder(some, root_url)
+        fixed = _by_folder(some, root_url, rule)
     except PathEscape:
         fixed = None
     if fixed is None:
-        fixed = _one_by_one(some, root_url, odd)
+        fixed = _one_by_one(some, root_url, odd, rule)
     return pc.replace_with_mask(column, odd, fixed)
 
 
-def _by_folder(paths: pa.Array, root_url: str) -> pa.Array | None:
+def _by_folder(paths: pa.Array, root_url: str, rule: PathRule) -> pa.Array | None:
     """Folders repeat and names are plain, as a rule: decode each folder once. None if it is not so here."""
     parts = pc.split_pattern(paths, "/", max_splits=1, reverse=True)
     flat = parts.flatten()
@@ -123,15 +147,15 @@ def _by_folder(paths: pa.Array, root_url: str) -> pa.Array | None:
     distinct = folders.dictionary_encode()
     if len(distinct.dictionary) > len(paths) // 2:
         return None
-    canonical = text_array([canonical_path(f"{folder}/x", root_url)[:-1] for folder in distinct.dictionary.to_pylist()])
+    canonical = text_array([rule.canonical(f"{folder}/x", root_url)[:-1] for folder in distinct.dictionary.to_pylist()])
     return pc.binary_join_element_wise(canonical.take(distinct.indices), names, "")
 
 
-def _one_by_one(paths: pa.Array, root_url: str, odd: pa.Array) -> pa.Array:
+def _one_by_one(paths: pa.Array, root_url: str, odd: pa.Array, rule: PathRule) -> pa.Array:
     fixed: list[str] = []
     for path in paths.to_pylist():
         try:
-            fixed.append(canonical_path(path, root_url))
+            fixed.append(rule.canonical(path, root_url))
         except PathEscape as error:
             row = pc.indices_nonzero(odd)[len(fixed)].as_py()
             raise PathEscape(str(error), **error.details, row=row) from None

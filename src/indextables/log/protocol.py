@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indextables.errors import NotSupported, ProtocolUnsupported
 from indextables.log.actions import Protocol
+from indextables.log.paths import PathRule
 
 __all__ = [
     "FEATURES",
@@ -19,6 +20,7 @@ __all__ = [
     "has_own_splits",
     "is_foreign",
     "new_table_protocol",
+    "path_rule",
     "upgraded",
     "with_feature",
 ]
@@ -102,6 +104,11 @@ def is_foreign(protocol: Protocol) -> bool:
 def has_own_splits(protocol: Protocol) -> bool:
     """True if the data files are ours; where they are not, their statistics follow the rules of IndexTables4Spark."""
     return PARQUET_SPLIT in (protocol.readerFeatures or [])
+
+
+def path_rule(protocol: Protocol | None) -> PathRule:
+    """How the table logs the paths of its files: those of IndexTables4Spark stand there as they are on disk."""
+    return PathRule.ENCODED if has_own_splits(protocol or V1) else PathRule.ON_DISK
 
 
 def with_feature(protocol: Protocol, *features: str) -> Protocol:

@@ -19,7 +19,7 @@ from indextables.log.actions import DomainMetadata, MergeSkip, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
 from indextables.log.codec import VersionContent
 from indextables.log.files import FILES_SCHEMA
-from indextables.log.protocol import V1
+from indextables.log.protocol import V1, path_rule
 from indextables.log.state.base import PrunedState, StateHeader, TableState, TokenWindow
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "replay",
     "replay_plainly",
     "replay_pruned",
+    "under_rule",
     "vector_ids",
 ]
 
@@ -45,6 +46,7 @@ def replay(base: TableState | None, versions: Sequence[VersionContent], *, token
 
     Raises LogGap where a version is missing, MetadataMissing if there is no metaData.
     """
+    versions = under_rule(base, versions)
     header = header_after(base, versions, token_window=token_window)
     return _whole(header, live_files(_files_of(base), versions))
 
@@ -54,18 +56,28 @@ def replay_pruned(base: PrunedState, versions: Sequence[VersionContent], *, plai
 
     Raises LogGap.
     """
+    versions = under_rule(base, versions)
     _check_contiguous(base.version, versions)
     metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
-    return PrunedState(version=base.version + len(versions), metadata=metadata, files=files)
+    protocol = next((c.protocol for c in reversed(versions) if c.protocol is not None), base.protocol)
+    return PrunedState(version=base.version + len(versions), protocol=protocol, metadata=metadata, files=files)
 
 
 def replay_plainly(
     base: TableState | None, versions: Sequence[VersionContent], *, token_window: int = 8192
 ) -> TableState:
     """The same fold, one action after the other. Slow; what `transaction.useOptimized=false` selects."""
+    versions = under_rule(base, versions)
     header = header_after(base, versions, token_window=token_window)
     return _whole(header, _live_files_plainly(_files_of(base), versions))
+
+
+def under_rule(base: StateHeader | PrunedState | None, versions: Sequence[VersionContent]) -> list[VersionContent]:
+    """The versions with their paths by the rule of the table that they lead to. Raises PathEscape."""
+    told = (content.protocol for content in reversed(versions) if content.protocol is not None)
+    rule = path_rule(next(told, None if base is None else base.protocol))
+    return [content.under(rule) for content in versions]
 
 
 def _live_files_plainly(base_files: pa.Table, versions: Sequence[VersionContent]) -> pa.Table:

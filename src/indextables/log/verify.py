@@ -19,8 +19,7 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.crcfile import CrcFile, Totals, check_bytes, crc32c, parse_crc, totals_of
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, LogFile, crc_key, parse_key, version_key
-from indextables.log.paths import key_of
-from indextables.log.protocol import has_own_splits, is_foreign
+from indextables.log.protocol import has_own_splits, is_foreign, path_rule
 from indextables.log.replay import replay
 from indextables.log.segment import head_of
 from indextables.log.state import StateRef, TableState, find_states, read_state
@@ -236,11 +235,11 @@ class _Verifier:
 
     def _check_data_files(self, state: TableState, look: Look | None) -> int:
         """Compare the live files with a listing of the table, natively: one row of the listing per file."""
-        encoded = has_own_splits(state.protocol)
+        rule = path_rule(state.protocol)
         sizes = {meta.key: meta.size for meta in _data_objects(self.env)}
         sound: list[bool] = []
         for path, size in _pairs(state.files):
-            key = key_of(path, self.env.store.url, encoded=encoded)
+            key = rule.key(path, self.env.store.url)
             if key not in sizes:
                 message = f"the data file {key} is named by the log and is not there: its rows are lost, restore it"
                 self._found("data-file-missing", "error", message, key=key)
@@ -248,9 +247,9 @@ class _Verifier:
                 message = f"the data file {key} has {sizes[key]} bytes, the log says {size}: restore it"
                 self._found("data-file-size", "error", message, key=key)
             sound.append(sizes.get(key) == size)
-        if look is not None and encoded:
+        if look is not None and has_own_splits(state.protocol):
             for path, why in look(self.env, state.files.filter(bool_array(np.array(sound, bool)))):
-                self._found("data-file", "error", why, key=key_of(path, self.env.store.url))
+                self._found("data-file", "error", why, key=rule.key(path, self.env.store.url))
         return int(state.files.num_rows)
 
     def _found(

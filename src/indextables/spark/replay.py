@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError, LogCorrupt
+from indextables.errors import IndexTablesError, LogCorrupt, NotSupported
 from indextables.log.cache import shared_cache
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
@@ -161,6 +161,9 @@ def read_run(env: LogEnv, unit: bytes) -> bytes:
     for place, content in zip(missing, read, strict=True):
         known[place] = content
     contents = [content for content in known if content is not None]
+    if any(content.on_disk is not None and content.token is None for content in contents):
+        # Tables of IndexTables4Spark, perhaps: which paths hold is known only where the protocol is.
+        raise NotSupported("paths whose rule depends on the protocol are read by the driver", url=env.store.url)
     answer = RunAnswer(
         run=dump_run(reduce_versions(contents)),
         hits=len(run.files) - len(missing),

@@ -22,7 +22,7 @@ from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
 from indextables.log.intents import Holder, leases, protections, store_now_ms
 from indextables.log.names import LOG_DIR, parse_key
-from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign
+from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign, path_rule
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.base import StateRef
 from indextables.log.state.describe import StateDescription, describe_state
@@ -297,7 +297,7 @@ def _fresh_refs(metadata: Metadata, refs: list[str | None], options: Options) ->
 def _orphans(snapshot: Snapshot, env: LogEnv, now_ms: int) -> _Orphans:
     """How many old files the newest version does not name: counted where they are few, estimated from a sample else."""
     names = Names.of(partitionings(snapshot.metadata))
-    known = data_keys(snapshot.files, env.store.url)
+    known = data_keys(snapshot.files, env.store.url, path_rule(snapshot.protocol))
     sample = _listed(env, None, _SAMPLE + 1)
     exact = len(sample) <= _SAMPLE
     if not exact and len(known):

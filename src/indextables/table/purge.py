@@ -30,7 +30,7 @@ from indextables.log import clock
 from indextables.log.arrays import int64_array, text_array
 from indextables.log.env import LogEnv
 from indextables.log.intents import Lease, Protections, Ticket, acquire, holds, protections, store_now_ms, who_holds
-from indextables.log.protocol import check_writable
+from indextables.log.protocol import check_writable, path_rule
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.cleanup import (
     CleanupPlan,
@@ -268,7 +268,13 @@ def _plan(
     cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
-    claims = _claims(data_keys(snapshot.files, log.url), text_array([]), int64_array(_no_times()), held, snapshot)
+    claims = _claims(
+        data_keys(snapshot.files, log.url, path_rule(snapshot.protocol)),
+        text_array([]),
+        int64_array(_no_times()),
+        held,
+        snapshot,
+    )
     data = _decided(found, claims, asked)
     oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
     if data.goes.num_rows and held.everything is None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from indextables.errors import IndexTablesError
 from indextables.log.env import LogEnv
+from indextables.log.protocol import path_rule
 from indextables.log.snapshot import Snapshot
 from indextables.storage.store import ObjectMeta
 from indextables.table.partitions import partitionings
@@ -48,7 +49,7 @@ class Listed(msgspec.Struct, frozen=True):
 def list_data(known: Snapshot, runner: Runner, progress: Progress | None) -> Listed:
     """Everything below the table but its log. Raises StoreError: half of a listing is none."""
     names = Names.of(partitionings(known.metadata))
-    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE)
+    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE, path_rule(known.protocol))
     answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
     tables: list[pa.Table] = []
     nested: list[str] = []

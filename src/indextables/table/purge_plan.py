@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.arrays import combined, int64_array, text_array
-from indextables.log.paths import canonical_paths, decode_path
+from indextables.log.paths import PathRule, canonical_paths, decode_path
 from indextables.table.partitions import folder_pattern
 
 __all__ = [
@@ -93,14 +93,16 @@ class Decision(msgspec.Struct, frozen=True):
     kept: dict[str, int]
 
 
-def ranges_over(paths: pa.Array | pa.ChunkedArray, keys_per_range: int) -> list[KeyRange]:
+def ranges_over(
+    paths: pa.Array | pa.ChunkedArray, keys_per_range: int, rule: PathRule = PathRule.ENCODED
+) -> list[KeyRange]:
     """All keys, in ranges of about equal size, judged by the files that are known. The log is in the midst of one.
 
     Together they cover every key that there can be, whatever is known: what nobody knows is what purge looks for.
     """
     cuts: list[str] = []
     if len(paths) > keys_per_range:
-        keys = keys_of_paths(paths)
+        keys = keys_of_paths(paths, rule=rule)
         places = pc.sort_indices(keys).take(int64_array(np.arange(keys_per_range, len(keys), keys_per_range)))
         cuts = list(dict.fromkeys(keys.take(places).to_pylist()))
     return list(_ranges("", cuts))
@@ -152,9 +154,11 @@ def decide(listed: pa.Table, claims: Claims, *, now_ms: int, retention_ms: int, 
     return Decision(left, kept)
 
 
-def keys_of_paths(paths: pa.Array | pa.ChunkedArray, root_url: str = "") -> pa.Array:
+def keys_of_paths(paths: pa.Array | pa.ChunkedArray, root_url: str = "", rule: PathRule = PathRule.ENCODED) -> pa.Array:
     """The keys that logged paths name. Folders repeat, so that each is decoded once. Raises PathEscape."""
-    column = canonical_paths(paths, root_url)
+    column = canonical_paths(paths, root_url, rule)
+    if rule is PathRule.ON_DISK:
+        return column
     escaped = pc.match_substring(column, "%")
     if not pc.any(escaped, min_count=0).as_py():
         return column

@@ -17,6 +17,8 @@ from indextables.log.arrays import combined, constant, text_array
 from indextables.log.codec import decode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import parse_key, version_key
+from indextables.log.paths import PathRule
+from indextables.log.protocol import path_rule
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.base import StateRef
 from indextables.log.state.cleanup import CleanupPlan
@@ -54,6 +56,7 @@ class _Unit(msgspec.Struct, frozen=True):
 
     versions: list[tuple[int, int]]
     adds: bool
+    rule: PathRule
 
 
 def reach(
@@ -72,15 +75,16 @@ def reach(
     while first > 0 and (first - 1 in slots or first - 1 > newest_listed):
         first -= 1
     states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
-    columns = [data_keys(snapshot.files, log.url)]
+    rule = path_rule(snapshot.protocol)
+    columns = [data_keys(snapshot.files, log.url, rule)]
     bases = _bases(log, states, first)
-    columns += [data_keys(files, log.url) for files in bases.values()]
+    columns += [data_keys(files, log.url, rule) for files in bases.values()]
     now = snapshot.version
     kept = [(version, slots.get(version, 0)) for version in range(first, now + 1)]
-    units = _units(kept, adds=True)
+    units = _units(kept, rule, adds=True)
     if cut_removals:
         cut = [(file.version, meta.modified_ms) for meta, file in files if file.kind == "version" and meta.key in gone]
-        units += _units(cut, adds=False)
+        units += _units(cut, rule, adds=False)
     events = _EVENTS.empty_table() if not units else _read(runner, units, progress)
     is_removal = combined(pc.is_valid(events["removed_ms"]))
     columns.append(combined(events["key"].filter(pc.invert(is_removal))))
@@ -92,7 +96,9 @@ def reach(
 def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
     """The newest version, and the keys that versions above `version` add. Raises LogError, StoreError."""
     newest = log.latest_version()
-    columns = [data_keys(log.read_version(number).adds, log.url) for number in range(version + 1, newest + 1)]
+    rule = path_rule(log.metadata_at()[1])
+    contents = (log.read_version(number).under(rule) for number in range(version + 1, newest + 1))
+    columns = [data_keys(content.adds, log.url, rule) for content in contents]
     return newest, pa.concat_arrays(columns) if columns else text_array([])
 
 
@@ -103,8 +109,9 @@ def read_versions(env: LogEnv, unit: bytes) -> bytes:
     def events(entry: tuple[int, int]) -> pa.Table:
         version, modified_ms = entry
         content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
-        added = data_keys(content.adds, env.store.url) if asked.adds else text_array([])
-        removed = data_keys(content.removes, env.store.url)
+        content = content.under(asked.rule)
+        added = data_keys(content.adds, env.store.url, asked.rule) if asked.adds else text_array([])
+        removed = data_keys(content.removes, env.store.url, asked.rule)
         time_ms = max(modified_ms, content.timestamp_ms or 0)
         times = pa.concat_arrays([constant(None, len(added)), constant(time_ms, len(removed))])
         return pa.table([pa.concat_arrays([added, removed]), times], schema=_EVENTS)
@@ -112,9 +119,9 @@ def read_versions(env: LogEnv, unit: bytes) -> bytes:
     return to_ipc(pa.concat_tables(env.ambient.map("versions", events, asked.versions)))
 
 
-def data_keys(files: pa.Table, root_url: str) -> pa.Array:
+def data_keys(files: pa.Table, root_url: str, rule: PathRule) -> pa.Array:
     """The keys of data files and of vector files that rows of `add` or `remove` name. Raises PathEscape, DvCorrupt."""
-    keys = keys_of_paths(files["path"], root_url)
+    keys = keys_of_paths(files["path"], root_url, rule)
     vectors = combined(files["deletionVector"])
     if vectors.null_count == len(vectors):
         return keys
@@ -154,9 +161,9 @@ def _bases(log: Log, states: Sequence[StateRef], first: int) -> dict[int, pa.Tab
     return {**found, chained: log.snapshot(chained).files}
 
 
-def _units(versions: Sequence[tuple[int, int]], *, adds: bool) -> list[bytes]:
+def _units(versions: Sequence[tuple[int, int]], rule: PathRule, *, adds: bool) -> list[bytes]:
     return [
-        msgspec.msgpack.encode(_Unit(list(versions[start : start + _VERSIONS_PER_UNIT]), adds))
+        msgspec.msgpack.encode(_Unit(list(versions[start : start + _VERSIONS_PER_UNIT]), adds, rule))
         for start in range(0, len(versions), _VERSIONS_PER_UNIT)
     ]
 

@@ -21,7 +21,7 @@ from indextables.log.conflict import merge_registry
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
 from indextables.log.intents import Lease, acquire, who_holds
-from indextables.log.protocol import check_writable
+from indextables.log.protocol import check_writable, path_rule
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
 from indextables.log.transaction import Transaction
@@ -247,7 +247,7 @@ def _missing(
     """
     if not files.num_rows:
         return []
-    keys = data_keys(files, log.url)
+    keys = data_keys(files, log.url, path_rule(log.metadata_at()[1]))
     missing: list[str] = []
     size = _KEYS_PER_UNIT * _UNITS_PER_SLOT * max(1, runner.width)
     for start in range(0, len(keys), size):

@@ -18,6 +18,7 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import version_key
+from indextables.log.protocol import path_rule
 from indextables.log.replay import header_after, live_files
 from indextables.log.state.avroform import complete_list, read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment
@@ -51,6 +52,8 @@ def advance_state(
     base = complete_list(env, read_list(env, previous))
     tail = read_tail(env, previous.version, version)
     confirm(env, previous, tail)
+    rule = path_rule(base.protocol)
+    tail = [content.under(rule) for content in tail]
     check_newest(env, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it
@@ -107,7 +110,7 @@ def _entries_of(
     env: LogEnv, ref: StateRef, base: StateList, infos: Sequence[ManifestInfo], paths: pa.Array
 ) -> pa.Table:
     tables = [empty_files()]
-    for table in read_entries(env, ref, infos):
+    for table in read_entries(env, ref, base, infos):
         wanted = table.filter(pc.is_in(table.column("path"), value_set=paths))
         hidden = hide(wanted, base.tombstones)
         tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)

@@ -16,7 +16,7 @@ from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths
-from indextables.log.protocol import V1, has_own_splits
+from indextables.log.protocol import V1, has_own_splits, path_rule
 from indextables.log.schema import schema_from_json
 from indextables.log.state.base import PrunedState, StateRef, TableState
 from indextables.log.state.bounds import as_maps
@@ -61,9 +61,9 @@ def read_avro_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | P
     low, high = as_maps([info.bounds for info in state.manifests])
     kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
     infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
-    files = live_entries(state, read_entries(env, ref, infos), complete=len(infos) == len(state.manifests))
+    files = live_entries(state, read_entries(env, ref, state, infos), complete=len(infos) == len(state.manifests))
     files = files.filter(prune(files, predicate, schema, columns, rules=rules))
-    return PrunedState(version=state.version, metadata=state.metadata, files=files)
+    return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
 
 
 def read_list(env: LogEnv, ref: StateRef, *, only_counts: bool = False) -> StateList:
@@ -71,16 +71,21 @@ def read_list(env: LogEnv, ref: StateRef, *, only_counts: bool = False) -> State
     return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version, only_counts=only_counts)
 
 
-def read_entries(env: LogEnv, ref: StateRef, infos: Sequence[ManifestInfo], *, ahead: int = 16) -> Iterator[pa.Table]:
-    """The entries of each manifest in order, `ahead` of them read and decoded in parallel. Raises as `read_state`."""
+def read_entries(
+    env: LogEnv, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo], *, ahead: int = 16
+) -> Iterator[pa.Table]:
+    """The entries of manifests of a complete list, in order, `ahead` of them read and decoded in parallel.
+
+    Raises as `read_state`.
+    """
     folder = ref.keys[0].rsplit("/", 1)[0] + "/"
-    root = env.store.url
+    root, rule = env.store.url, path_rule(state.protocol)
 
     def load(info: ManifestInfo) -> pa.Table:
         # A manifest that is gone is ObjectNotFound: cleanup may have overtaken this reader, who then lists again.
         data = env.store.get(manifest_location(info.path, folder))
         table = decode_manifest(data, info)
-        return table.set_column(0, "path", canonical_paths(table.column("path"), root))
+        return table.set_column(0, "path", canonical_paths(table.column("path"), root, rule))
 
     for start in range(0, len(infos), ahead):
         yield from env.ambient.map("manifests", load, infos[start : start + ahead])
@@ -167,7 +172,7 @@ def _whole(env: LogEnv, ref: StateRef, state: StateList) -> TableState:
         version=state.version,
         protocol=state.protocol,
         metadata=state.metadata,
-        files=live_entries(state, read_entries(env, ref, state.manifests), complete=True),
+        files=live_entries(state, read_entries(env, ref, state, state.manifests), complete=True),
         txns=state.txns,
         domains=state.domains,
         skips=state.skips,

@@ -262,7 +262,7 @@ def _check_counts(state: StateList) -> None:
 
 
 def _unhidden(env: LogEnv, ref: StateRef, state: StateList, infos: Iterable[ManifestInfo]) -> Iterator[pa.Table]:
-    for table in read_entries(env, ref, list(infos), ahead=_AHEAD):
+    for table in read_entries(env, ref, state, list(infos), ahead=_AHEAD):
         hidden = hide(table, state.tombstones)
         yield table.filter(bool_array(~hidden)) if hidden.any() else table
 
@@ -271,7 +271,7 @@ def _without_hidden(
     env: LogEnv, ref: StateRef, state: StateList, types: dict[str, pa.DataType]
 ) -> Iterator[ManifestInfo]:
     """Every manifest is looked at, so that no tombstone is needed afterwards; only those with hidden entries change."""
-    for info, table in zip(state.manifests, read_entries(env, ref, state.manifests, ahead=_AHEAD), strict=True):
+    for info, table in zip(state.manifests, read_entries(env, ref, state, state.manifests, ahead=_AHEAD), strict=True):
         hidden = hide(table, state.tombstones)
         if not hidden.any():
             yield info

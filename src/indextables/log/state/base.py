@@ -79,6 +79,7 @@ class PrunedState(msgspec.Struct, frozen=True):
     """
 
     version: int
+    protocol: Protocol
     metadata: Metadata
     files: pa.Table
 

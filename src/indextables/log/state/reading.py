@@ -8,7 +8,7 @@ from indextables.errors import CheckpointCorrupt
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.paths import canonical_paths
-from indextables.log.protocol import V1
+from indextables.log.protocol import V1, path_rule
 from indextables.log.schema import schema_from_json
 from indextables.log.state.avroform import (
     Where,
@@ -66,7 +66,8 @@ def read_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | Pruned
         return state
     schema = schema_from_json(state.metadata.schemaString)
     kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
-    return PrunedState(version=state.version, metadata=state.metadata, files=state.files.filter(kept))
+    files = state.files.filter(kept)
+    return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
 
 
 def read_tokens(env: LogEnv, ref: StateRef) -> TokenWindow | None:
@@ -95,7 +96,7 @@ def _assemble(parsed: Parsed, ref: StateRef, root_url: str) -> TableState:
         raise CheckpointCorrupt(message, path=ref.keys[0], reason="no metaData")
     extras = _extras(parsed, ref)
     files = empty_files() if parsed.files is None else parsed.files
-    files = files.set_column(0, "path", canonical_paths(files.column("path"), root_url))
+    files = files.set_column(0, "path", canonical_paths(files.column("path"), root_url, path_rule(parsed.protocol)))
     if extras is not None:
         if extras.tableId != parsed.metadata.id:
             message = f"{ref.keys[0]} belongs to table {extras.tableId}, not {parsed.metadata.id}"

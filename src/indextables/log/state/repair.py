@@ -27,8 +27,8 @@ from indextables.log.codec import decode_version, encode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
 from indextables.log.names import LOG_DIR, parse_key, version_key
-from indextables.log.paths import canonical_paths, encode_path
-from indextables.log.protocol import READER_VERSION, check_understood
+from indextables.log.paths import canonical_paths
+from indextables.log.protocol import READER_VERSION, check_understood, path_rule
 from indextables.log.replay import replay
 from indextables.log.sethash import set_hash
 from indextables.log.state.avroform import read_list
@@ -70,10 +70,11 @@ def repair_log(source: LogEnv, target: LogEnv) -> RepairReport:
     found = newest_readable(source)
     state = found.state
     check_understood(state.protocol, source.store.url)
-    listed = [(encode_path(meta.key), meta.size) for meta in data_files(source)]
+    rule = path_rule(state.protocol)
+    listed = [(rule.logged(meta.key), meta.size) for meta in data_files(source)]
     names = text_array([name for name, _ in listed])
     sizes = int64_array(np.array([size for _, size in listed], dtype=np.int64))
-    at = pc.index_in(canonical_paths(state.files.column("path"), source.store.url), value_set=names)
+    at = pc.index_in(canonical_paths(state.files.column("path"), source.store.url, rule), value_set=names)
     there = pc.is_valid(at)
     kept = state.files.filter(there)
     missing = state.files.filter(pc.invert(there)).column("path").to_pylist()

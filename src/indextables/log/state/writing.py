@@ -97,7 +97,7 @@ def _write_avro(
     if previous is None or base is None:
         return write_whole(env, state, replace=replace)
     tables = []
-    for table in read_entries(env, previous, base.manifests):
+    for table in read_entries(env, previous, base, base.manifests):
         hidden = hide(table, base.tombstones)
         tables.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
     entries = pa.concat_tables(tables) if tables else empty_files()
