@@ -576,7 +576,7 @@ BUGS = [
     Bug(
         "truncate takes what its plan did not name",
         TABLE + "truncate.py",
-        "_restricted(plan_cleanup(env, _rules(env)), foreseen)",
+        "only(plan_cleanup(env, _rules(env)), told)",
         "plan_cleanup(env, _rules(env))",
         OPERATE_TESTS,
     ),
