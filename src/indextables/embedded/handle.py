@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, VersionExpired
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
@@ -19,14 +21,21 @@ __all__ = ["Handle"]
 
 _LOGGER = logging.getLogger("indextables")
 
+T = TypeVar("T")
+
+# How often a handle that was just opened follows a cleanup that is faster.
+_ATTEMPTS = 20
+
 
 class Handle:
     """One version of a table, until a write of this handle or a refresh moves it on. Safe from several threads."""
 
-    def __init__(self, log: Log, snapshot: Snapshot) -> None:
+    def __init__(self, log: Log, snapshot: Snapshot, *, is_seen: bool = True) -> None:
+        """`is_seen` is False where the newest version was asked for, and nobody was told yet which one that is."""
         self._log = log
         self._pinned = snapshot
         self._written = snapshot.version
+        self._is_seen = is_seen
         self._lock = threading.Lock()
         self._searchers = Searchers(log.env)
         self._reading = lease_if_asked(log, snapshot)
@@ -39,6 +48,7 @@ class Handle:
     @property
     def version(self) -> int:
         """The version that this handle reads."""
+        self._is_seen = True
         return max(self._pinned.version, self._written)
 
     def _predicate(self, where: str | None) -> Node | None:
@@ -47,6 +57,31 @@ class Handle:
         snapshot = self._snapshot
         options = table_env(self._log.env, snapshot.metadata).options
         return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+    def _answer(self, read: Callable[[Snapshot], T]) -> T:
+        """What `read` makes of the version of this handle.
+
+        Of a handle that was just opened nobody has seen yet which version it has: where cleanup took that one since, it
+        is the newest one that is read. Raises VersionExpired otherwise.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                answer = read(self._snapshot)
+            except VersionExpired:
+                if self._is_seen:
+                    raise
+                self._move(self._log.snapshot())
+            else:
+                self._is_seen = True
+                return answer
+        self._is_seen = True
+        return read(self._snapshot)
+
+    @property
+    def _seen(self) -> Snapshot:
+        """What this handle reads, for who is told something about it: from now on it is that version, or none."""
+        self._is_seen = True
+        return self._snapshot
 
     @property
     def _snapshot(self) -> Snapshot:

@@ -139,7 +139,7 @@ def open_table(
     log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
     try:
         if version is None and timestamp is None:
-            return Table(log, log.snapshot())
+            return Table(log, log.snapshot(), is_seen=False)
         return Table(log, _snapshot_at(log, version, timestamp))
     except ObjectNotFound as cause:
         # A place whose name the store does not even take.
@@ -157,31 +157,31 @@ class Table(Merging, Operate, Handle):
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        schema = self._snapshot.schema
+        schema = self._seen.schema
         return plain_schema(schema, schema.names)
 
     @property
     def partition_columns(self) -> list[str]:
         """The columns by whose values files are kept apart, in the order of their folders."""
-        return self._snapshot.partition_columns
+        return self._seen.partition_columns
 
     @property
     def protocol(self) -> Protocol:
         """What a client must understand."""
-        return self._snapshot.protocol
+        return self._seen.protocol
 
     @property
     def metadata(self) -> Metadata:
         """Identity, schema and properties as logged."""
-        return self._snapshot.metadata
+        return self._seen.metadata
 
     def files(self, where: str | None = None) -> pa.Table:
         """The live files that may hold rows for which `where` is true, one per row, as logged. Raises QueryInvalid."""
-        return prune_files(self._snapshot, self._predicate(where))
+        return self._answer(lambda snapshot: prune_files(snapshot, self._predicate(where)))
 
     def detail(self) -> dict[str, Any]:
         """Sizes and counts, as data: id, name, version, files, bytes, rows, partition columns, properties."""
-        return detail_of(self._snapshot, self.url)
+        return self._answer(lambda snapshot: detail_of(snapshot, self.url))
 
     def sizes(self, most_splits: int | None = 100) -> pa.Table:
         """What each column costs: the bytes of its rows and of its field in each component of the index.
@@ -192,7 +192,7 @@ class Table(Merging, Operate, Handle):
         Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
         """
         check_count("most_splits", most_splits, least=1)
-        return sizes_verb.column_sizes(self._log.env, self._snapshot, most_splits)
+        return self._answer(lambda snapshot: sizes_verb.column_sizes(self._log.env, snapshot, most_splits))
 
     def history(self, limit: int | None = None) -> pa.Table:
         """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""
@@ -353,7 +353,9 @@ class Table(Merging, Operate, Handle):
         VersionExpired, StoreError.
         """
         check_count("limit", limit)
-        return scan_table(self._log.env, self._snapshot, columns, self._predicate(where), limit)
+        return self._answer(
+            lambda snapshot: scan_table(self._log.env, snapshot, columns, self._predicate(where), limit)
+        )
 
     def to_arrow(
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
@@ -391,17 +393,19 @@ class Table(Merging, Operate, Handle):
         """
         check_count("limit", limit)
         check_count("offset", offset)
-        return search(
-            self._log.env,
-            self._searchers,
-            self._snapshot,
-            query,
-            columns=columns,
-            where=self._predicate(where),
-            limit=limit,
-            offset=offset,
-            order_by=order_of(order_by),
-            highlight=highlight or (),
+        return self._answer(
+            lambda snapshot: search(
+                self._log.env,
+                self._searchers,
+                snapshot,
+                query,
+                columns=columns,
+                where=self._predicate(where),
+                limit=limit,
+                offset=offset,
+                order_by=order_of(order_by),
+                highlight=highlight or (),
+            )
         )
 
     def aggregate(
@@ -417,13 +421,17 @@ class Table(Merging, Operate, Handle):
 
         Raises QueryInvalid, InvalidArgument for an aggregation that is none, NotSupported.
         """
-        return aggregate_rows(
-            self._log.env, self._searchers, self._snapshot, query, aggregations, self._predicate(where)
+        return self._answer(
+            lambda snapshot: aggregate_rows(
+                self._log.env, self._searchers, snapshot, query, aggregations, self._predicate(where)
+            )
         )
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
         """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
-        return count(self._log.env, self._searchers, self._snapshot, query, self._predicate(where))
+        return self._answer(
+            lambda snapshot: count(self._log.env, self._searchers, snapshot, query, self._predicate(where))
+        )
 
     def sql(
         self,
@@ -453,18 +461,19 @@ class Table(Merging, Operate, Handle):
             return SnapshotSource(table._log.env, table._snapshot, table._searchers)
 
         others = {name: source(table) for name, table in check_mapping("tables", tables).items()}
-        return select(statement, source(self), others, params=params, options=self._log.env.options)
+        options = self._log.env.options
+        return self._answer(lambda _: select(statement, source(self), others, params=params, options=options))
 
     def txn_version(self, application: str) -> int | None:
         """The last batch of an application that this version holds; None if it holds none."""
-        txn = self._snapshot.txns.get(application)
+        txn = self._answer(lambda snapshot: snapshot.txns).get(application)
         return None if txn is None else txn.version
 
     def __repr__(self) -> str:
         return f"Table({self.url!r}, version={self.version})"
 
     def _repr_html_(self) -> str:
-        return html_of(self._snapshot, self.url)
+        return self._answer(lambda snapshot: html_of(snapshot, self.url))
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a table is read with scan() or to_arrow()")

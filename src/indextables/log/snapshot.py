@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import LogCorrupt, LogGap, MetadataMissing, ObjectNotFound, VersionExpired, VersionNotFound
-from indextables.log.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
+from indextables.errors import (
+    CheckpointError,
+    LogCorrupt,
+    LogGap,
+    MetadataMissing,
+    ObjectNotFound,
+    VersionExpired,
+    VersionNotFound,
+)
+from indextables.log.actions import Metadata, Protocol
 from indextables.log.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.checked import check_newest
 from indextables.log.codec import VersionContent, decode_version
@@ -21,11 +26,11 @@ from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at
 from indextables.log.loading import Where, fold, header_of, load_pruned, load_state, newest_of, segments
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
+from indextables.log.pinned import Snapshot
 from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
-from indextables.log.schema import schema_from_json
 from indextables.log.segment import LogSegment
-from indextables.log.state import PrunedState, StateRef, TableState, TokenWindow
+from indextables.log.state import PrunedState, StateRef, TableState
 
 __all__ = ["Log", "ReadTail", "Snapshot"]
 
@@ -35,108 +40,12 @@ ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
 
 # A listed file can be gone when it is read, because cleanup works beside readers: look again this often.
 _ATTEMPTS = 3
+_MOST_ATTEMPTS = 20
 
 # A tail longer than this means that what is known about checkpoints is old.
 _LONG_TAIL = 64
 
 _AT_ONCE = 8  # version files that are looked at together when metadata is searched backwards
-
-
-class Snapshot:
-    """The table at one version, pinned.
-
-    Protocol and metadata are there from the start and the protocol is readable. The files are loaded when they are
-    first asked for; VersionExpired is raised if cleanup was faster.
-    """
-
-    def __init__(
-        self,
-        version: int,
-        protocol: Protocol,
-        metadata: Metadata,
-        load: Callable[[], TableState],
-        load_some: Callable[[Where], TableState | PrunedState],
-    ) -> None:
-        """`load` brings the whole table, `load_some` what a read with a filter needs of it."""
-        self.version = version
-        self.protocol = protocol
-        self.metadata = metadata
-        self._load = load
-        self._load_some = load_some
-        self._state: TableState | None = None
-        self._schema: pa.Schema | None = None
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-
-    @property
-    def table_id(self) -> str:
-        """The table's identity."""
-        return self.metadata.id
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns. Raises SchemaInvalid."""
-        if self._schema is None:
-            self._schema = schema_from_json(self.metadata.schemaString)
-        return self._schema
-
-    @property
-    def partition_columns(self) -> list[str]:
-        """The partition columns, in the order of the folders."""
-        return list(self.metadata.partitionColumns)
-
-    @property
-    def state(self) -> TableState:
-        """Everything, the files included. Raises LogError."""
-        if self._pid != os.getpid():
-            # A thread that was loading when this process was forked is not here to let go of the lock.
-            self._lock, self._pid = threading.Lock(), os.getpid()
-        with self._lock:
-            if self._state is None:
-                self._state = self._load()
-            return self._state
-
-    def files_where(self, where: Where) -> pa.Table:
-        """Files that may match the predicate which `where` makes of the metadata; others may be among them.
-
-        Checkpoints leave out what their partition bounds exclude, unread. Raises LogError.
-        """
-        if self._state is not None:
-            return self._state.files
-        return self._load_some(where).files
-
-    @property
-    def files(self) -> pa.Table:
-        """The live files, with `FILES_SCHEMA`."""
-        return self.state.files
-
-    @property
-    def txns(self) -> dict[str, Txn]:
-        """The newest batch of each application."""
-        return self.state.txns
-
-    @property
-    def domains(self) -> dict[str, DomainMetadata]:
-        """The named pieces of configuration."""
-        return self.state.domains
-
-    @property
-    def skips(self) -> dict[str, MergeSkip]:
-        """The live files that could not be merged."""
-        return self.state.skips
-
-    @property
-    def tokens(self) -> TokenWindow | None:
-        """The tokens of the newest commits."""
-        return self.state.tokens
-
-    @property
-    def in_commit_timestamp(self) -> int | None:
-        """The time of the version's commit."""
-        return self.state.in_commit_timestamp
-
-    def __repr__(self) -> str:
-        return f"Snapshot(version={self.version}, table_id={self.table_id!r})"
 
 
 class Log:
@@ -260,8 +169,13 @@ class Log:
 
     def _retried(self, load: Callable[[Known], T]) -> T:
         """Load from what is newest, and again from a new listing where something known is gone."""
-        for attempt in range(_ATTEMPTS):
+        seen: Known | None = None
+        attempt = 0
+        for _ in range(_MOST_ATTEMPTS):
             known = self._current()
+            # Where the log has changed meanwhile, cleanup was faster than we were; where it has not, a file is lost.
+            attempt = attempt + 1 if known == seen else 0
+            seen = known
             try:
                 return load(known)
             except ObjectNotFound as error:
@@ -274,7 +188,7 @@ class Log:
                 self.invalidate()
                 if attempt:
                     raise
-        raise AssertionError
+        return load(self._current())
 
     def _reaching(self, known: Known, version: int) -> Known:
         """What is known, looked up again where the version is above it. Raises VersionNotFound."""
@@ -287,12 +201,40 @@ class Log:
         return known
 
     def _snapshot_at(self, known: Known, version: int) -> Snapshot:
+        way = self._way_to(known, version)
+
+        def load() -> TableState:
+            return self._patiently(way, version, lambda way: way.load())
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            return self._patiently(way, version, lambda way: way.load_some(where))
+
+        return Snapshot(version, way.protocol, way.metadata, load, load_some)
+
+    def _patiently(self, way: _Way, version: int, use: Callable[[_Way], T]) -> T:
+        """What `use` makes of a way to a version; of another way where cleanup took files since. Raises LogError."""
+        try:
+            return use(way)
+        except (CheckpointError, ObjectNotFound):
+            self.invalidate()
+
+        def again(known: Known) -> T:
+            found = self._way_to(known, version)
+            if found.metadata.id != way.metadata.id:
+                message = f"version {version} is gone with its table: another one lives at {self.url} now"
+                raise VersionExpired(message, version=version, url=self.url)
+            return use(found)
+
+        return self._retried(again)
+
+    def _way_to(self, known: Known, version: int) -> _Way:
+        """How to read a version, by what is known now; protocol and metadata are read and checked."""
         known = self._reaching(known, version)
         cached = self._recall_state(known.table_id, version)
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
-            return Snapshot(version, whole.protocol, whole.metadata, lambda: whole, lambda _: whole)
+            return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         if base is None:
@@ -328,7 +270,7 @@ class Log:
             found = load_pruned(self.env, known, version, more, where)
             return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this)
 
-        return Snapshot(version, protocol, metadata, load, load_some)
+        return _Way(protocol, metadata, load, load_some)
 
     def _header(
         self, known: Known, version: int, base: TableState | None, contents: Sequence[VersionContent]
@@ -494,6 +436,15 @@ class Log:
         if not self._options[opt.TRANSACTION_CACHE_ENABLED]:
             self.invalidate()
             self._cache = None
+
+
+class _Way(NamedTuple):
+    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
+
+    protocol: Protocol
+    metadata: Metadata
+    load: Callable[[], TableState]
+    load_some: Callable[[Where], TableState | PrunedState]
 
 
 class _Replaced(LogCorrupt):
