@@ -204,7 +204,7 @@ BUGS = [
     ),
     Bug(
         "nobody checks the clock",
-        COMMIT,
+        LOG + "clock.py",
         "if abs(skew) > allowed:",
         "if skew > allowed:",
         COMMIT_TESTS,
@@ -660,15 +660,15 @@ BUGS = [
     Bug(
         "a purge that stalled deletes although its lease is over",
         TABLE + "purge.py",
-        "    if not holds(env, ticket, spare_ms=_SPARE_MS):\n",
-        "    if False:\n",
+        "    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):\n",
+        "    if is_off:\n",
         OPERATE_TESTS,
     ),
     Bug(
         "deletes are sent until the lease is over",
         TABLE + "purge.py",
-        "    if not holds(env, ticket, spare_ms=_SPARE_MS):\n",
-        "    if not holds(env, ticket):\n",
+        "    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):\n",
+        "    if is_off or not holds(env, ticket):\n",
         OPERATE_TESTS,
     ),
     Bug(
@@ -772,8 +772,8 @@ BUGS = [
     Bug(
         "an intent ends by this machine's clock",
         LOG + "intents.py",
-        "if now_ms - meta.modified_ms > ttl_ms + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
-        "if now_ms > ttl_ms + _GRAIN_MS:",
+        "if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):",
+        "if now_ms > _ttl_ms(intent) + _GRAIN_MS:",
         INTENT_TESTS,
     ),
     Bug(
