@@ -25,7 +25,7 @@ from indextables.errors import (
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import VersionContent
 from indextables.log.env import LogEnv
-from indextables.log.listing import Known
+from indextables.log.listing import Known, discover
 from indextables.log.replay import replay, replay_plainly, replay_pruned
 from indextables.log.segment import LogSegment, build_segment
 from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
@@ -68,9 +68,19 @@ def load_pruned(
 def _base_and_tail(
     env: LogEnv, known: Known, version: int, read_versions: ReadVersions, read: Callable[[StateRef], S]
 ) -> tuple[S | None, list[VersionContent]]:
-    """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it."""
-    segment, base = _first_readable(env, known, version, read)
-    contents = read_versions(segment)
+    """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it.
+
+    Where cleanup took what is known, what a new listing of the same table tells is read instead.
+    """
+    try:
+        segment, base = _first_readable(env, known, version, read)
+        contents = read_versions(segment)
+    except ObjectNotFound:
+        fresh = discover(env, known)
+        is_same = (fresh.head, fresh.head_identity) == (known.head, known.head_identity)
+        if not is_same or fresh.states == known.states:
+            raise
+        return _base_and_tail(env, fresh, version, read_versions, read)
     if base is not None and _of_another_table(base, contents):
         _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, base.version)
         rest = tuple(state for state in known.states if state != segment.base)
