@@ -1,7 +1,8 @@
 """Run the tests in parts, two at a time, each against its budget: `python -m tests.parts [--soak] [PART ...]`.
 
 A part is a folder (or file) of tests in a pytest process of its own. A part over its budget is reported, not failed:
-the remedy is to move volume to `make soak`.
+the remedy is to move volume to `make soak`. A part whose path is gone, or that holds no test, fails: whoever moves
+tests names them here anew. Every test that was skipped is named at the end, with its reason.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tests.spark_session import MODE
 
 ROOT = Path(__file__).parent.parent
 LANES = 2
+NOTHING_COLLECTED = 5
+"""What pytest ends with where no test was chosen."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Part:
     name: str
     paths: tuple[str, ...]
     budget_s: int
+    """The seconds that it may take, on two cores beside another part."""
     marker: str = "not soak and not spark"
     spark: str = "classic"
     """How the tests of this part reach Spark: `classic` or `connect` (`tests.spark_session`)."""
@@ -49,6 +53,7 @@ PARTS = (
     Part("log", ("tests/log", "tests/golden"), 120),
     Part("query", ("tests/query",), 60),
     Part("table", ("tests/table",), 120),
+    Part("life", ("tests/life",), 60),
     Part("embedded", ("tests/cli", "tests/sql"), 120),
 )
 
@@ -59,6 +64,9 @@ class Outcome:
     code: int
     seconds: float
     counts: dict[str, int]
+    skips: tuple[str, ...] = ()
+    why: str = ""
+    """Why it failed, where no test did."""
 
 
 def main() -> int:
@@ -89,12 +97,14 @@ def _all_parts() -> list[Part]:
         and str(p.relative_to(ROOT)) not in named
         and (p.is_file() or any(p.rglob("test_*.py")))
     )
-    parts = [p for p in PARTS if all((ROOT / path).exists() for path in p.paths)]
-    return [*parts, Part("rest", tuple(rest), 120)] if rest else parts
+    return [*PARTS, Part("rest", tuple(rest), 120)] if rest else list(PARTS)
 
 
 def _run(part: Part, *, soak: bool) -> Outcome:
-    command = [sys.executable, "-m", "pytest", "-q", "-m", part.marker, "--durations=12", *part.paths]
+    lost = [path for path in (*part.paths, *part.without) if not (ROOT / path).exists()]
+    if lost:
+        return Outcome(part, 1, 0, {}, why=f"{', '.join(lost)} does not exist: name its tests where they are now")
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-m", part.marker, "--durations=12", *part.paths]
     command += [f"--ignore={path}" for path in part.without]
     if soak:
         command += ["--timeout=0", "--hypothesis-profile=explore"]
@@ -112,11 +122,14 @@ def _run(part: Part, *, soak: bool) -> Outcome:
         )
     seconds = time.monotonic() - began
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:])}
-    failed = done.returncode not in {0, 5}
-    shown = done.stdout if failed else "\n".join(done.stdout.splitlines()[-32:])
+    # What is soaked is marked test by test, and not every part has such.
+    nothing = done.returncode == NOTHING_COLLECTED
+    code = 0 if nothing and soak else done.returncode
+    shown = done.stdout if code else "\n".join(done.stdout.splitlines()[-32:])
     sys.stdout.write(f"\n===== {part.name} ({seconds:.0f} s) =====\n{shown}\n")
     sys.stdout.flush()
-    return Outcome(part, 0 if done.returncode == 5 else done.returncode, seconds, counts)
+    why = f"it holds no test that is marked {part.marker!r}" if nothing and not soak else ""
+    return Outcome(part, code, seconds, counts, tuple(re.findall(r"^SKIPPED (.+)$", done.stdout, re.MULTILINE)), why)
 
 
 def _environment(part: Part, scratch: str) -> dict[str, str]:
@@ -137,8 +150,13 @@ def _report(outcomes: list[Outcome]) -> int:
             f"{outcome.part.name:9} {outcome.seconds:7.0f} {outcome.part.budget_s:7} "
             f"{counts.get('passed', 0):8} {failed:7} {counts.get('skipped', 0):8}{note}"
         )
+        if outcome.why:
+            print(f"          FAILED: {outcome.why}")
         for word, n in (("passed", counts.get("passed", 0)), ("failed", failed), ("skipped", counts.get("skipped", 0))):
             total[word] = total.get(word, 0) + n
+    for outcome in outcomes:
+        for skip in outcome.skips:
+            print(f"skipped in {outcome.part.name}: {skip}")
     print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return int(total["failed"] > 0 or total["passed"] == 0)
 

@@ -21,6 +21,7 @@ FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
 IDENTITY_TESTS = ("tests/table/test_split_identity.py",)
 CHECK_FILE_TESTS = ("tests/table/test_check_files.py",)
 DAMAGE_TESTS = ("tests/table/test_damage.py",)
+LIFE_TESTS = ("tests/life/test_life.py::test_a_table_shows_the_rows_of_each_version_whatever_was_done_to_it",)
 
 
 BUGS = [
@@ -163,6 +164,13 @@ BUGS = [
         "    return PrunedState(version=state.version, protocol=state.protocol,",
         "    return TableState(version=state.version, protocol=state.protocol,",
         FILTER_TESTS,
+    ),
+    Bug(
+        "the files that a filter left are taken for the whole table, and lives go on",
+        STATE + "avroform.py",
+        "    return PrunedState(version=state.version, metadata=state.metadata, files=files)\n",
+        "    return TableState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)\n",
+        LIFE_TESTS,
     ),
     Bug(
         "a log is cut below a gap",

@@ -1,0 +1,55 @@
+"""The runner of the parts: nothing is left out in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.parts import ROOT, Part, _all_parts, _report, _run
+
+
+@pytest.fixture
+def part(tmp_path):
+    """A part with one file of tests of this text."""
+
+    def make(text, *, budget_s=60):
+        (tmp_path / "test_it.py").write_text(text)
+        return Part("one", (str(tmp_path),), budget_s, "")
+
+    return make
+
+
+def test_the_paths_of_all_parts_exist():
+    for part in _all_parts():
+        assert [path for path in (*part.paths, *part.without) if not (ROOT / path).exists()] == []
+
+
+def test_a_part_whose_path_is_gone_fails_and_says_which(capsys):
+    outcome = _run(Part("moved", ("tests/no_such_folder",), 60), soak=False)
+    assert _report([outcome]) == 1
+    assert "tests/no_such_folder does not exist" in capsys.readouterr().out
+
+
+def test_a_part_that_collects_nothing_fails(part, capsys):
+    outcome = _run(part("x = 1\n"), soak=False)
+    assert _report([outcome]) == 1
+    assert "holds no test" in capsys.readouterr().out
+
+
+def test_a_part_with_nothing_to_soak_does_not_fail():
+    nothing = Part("one", ("tests/test_parts.py",), 60, "soak")
+    assert _run(nothing, soak=True).code == 0
+    assert _run(nothing, soak=False).code != 0
+
+
+def test_a_skip_is_counted_and_named_with_its_reason(part, capsys):
+    text = "import pytest\n\ndef test_a():\n    pytest.skip('no such machine')\n\ndef test_b():\n    pass\n"
+    outcome = _run(part(text), soak=False)
+    assert _report([outcome]) == 0
+    told = capsys.readouterr().out
+    assert (outcome.counts["passed"], outcome.counts["skipped"]) == (1, 1)
+    assert "skipped in one:" in told.split("part      seconds")[1]
+    assert "no such machine" in told.split("part      seconds")[1]
+
+
+def test_a_test_that_fails_fails_the_whole(part):
+    assert _report([_run(part("def test_a():\n    assert False\n"), soak=False)]) == 1
