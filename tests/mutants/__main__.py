@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.mutants import planted, reading
+from tests.mutants.every import EVERY
 from tests.mutants.planted import Bug
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     wanted = sys.argv[1:]
-    bugs = [bug for bug in (*planted.BUGS, *reading.BUGS) if not wanted or any(word in bug.name for word in wanted)]
+    bugs = [bug for bug in EVERY if not wanted or any(word in bug.name for word in wanted)]
     with tempfile.TemporaryDirectory() as folder:
         # Tests too: whoever edits them meanwhile does not disturb.
         copied = Path(folder)

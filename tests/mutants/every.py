@@ -1,0 +1,7 @@
+"""Every planted bug."""
+
+from __future__ import annotations
+
+from tests.mutants import planted, reading
+
+EVERY = (*planted.BUGS, *reading.BUGS)
