@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place, checkpoint, clean, place
 
-from indextables.errors import LogError
+from indextables.errors import LogError, VersionExpired
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import encode_version
 from indextables.log.create import create_table
@@ -72,3 +73,45 @@ def test_a_version_that_expired_while_it_was_read_is_said_to_be_gone(place):
     reader.env.store.play("get", version_key(1), overtaken)
     with pytest.raises(LogError):
         _ = reader.snapshot(1).files
+
+
+def test_a_version_that_no_list_of_tokens_reaches_has_expired(place):
+    create_table(place.process(), METADATA)
+    for name in "abc":
+        append(place.process(), [add(name)])
+    older_files(place, 4)
+    checkpoint(place, commit__tokenWindow=1)
+    with pytest.raises(VersionExpired):
+        place.process().read_version(2)
+    assert place.process().read_version(3).token is not None
+    assert place.paths() == ["a", "b", "c"]
+
+
+def test_a_version_that_newer_ones_vouch_for_needs_no_list_that_reaches_it(place):
+    create_table(place.process(), METADATA)
+    for name in "abc":
+        append(place.process(), [add(name)])
+    checkpoint(place, commit__tokenWindow=1)
+    contents = place.process().read_versions(range(4))
+    assert [content.version for content in contents] == [0, 1, 2, 3]
+
+
+def test_a_log_of_older_writers_is_read_beside_a_checkpoint_that_is_damaged(place):
+    create_table(place.process(), METADATA)
+    for name in "abc":
+        append(place.process(), [add(name)])
+    older_files(place, 4)
+    checkpoint(place)
+    store = place.process().env.store
+    key = place.process().states()[0].keys[0]
+    store.put(key, b"not a checkpoint")
+    assert place.paths() == ["a", "b", "c"]
+
+
+def older_files(place: Place, count: int) -> None:
+    """The first versions as writers wrote them that knew no links."""
+    store = place.process().env.store
+    for content in place.process().read_versions(range(count)):
+        info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
+        more = [action for action in (content.protocol, content.metadata) if action is not None]
+        store.put(version_key(content.version), encode_version([info, *more], adds=content.adds, compress=True))

@@ -107,8 +107,8 @@ BUGS = [
     Bug(
         "winners below a checkpoint are believed",
         COMMIT,
-        "                window.covers(content.version) and window.token_at(content.version) == content.token\n",
-        "                True\n",
+        "            confirmed = confirm(self.env, winners)\n",
+        "            confirmed = Confirmed(tuple(winners))\n",
         COMMIT_TESTS,
     ),
     Bug(
@@ -142,8 +142,8 @@ BUGS = [
     Bug(
         "versions that beat us are not verified",
         COMMIT,
-        "        if not self._base_is_unchanged(identity):\n",
-        "        if not self:\n",
+        "        if unchanged is not None:\n            return self._judge(unchanged, identity)\n",
+        "        if True:\n            return self._judge(Confirmed(tuple(winners)), identity)\n",
         COMMIT_TESTS,
     ),
     Bug(
@@ -338,9 +338,37 @@ BUGS = [
     Bug(
         "a reader believes a slot that was emptied and refilled",
         LOG + "confirm.py",
-        "    if not contents or (base is not None and env.store.exists(base.keys[0])):\n        return\n",
-        "    return\n",
+        "    if open_:\n        _ask_checkpoints(env, open_, seen)\n",
+        "",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "a version below every list of tokens is believed",
+        LOG + "confirm.py",
+        "    if in_doubt:\n        raise _superseded(version)\n",
+        "",
         ("tests/log/test_confirm.py",),
+    ),
+    Bug(
+        "a version is not compared with the one that follows it",
+        LOG + "confirm.py",
+        "    _check_links(read, above)\n    return Confirmed(tuple(read))\n\n\ndef by_anchor",
+        "    return Confirmed(tuple(read))\n\n\ndef by_anchor",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "a link to another version vouches for this one",
+        LOG + "confirm.py",
+        "previous.token is not None and previous.token == lower.token",
+        "previous.token is not None",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "versions of two tables are read as one log",
+        LOG + "confirm.py",
+        "        if table != told[0][1]:",
+        "        if False:",
+        ("tests/log/test_refilled.py",),
     ),
     Bug(
         "the newest checkpoint is looked for above the slot only",

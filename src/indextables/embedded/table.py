@@ -22,7 +22,6 @@ from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
-from indextables.log.names import version_key
 from indextables.log.readable import snapshot_at
 from indextables.log.snapshot import Log, Snapshot
 from indextables.table.arguments import (
@@ -205,8 +204,7 @@ class Table(Merging, Operate, Handle):
         Raises VersionNotFound, VersionExpired, LogCorrupt.
         """
         wanted = self.version if version is None else check_version(version)
-        self._log.read_version(wanted)
-        return actions_of(raw_lines(self._log.env.store.get(version_key(wanted))))
+        return actions_of(raw_lines(self._log.stored(wanted)))
 
     def state(self) -> StateDescription:
         """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""

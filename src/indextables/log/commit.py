@@ -29,6 +29,7 @@ from indextables.errors import IndexTablesError, LogError, StoreError
 from indextables.log import clock, conflict, ground, head, protocol, tokens
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
+from indextables.log.confirm import Confirmed, Mixed, Superseded, by_anchor, confirm, follows
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.ground import lost_ground, replaced
@@ -261,18 +262,20 @@ class _Attempt:
         identity = None
         if winners and self.env.store.is_local:
             identity = tokens.identity_of(self.env, winners[-1].version)
-        if not self._base_is_unchanged(identity):
-            seen = self._look()
-            if seen.newest is not None and seen.newest.version > self.base.version:
-                return self._verify(winners, identity)
-            if not self._stands(seen):
-                raise _Refused(lost_ground(self.log, self.base))
-            if winners:
-                identity = seen.etag(winners[-1].version)
-        return self._judge(winners, identity)
+        unchanged = by_anchor(self.env, self.base.version, self.base.identity, winners) if identity else None
+        if unchanged is not None:
+            return self._judge(unchanged, identity)
+        seen = self._look()
+        if seen.newest is not None and seen.newest.version > self.base.version:
+            return self._verify(winners, identity)
+        if not self._stands(seen):
+            raise _Refused(lost_ground(self.log, self.base))
+        if winners:
+            identity = seen.etag(winners[-1].version)
+        return self._judge(confirm(self.env, winners, seen=seen), identity)
 
     def _verify(self, winners: list[Winner], identity: str | None) -> Settled | None:
-        """Believe of the winners what the newest checkpoint confirms; start anew above it where it does not."""
+        """Believe of the winners what the checkpoints confirm; start anew above them where they do not."""
         slot = self.pending
         found = tokens.newest_tokens(self.env, self.base.version + 1)
         if found is None:
@@ -285,20 +288,20 @@ class _Attempt:
                 return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
             if window.token_at(slot) == self.token:
                 return Committed(slot, self.token, None, self.losses + 1)
-        covered = [content for content in winners if content.version <= ref.version]
-        if (
-            window is not None
-            and self.base.version + len(covered) == ref.version
-            and all(
-                window.covers(content.version) and window.token_at(content.version) == content.token
-                for content in covered
-            )
-        ):
-            return self._judge(winners, identity if len(winners) > len(covered) else None)
-        return self._reload()
+        covered = sum(content.version <= ref.version for content in winners)
+        if self.base.version + covered != ref.version:
+            return self._reload()
+        try:
+            confirmed = confirm(self.env, winners)
+        except (Superseded, Mixed):
+            return self._reload()
+        return self._judge(confirmed, identity if len(winners) > covered else None)
 
-    def _judge(self, winners: list[Winner], identity: str | None) -> Committed | Conflicted | None:
+    def _judge(self, winners: Confirmed[Winner], identity: str | None) -> Committed | Conflicted | None:
         self.pending = None
+        if winners and not follows(winners[0], self.base.token):
+            # The base is not what was committed there, although it seemed so.
+            return self._reload()
         for content in winners:
             self._check_table(content)
             if content.protocol is not None:
@@ -348,13 +351,6 @@ class _Attempt:
             return self._conflict("data", reason, self.base.version)
         clash = self.work.rebase(None, verdict)
         return None if clash is None else self._conflict(clash.kind, clash.reason, self.base.version)
-
-    def _base_is_unchanged(self, identity: str | None) -> bool:
-        """True if nothing above the base can have been deleted (local files only)."""
-        base = self.base
-        if not self.env.store.is_local or base.identity is None or identity is None:
-            return False
-        return tokens.identity_of(self.env, base.version) == base.identity
 
     def _look(self) -> tokens.Survey:
         """List from the base on; again where its file is gone and nothing explains that yet."""

@@ -12,7 +12,6 @@ import msgspec
 from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log import crcfile
 from indextables.log.actions import Metadata, Protocol, Txn
-from indextables.log.confirm import confirm
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.winner import Winner
 
@@ -51,13 +50,18 @@ def head_of(snapshot: Snapshot) -> Head:
 
 
 def load(log: Log, *, with_txns: bool = False) -> Head:
-    """The newest version, from the log itself. Raises TableNotFound and what reading the log raises."""
+    """The newest version, from the log itself, without a gap below it.
+
+    Raises TableNotFound, LogGap, and what reading the log raises.
+    """
     if with_txns:
-        return head_of(log.snapshot())
+        snapshot = log.snapshot()
+        log.check_unbroken(snapshot.version)
+        return head_of(snapshot)
     version, protocol, metadata = log.metadata_at()
+    log.check_unbroken(version)
     try:
         content = log.read_version(version)
-        confirm(log.env, None, [content])
     except (VersionExpired, VersionNotFound, ObjectNotFound):
         # The newest version is a checkpoint whose version file is gone, or not the one that was committed.
         return head_of(log.snapshot())

@@ -21,11 +21,12 @@ from indextables import options as opt
 from indextables.errors import LogGap, ObjectNotFound
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, MANIFEST_DIR, parse_key, version_key
-from indextables.log.segment import head_of
+from indextables.log.segment import gap, head_of
 from indextables.log.state import StateRef, find_states
+from indextables.log.tokens import identity, survey
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Known", "advance", "discover", "identity", "known_at"]
+__all__ = ["Known", "advance", "discover", "known_at", "unbroken"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -34,6 +35,9 @@ _PAGE = 1000
 
 # How often a log is listed at most, where others delete from it meanwhile.
 _LISTINGS = 3
+
+# So many version files are looked at by name rather than listed.
+_FEW = 64
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -50,11 +54,6 @@ class Known(msgspec.Struct, frozen=True):
     first: int
     states: tuple[StateRef, ...]
     table_id: str | None = None
-
-
-def identity(meta: ObjectMeta) -> str:
-    """What tells a file from a later one of the same name."""
-    return f"{meta.size}:{meta.modified_ms}:{meta.etag or ''}"
 
 
 def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False) -> Known:
@@ -132,6 +131,23 @@ def _newest(
         versions[head + 1] = meta
 
 
+def unbroken(env: LogEnv, floor: int, version: int) -> None:
+    """Raises LogGap unless every version file above `floor` and below `version` is there, or below a checkpoint."""
+    between = range(floor + 1, version)
+    if env.store.is_local and len(between) <= _FEW:
+        missing = [number for number in between if _head(env, number) is None]
+    else:
+        there = survey(env, floor + 1) if between else None
+        missing = [number for number in between if there is not None and not there.holds(number)]
+        missing = [number for number in missing if _head(env, number) is None]
+    if not missing:
+        return
+    newest = survey(env, missing[0]).newest
+    lost = [number for number in missing if newest is None or number > newest.version]
+    if lost:
+        raise gap(lost[0], version, env.store.url)
+
+
 def known_at(env: LogEnv, version: int) -> Known | None:
     """What the existence of one version file tells, to advance from; None if it is not there."""
     meta = _head(env, version)
@@ -151,7 +167,8 @@ def _advance_local(env: LogEnv, known: Known) -> Known | None:
     if before is None or identity(before) != known.head_identity:
         return None
     if head == known.head:
-        return known
+        # A file above an empty slot: the listing tells a gap from a newer version.
+        return None if env.store.exists(version_key(head + 2)) else known
     meta = _head(env, head)
     if meta is None:
         return None

@@ -24,6 +24,7 @@ from indextables.errors import (
 )
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import VersionContent
+from indextables.log.confirm import Confirmed, Mixed, follows, table_of
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, discover
 from indextables.log.replay import replay, replay_plainly, replay_pruned
@@ -31,7 +32,7 @@ from indextables.log.segment import LogSegment, build_segment
 from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
 from indextables.log.state.avroform import Where, complete_list, read_list
 
-__all__ = ["Where", "fold", "header_of", "load_pruned", "load_state", "newest_of", "segments"]
+__all__ = ["Where", "fold", "header_of", "is_another", "load_pruned", "load_state", "newest_of", "segments"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=TableState | PrunedState)
@@ -40,7 +41,7 @@ _LOGGER = logging.getLogger("indextables")
 
 _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 
-ReadVersions = Callable[[LogSegment], list[VersionContent]]
+ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
 
 def load_state(env: LogEnv, known: Known, version: int, read_versions: ReadVersions) -> TableState:
@@ -67,7 +68,7 @@ def load_pruned(
 
 def _base_and_tail(
     env: LogEnv, known: Known, version: int, read_versions: ReadVersions, read: Callable[[StateRef], S]
-) -> tuple[S | None, list[VersionContent]]:
+) -> tuple[S | None, Confirmed[VersionContent]]:
     """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it.
 
     Where cleanup took what is known, what a new listing of the same table tells is read instead.
@@ -81,17 +82,25 @@ def _base_and_tail(
         if not is_same or fresh.states == known.states:
             raise
         return _base_and_tail(env, fresh, version, read_versions, read)
-    if base is not None and _of_another_table(base, contents):
+    if base is not None and is_another(base, contents):
         _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, base.version)
         rest = tuple(state for state in known.states if state != segment.base)
-        return _base_and_tail(env, msgspec.structs.replace(known, states=rest), version, read_versions, read)
+        try:
+            return _base_and_tail(env, msgspec.structs.replace(known, states=rest), version, read_versions, read)
+        except (VersionExpired, LogGap) as error:
+            number = contents[0].version
+            message = f"version {number} at {env.store.url} belongs to another table than the checkpoint below it"
+            raise Mixed(f"{message}: run verify", version=number, url=env.store.url, reason="another table") from error
     return base, contents
 
 
-def _of_another_table(base: TableState | PrunedState, contents: Sequence[VersionContent]) -> bool:
-    """True if a version above the checkpoint says that it belongs to a table of another id."""
-    infos = (content.commit_info for content in contents)
-    return any(info is not None and info.tableId not in {None, base.metadata.id} for info in infos)
+def is_another(base: TableState | PrunedState, contents: Confirmed[VersionContent]) -> bool:
+    """True if the versions after a state belong to another table, or follow another version than the state's. Pure."""
+    if any(table_of(content) not in {None, base.metadata.id} for content in contents):
+        return True
+    window = base.tokens if isinstance(base, TableState) else None
+    token = window.token_at(base.version) if window is not None and window.covers(base.version) else None
+    return bool(contents) and contents[0].version == base.version + 1 and not follows(contents[0], token)
 
 
 def header_of(env: LogEnv, known: Known, version: int) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
@@ -102,7 +111,7 @@ def header_of(env: LogEnv, known: Known, version: int) -> tuple[LogSegment, tupl
     return _first_readable(env, known, version, lambda ref: _read_header(env, ref))
 
 
-def fold(env: LogEnv, base: TableState | None, contents: Sequence[VersionContent]) -> TableState:
+def fold(env: LogEnv, base: TableState | None, contents: Confirmed[VersionContent]) -> TableState:
     """Replay as the options ask for: in columns, or plainly one action after the other. The results are the same."""
     window = env.options[opt.COMMIT_TOKEN_WINDOW]
     how = replay if env.options[opt.TRANSACTION_USE_OPTIMIZED] else replay_plainly

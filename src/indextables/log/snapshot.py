@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from indextables import options as opt
 from indextables.errors import (
     CheckpointError,
-    LogCorrupt,
     LogGap,
     MetadataMissing,
     ObjectNotFound,
@@ -20,23 +19,22 @@ from indextables.errors import (
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.checked import check_newest
-from indextables.log.codec import VersionContent, decode_version
-from indextables.log.confirm import confirm
+from indextables.log.codec import VersionContent
+from indextables.log.confirm import Confirmed, Mixed, Superseded
 from indextables.log.env import LogEnv
-from indextables.log.listing import Known, advance, discover, known_at
-from indextables.log.loading import Where, fold, header_of, load_pruned, load_state, newest_of, segments
-from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
+from indextables.log.listing import Known, advance, discover, known_at, unbroken
+from indextables.log.loading import Where, fold, header_of, is_another, load_pruned, load_state, newest_of, segments
+from indextables.log.names import MAX_VERSION, check_whole, parse_key
 from indextables.log.pinned import Snapshot
 from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
 from indextables.log.segment import LogSegment
 from indextables.log.state import PrunedState, StateRef, TableState
+from indextables.log.versions import ReadTail, Versions
 
 __all__ = ["Log", "ReadTail", "Snapshot"]
 
 T = TypeVar("T")
-
-ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
 
 # A listed file can be gone when it is read, because cleanup works beside readers: look again this often.
 _ATTEMPTS = 3
@@ -55,9 +53,10 @@ class Log:
         """`tail` reads many version files at once, in other places than this process; None where it declines."""
         self.env = env
         self._cache = cache if cache is not None else cache_for(env)
-        self._tail = tail
+        self._versions = Versions(env, self._recall_version, tail, lambda: self._options[opt.TRANSACTION_USE_OPTIMIZED])
         self._looked_at: float | None = None
         self._seen: int | None = None
+        self._listed = -1
         self._options = env.options
         self._heeded: object = None
 
@@ -101,23 +100,39 @@ class Log:
         LimitExceeded, PathEscape.
         """
         check_whole("a version", version)
-        known = self._recall_known()
-        if known is not None and version >= 0:
-            cached: VersionContent | None = self._recall("version", known.table_id, version)
-            if cached is not None:
-                return cached
-        if 0 <= version <= MAX_VERSION:
+        return self._read_known([version])[0]
+
+    def read_versions(self, versions: range, *, above: VersionContent | None = None) -> Confirmed[VersionContent]:
+        """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`."""
+        return self._read_known(versions, above=above)
+
+    def stored(self, version: int) -> bytes:
+        """The bytes of a version file. Raises as `read_version`."""
+        check_whole("a version", version)
+        return self._told([version], lambda: self._versions.stored(version))
+
+    def _read_known(self, versions: Sequence[int], above: VersionContent | None = None) -> Confirmed[VersionContent]:
+        return self._told(versions, lambda: self._versions.read(versions, above=above))
+
+    def _told(self, versions: Sequence[int], read: Callable[[], T]) -> T:
+        """What `read` makes of versions; where one is not there, the listing tells whether it ever was."""
+        missing = next((version for version in versions if not 0 <= version <= MAX_VERSION), None)
+        if missing is None:
             try:
-                return self._read(version)
-            except ObjectNotFound:
-                # Never written, or cleaned up: the listing tells which.
+                return read()
+            except ObjectNotFound as error:
                 self.invalidate(("versionsList",))
+                number = error.details.get("version") or getattr(parse_key(str(error.details.get("key"))), "version", 0)
+                missing = int(str(number))
         known = self._current()
-        if not 0 <= version <= known.head:
-            message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
-            raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
-        message = f"the file of version {version} is gone at {self.url}: the oldest left is {known.first}"
-        raise VersionExpired(message, version=version, earliest=known.first, url=self.url)
+        if not 0 <= missing <= known.head:
+            message = f"version {missing} does not exist at {self.url}: the newest is {known.head}"
+            raise VersionNotFound(message, version=missing, latest=known.head, url=self.url)
+        raise self._expired(missing, known.first + 1 if known.first == missing else known.first)
+
+    def _expired(self, version: int, earliest: int) -> VersionExpired:
+        message = f"the file of version {version} is gone at {self.url}: the oldest left is {earliest}"
+        return VersionExpired(message, version=version, earliest=earliest, url=self.url)
 
     def metadata_at(self, version: int | None = None) -> tuple[int, Protocol, Metadata]:
         """Version, protocol and metadata, searched backwards from the version; no file entries are loaded.
@@ -127,6 +142,16 @@ class Log:
         if version is not None:
             check_whole("a version", version)
         return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
+
+    def check_unbroken(self, version: int) -> None:
+        """Raises LogGap if a version file below `version` is missing and no checkpoint explains that.
+
+        Below what this log has listed, and below the newest checkpoint that it knows, nothing is asked.
+        """
+        known = self._recall_known()
+        states = () if known is None else known.states
+        nearest = max((ref.version for ref in states if ref.version <= version), default=-1)
+        unbroken(self.env, max(nearest, self._listed), version)
 
     def versions(self) -> range:
         """The versions whose files are there. Raises TableNotFound, LogGap."""
@@ -158,6 +183,7 @@ class Log:
         fresh = None if known is None else advance(self.env, known)
         if fresh is None:
             fresh = discover(self.env, known)
+            self._listed = fresh.head
         self._learn(fresh)
         self._looked_at = now
         return fresh
@@ -180,11 +206,14 @@ class Log:
                 return load(known)
             except ObjectNotFound as error:
                 self.invalidate()
+                if attempt == _ATTEMPTS - 1 and isinstance(error, Superseded):
+                    version = int(str(error.details["version"]))
+                    raise self._expired(version, version + 1) from error
                 if attempt == _ATTEMPTS - 1:
                     file = parse_key(str(error.details.get("key", "")))
                     message = f"a listed file of the log at {self.url} cannot be found: {error}; restore it from a copy"
                     raise LogGap(message, version=file.version if file else None, url=self.url) from error
-            except (LogGap, VersionExpired, _Replaced):
+            except (LogGap, VersionExpired, Mixed):
                 self.invalidate()
                 if attempt:
                     raise
@@ -238,13 +267,9 @@ class Log:
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         if base is None:
-            segment = next(segments(self.env, known, version))
-            contents = self._read_many(segment.versions)
-            confirm(self.env, segment.base, contents)
+            contents = self._versions.read(next(segments(self.env, known, version)).versions)
         else:
-            contents = self._read_many(range(base.version + 1, version + 1))
-            if not self._still_there(base.version, anchor):
-                confirm(self.env, None, contents)
+            contents = self._versions.read_from(base.version, anchor, version)
         check_newest(self.env, contents)
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
@@ -253,11 +278,10 @@ class Log:
         for content in contents:
             if not isinstance(content, ReducedContent):
                 self._keep("version", metadata.id, content.version, content, content.weight)
-        read = {content.version: content for content in contents}
         anchor_of_this = known.head_identity if known.head == version else None
 
-        def more(segment: LogSegment) -> list[VersionContent]:
-            return self._read_more(segment, read)
+        def more(segment: LogSegment) -> Confirmed[VersionContent]:
+            return self._versions.read_more(segment.versions, contents)
 
         def load() -> TableState:
             if base is not None:
@@ -273,13 +297,13 @@ class Log:
         return _Way(protocol, metadata, load, load_some)
 
     def _header(
-        self, known: Known, version: int, base: TableState | None, contents: Sequence[VersionContent]
+        self, known: Known, version: int, base: TableState | None, contents: Confirmed[VersionContent]
     ) -> tuple[Protocol, Metadata]:
-        """The newest protocol and metadata. Raises MetadataMissing, and _Replaced if this is another table by now."""
+        """The newest protocol and metadata. Raises MetadataMissing, and Mixed if this is another table by now."""
         protocol, metadata = newest_of(contents)
         if base is not None:
-            if any(content.table_id not in {None, base.metadata.id} for content in contents):
-                raise _Replaced(f"another table lives at {self.url} now", url=self.url)
+            if is_another(base, contents):
+                raise Mixed(f"another table lives at {self.url} now", url=self.url)
             return protocol or base.protocol, metadata or base.metadata
         return self._completed(known, version, protocol, metadata, contents)
 
@@ -289,21 +313,24 @@ class Log:
         version: int,
         protocol: Protocol | None,
         metadata: Metadata | None,
-        contents: Sequence[VersionContent],
+        contents: Confirmed[VersionContent],
     ) -> tuple[Protocol, Metadata]:
         """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
         if protocol is None or metadata is None:
             segment, found = header_of(self.env, known, version)
-            seen = {content.version for content in contents}
-            older = self._read_many([v for v in segment.versions if v not in seen], files=False)
-            confirm(self.env, segment.base, older)
-            told = newest_of(older)
+            older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
+            above = contents[0] if contents else None
+            told = newest_of(self._versions.read(older, above=above, files=False))
             protocol, metadata = protocol or told[0], metadata or told[1]
             if found is not None:
                 protocol, metadata = protocol or found[0], metadata or found[1]
         if metadata is None:
             message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
             raise MetadataMissing(message, version=version, url=self.url)
+        for content in contents:
+            if content.table_id not in {None, metadata.id}:
+                message = f"version {content.version} at {self.url} belongs to another table: run verify"
+                raise Mixed(message, version=content.version, url=self.url, reason="another table")
         return protocol or V1, metadata
 
     def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
@@ -324,15 +351,15 @@ class Log:
         tail = segment.versions
         protocol: Protocol | None = None
         metadata: Metadata | None = None
-        seen: list[VersionContent] = []
+        seen: Confirmed[VersionContent] = Confirmed()
         for end in range(len(tail), 0, -_AT_ONCE):
-            contents = self._read_many(tail[max(0, end - _AT_ONCE) : end], files=False)
-            seen = [*contents, *seen]
+            part = tail[max(0, end - _AT_ONCE) : end]
+            contents = self._versions.read(part, above=seen[0] if seen else None, files=False)
+            seen = seen.after(contents)
             newer = newest_of(contents)
             protocol, metadata = protocol or newer[0], metadata or newer[1]
             if protocol is not None and metadata is not None:
                 break
-        confirm(self.env, segment.base, seen)
         return self._completed(known, version, protocol, metadata, seen)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
@@ -351,46 +378,6 @@ class Log:
         nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
         return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)
 
-    def _still_there(self, version: int, anchor: str | None) -> bool:
-        """True if a local version file is the one that was seen: cleanup unlinks in order, so none above it is gone."""
-        if anchor is None or not self.env.store.is_local:
-            return False
-        found = known_at(self.env, version)
-        return found is not None and found.head_identity == anchor
-
-    def _read_many(
-        self, versions: Sequence[int], read: dict[int, VersionContent] | None = None, *, files: bool = True
-    ) -> list[VersionContent]:
-        known = self._recall_known()
-        table_id = None if known is None else known.table_id
-
-        def one(version: int) -> VersionContent:
-            content = None if read is None else read.get(version)
-            content = content or self._recall("version", table_id, version)
-            return content or self._read(version, files=files)
-
-        if not self._options[opt.TRANSACTION_USE_OPTIMIZED]:
-            return [one(version) for version in versions]
-        if self._tail is not None and files and not any(version in (read or ()) for version in versions):
-            elsewhere = self._tail(versions)
-            if elsewhere is not None:
-                return list(elsewhere)
-        return list(self.env.ambient.map("versions", one, versions))
-
-    def _read_more(self, segment: LogSegment, read: dict[int, VersionContent]) -> list[VersionContent]:
-        """As `_read_many`, where an older checkpoint than expected may ask for versions that are not confirmed yet."""
-        contents = self._read_many(segment.versions, read)
-        confirm(self.env, segment.base, [content for content in contents if content.version not in read])
-        return contents
-
-    def _read(self, version: int, *, files: bool = True) -> VersionContent:
-        key = version_key(version)
-        try:
-            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
-        except LogCorrupt:
-            # A short or damaged answer is no damaged file: the second look decides.
-            return decode_version(self.env.store.get(key), version, root_url=self.url, files=files)
-
     def _recall_known(self) -> Known | None:
         if self._cache is None:
             return None
@@ -406,6 +393,11 @@ class Log:
         if self._cache is None or table_id is None:
             return None
         return self._cache.get(region, (self.url, table_id, version), self.env.ambient.monotonic())
+
+    def _recall_version(self, version: int) -> VersionContent | None:
+        known = self._recall_known()
+        found: VersionContent | None = self._recall("version", None if known is None else known.table_id, version)
+        return found
 
     def _recall_state(self, table_id: str | None, version: int | Literal["newest"]) -> KeptState | None:
         if self._cache is None or table_id is None:
@@ -445,7 +437,3 @@ class _Way(NamedTuple):
     metadata: Metadata
     load: Callable[[], TableState]
     load_some: Callable[[Where], TableState | PrunedState]
-
-
-class _Replaced(LogCorrupt):
-    """What is cached belongs to a table that was dropped; it is forgotten and the log read anew."""

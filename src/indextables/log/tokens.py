@@ -15,21 +15,26 @@ from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Survey", "Told", "identity_of", "identity_of_ours", "newest_tokens", "survey"]
+__all__ = ["Survey", "Told", "identity", "identity_of", "identity_of_ours", "newest_tokens", "survey", "tell"]
 
 _PAGE = 1000
 """After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a listing shows at and above a version: the newest checkpoint, and the identities of the version files.
+    """What a listing shows at and above a version: the checkpoints, newest first, and the identities of the files.
 
     `times` are the store's times of the same files.
     """
 
-    newest: StateRef | None
+    states: tuple[StateRef, ...]
     etags: dict[str, str | None]
     times: dict[str, int] = {}
+
+    @property
+    def newest(self) -> StateRef | None:
+        """The newest checkpoint."""
+        return self.states[0] if self.states else None
 
     def holds(self, version: int) -> bool:
         """True if the file of `version` was listed."""
@@ -46,7 +51,7 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a checkpoint says about who is who: the tokens of recent versions, and the table's id.
+    """What a checkpoint says about who is who: the tokens of recent versions, the table's id, the time of its commit.
 
     `window` is None where it carries no tokens, `table_id` where another system left it out; both where it cannot be
     read: then `readable` is False.
@@ -55,6 +60,7 @@ class Told(msgspec.Struct, frozen=True):
     ref: StateRef
     window: TokenWindow | None = None
     table_id: str | None = None
+    time_ms: int | None = None
     readable: bool = True
 
     def covers(self, version: int) -> bool:
@@ -76,16 +82,15 @@ def survey(env: LogEnv, version: int) -> Survey:
     """
     floor = max(version, 0)
     while True:
-        numbered, states = _both_ends(env, floor)
-        found = find_states([*numbered, *states])
-        newest = found[0] if found and found[0].version >= floor else None
-        if newest is None:
+        numbered, ends = _both_ends(env, floor)
+        states = tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor)
+        if not states:
             again = {meta.key for meta in _numbered(env, floor)}
             lost = any(meta.key not in again for meta in numbered)
             if lost or any(_is_checkpoint(key) for key in again):
                 continue
         times = {meta.key: meta.modified_ms for meta in numbered}
-        return Survey(newest, {meta.key: meta.etag for meta in numbered}, times)
+        return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
 
 
 def newest_tokens(env: LogEnv, version: int) -> Told | None:
@@ -94,17 +99,27 @@ def newest_tokens(env: LogEnv, version: int) -> Told | None:
     A checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
     """
     while (ref := survey(env, version).newest) is not None:
-        try:
-            found = inspect_state(env, ref)
-        except ObjectNotFound:
-            again = survey(env, version).newest
-            if again is not None and again.version <= ref.version:
-                return Told(ref, readable=False)
-        except (CheckpointError, LimitExceeded):
-            return Told(ref, readable=False)
-        else:
-            return Told(ref, found.tokens, found.table_id)
+        told = tell(env, ref)
+        if told is not None:
+            return told
     return None
+
+
+def tell(env: LogEnv, ref: StateRef) -> Told | None:
+    """What a listed checkpoint tells; None if cleanup took it: then there is a newer one. Raises StoreError."""
+    try:
+        found = inspect_state(env, ref)
+    except ObjectNotFound:
+        newest = survey(env, ref.version).newest
+        return Told(ref, readable=False) if newest is not None and newest.version == ref.version else None
+    except (CheckpointError, LimitExceeded):
+        return Told(ref, readable=False)
+    return Told(ref, found.tokens, found.table_id, found.in_commit_timestamp)
+
+
+def identity(meta: ObjectMeta) -> str:
+    """What tells a file from a later one of the same name."""
+    return f"{meta.size}:{meta.modified_ms}:{meta.etag or ''}"
 
 
 def identity_of(env: LogEnv, version: int) -> str | None:

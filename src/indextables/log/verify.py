@@ -16,6 +16,7 @@ import pyarrow as pa
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
 from indextables.log.arrays import bool_array
 from indextables.log.codec import VersionContent, decode_version
+from indextables.log.confirm import Superseded, confirm
 from indextables.log.crcfile import CrcFile, Totals, check_bytes, crc32c, parse_crc, totals_of
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, LogFile, crc_key, parse_key, version_key
@@ -170,6 +171,8 @@ class _Verifier:
                 f"before it ({earlier}): reads by time may pick a wrong version"
             )
             self._found("order", "warning", message, version=content.version, key=version_key(content.version))
+        if before is not None and before.version + 1 == content.version:
+            self._check_link(before, content)
         told = None if content.commit_info is None else content.commit_info.tableId
         if state is not None and told is not None and told != state.metadata.id:
             message = (
@@ -177,6 +180,18 @@ class _Verifier:
                 "tables are mixed; restore the log from a copy"
             )
             self._found("table", "error", message, version=content.version, key=version_key(content.version))
+
+    def _check_link(self, before: VersionContent, content: VersionContent) -> None:
+        """What a version says about the one below it; a slot that was refilled after cleanup is nobody's."""
+        if content.commit_info is None or content.commit_info.previous is None:
+            return
+        try:
+            confirm(self.env, [before], above=content)
+        except Superseded:
+            message = f"the slot of version {before.version} was filled after cleanup had emptied it: nobody reads it"
+            self._found("version", "warning", message, version=before.version, key=version_key(before.version))
+        except LogError as error:
+            self._found("version", "error", str(error), version=before.version, key=version_key(before.version))
 
     def _check_state(self, ref: StateRef, replayed: TableState | None) -> TableState | None:
         """Compare a checkpoint with what replay gave; where replay has no base yet, the checkpoint becomes it."""

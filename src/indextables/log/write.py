@@ -166,8 +166,8 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     try:
         held = log.read_version(version)
     except (VersionNotFound, VersionExpired) as error:
+        if newest_tokens(log.env, version) is not None:
+            return resolve_token(log, token, version)
         message = f"version {version} is not there yet, and a delayed put may still create it: ask again later"
         raise CommitStateUnknown(message, token=token, version=version) from error
-    if newest_tokens(log.env, version) is not None:
-        return resolve_token(log, token, version)
     return version if held.token == token else None

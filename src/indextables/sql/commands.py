@@ -13,7 +13,6 @@ import pyarrow as pa
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.log.codec import raw_lines
 from indextables.log.history import history
-from indextables.log.names import version_key
 from indextables.log.state import RepairReport, StateDescription, checkpoint, describe_state
 from indextables.log.verify import Finding
 from indextables.sql import statements as st
@@ -87,8 +86,7 @@ def _describe_log(command: st.DescribeLog, context: Context) -> pa.Table:
         versions = range(max(versions.start, states[0].version), versions.stop)
     parts = []
     for version in versions:
-        log.read_version(version)
-        actions = actions_of(raw_lines(log.env.store.get(version_key(version))))
+        actions = actions_of(raw_lines(log.stored(version)))
         numbers = pa.array([version], pa.int64()).take(pa.array([0] * len(actions), pa.int64()))
         parts.append(actions.add_column(0, "version", numbers))
     return pa.concat_tables([TRANSACTION_LOG.empty_table(), *parts])

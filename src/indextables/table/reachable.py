@@ -12,9 +12,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import IndexTablesError, LogGap
+from indextables.errors import IndexTablesError, LogGap, VersionExpired
 from indextables.log.arrays import combined, constant, text_array
 from indextables.log.codec import decode_version
+from indextables.log.confirm import confirm
 from indextables.log.env import LogEnv
 from indextables.log.names import parse_key, version_key
 from indextables.log.paths import PathRule
@@ -24,6 +25,7 @@ from indextables.log.state.base import StateRef
 from indextables.log.state.cleanup import CleanupPlan
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import read_state
+from indextables.log.versions import Stamp
 from indextables.split import dv
 from indextables.table.purge_plan import keys_of_paths
 from indextables.table.running import Progress, Runner, Step, batches
@@ -59,6 +61,13 @@ class _Unit(msgspec.Struct, frozen=True):
     rule: PathRule
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """What versions add and remove, as a stream of Arrow, and who they are."""
+
+    events: bytes
+    stamps: list[Stamp]
+
+
 def reach(
     log: Log, plan: CleanupPlan, runner: Runner, *, cut_removals: bool, progress: Progress | None = None
 ) -> Reach:
@@ -85,7 +94,8 @@ def reach(
     if cut_removals:
         cut = [(file.version, meta.modified_ms) for meta, file in files if file.kind == "version" and meta.key in gone]
         units += _units(cut, rule, adds=False)
-    events = _EVENTS.empty_table() if not units else _read(runner, units, progress)
+    events, stamps = _read(runner, units, progress)
+    confirm(log.env, sorted(stamps, key=lambda stamp: stamp.version))
     is_removal = combined(pc.is_valid(events["removed_ms"]))
     columns.append(combined(events["key"].filter(pc.invert(is_removal))))
     removals = events.filter(is_removal)
@@ -94,19 +104,29 @@ def reach(
 
 
 def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
-    """The newest version, and the keys that versions above `version` add. Raises LogError, StoreError."""
+    """The newest version, and the keys that versions above `version` name. Raises LogError, StoreError.
+
+    Where cleanup has taken some of them, what is left to read names what they added: the oldest checkpoint does.
+    """
     newest = log.latest_version()
     rule = path_rule(log.metadata_at()[1])
-    contents = (log.read_version(number).under(rule) for number in range(version + 1, newest + 1))
-    columns = [data_keys(content.adds, log.url, rule) for content in contents]
-    return newest, pa.concat_arrays(columns) if columns else text_array([])
+    columns = [text_array([])]
+    first = version + 1
+    try:
+        contents = log.read_versions(range(first, newest + 1))
+    except VersionExpired:
+        oldest = min((ref.version for ref in log.states()), default=0)
+        columns.append(data_keys(log.snapshot(oldest).files, log.url, rule))
+        contents = log.read_versions(range(max(first, oldest + 1), newest + 1))
+    columns += [data_keys(content.under(rule).adds, log.url, rule) for content in contents]
+    return newest, pa.concat_arrays(columns)
 
 
 def read_versions(env: LogEnv, unit: bytes) -> bytes:
-    """Job: what versions add and remove, as a stream of Arrow. Raises LogError, StoreError."""
+    """Job: what versions add and remove, as a stream of Arrow, and who they are. Raises LogError, StoreError."""
     asked = _UNIT.decode(unit)
 
-    def events(entry: tuple[int, int]) -> pa.Table:
+    def events(entry: tuple[int, int]) -> tuple[pa.Table, Stamp]:
         version, modified_ms = entry
         content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
         content = content.under(asked.rule)
@@ -114,9 +134,13 @@ def read_versions(env: LogEnv, unit: bytes) -> bytes:
         removed = data_keys(content.removes, env.store.url, asked.rule)
         time_ms = max(modified_ms, content.timestamp_ms or 0)
         times = pa.concat_arrays([constant(None, len(added)), constant(time_ms, len(removed))])
-        return pa.table([pa.concat_arrays([added, removed]), times], schema=_EVENTS)
+        stamp = Stamp(version, content.commit_info, content.crc32c, content.metadata)
+        return pa.table([pa.concat_arrays([added, removed]), times], schema=_EVENTS), stamp
 
-    return to_ipc(pa.concat_tables(env.ambient.map("versions", events, asked.versions)))
+    found = list(env.ambient.map("versions", events, asked.versions))
+    return msgspec.msgpack.encode(
+        _Answer(to_ipc(pa.concat_tables([table for table, _ in found])), [s for _, s in found])
+    )
 
 
 def data_keys(files: pa.Table, root_url: str, rule: PathRule) -> pa.Array:
@@ -168,17 +192,21 @@ def _units(versions: Sequence[tuple[int, int]], rule: PathRule, *, adds: bool) -
     ]
 
 
-def _read(runner: Runner, units: list[bytes], progress: Progress | None) -> pa.Table:
-    tables: list[pa.Table] = []
+def _read(runner: Runner, units: list[bytes], progress: Progress | None) -> tuple[pa.Table, list[Stamp]]:
+    tables: list[pa.Table] = [_EVENTS.empty_table()]
+    stamps: list[Stamp] = []
     for part in batches(units, max(1, _UNITS_PER_SLOT * runner.width)):
         for answer in runner.run(read_versions, part):
             if isinstance(answer, IndexTablesError):
                 raise answer
-            tables.append(from_ipc(answer))
+            found = _ANSWER.decode(answer)
+            tables.append(from_ipc(found.events))
+            stamps += found.stamps
         if progress is not None:
-            progress(Step("read the log", len(tables), len(units)))
-    return pa.concat_tables(tables)
+            progress(Step("read the log", len(tables) - 1, len(units)))
+    return pa.concat_tables(tables), stamps
 
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _UNIT = msgspec.msgpack.Decoder(_Unit)
+_ANSWER = msgspec.msgpack.Decoder(_Answer)

@@ -27,7 +27,8 @@ from indextables.errors import (
 )
 from indextables.log.actions import Metadata
 from indextables.log.codec import VersionContent
-from indextables.log.history import commit_time, version_at
+from indextables.log.confirm import Confirmed
+from indextables.log.history import commit_time, moment
 from indextables.log.protocol import check_readable
 from indextables.log.schema import schema_from_json, widened
 from indextables.log.snapshot import Log, Snapshot
@@ -151,6 +152,7 @@ class Tail:
         self.schema = schema_from_json(baseline.schemaString)
         self._skip = skip_change_commits
         self._snapshot: tuple[Snapshot, pa.Table] | None = None
+        self._read: Confirmed[VersionContent] = Confirmed()
 
     def starting(self, version: str | None = None, timestamp_ms: int | None = None) -> Place:
         """Where a new reader begins: at the whole newest snapshot, or at the changes from a version or time on.
@@ -192,7 +194,7 @@ class Tail:
             if piece.is_snapshot:
                 files = self._snapshot_files(piece.version)
             else:
-                files = self._added(self.log.read_version(piece.version))
+                files = self._added(self._content(piece.version, end))
             if piece.last is not None and piece.last > files.num_rows:
                 message = f"version {piece.version} at {self.log.url} has {files.num_rows} files, the stream saw more"
                 raise InvalidArgument(message, version=piece.version)
@@ -207,8 +209,16 @@ class Tail:
             first += 1
         for begin in range(first, head + 1, _AT_ONCE):
             versions = range(begin, min(begin + _AT_ONCE, head + 1))
-            for content in self.log.env.ambient.map("versions", self.log.read_version, versions):
+            for content in self.log.read_versions(versions):
                 yield content.version, _bytes_of(self._added(content))
+
+    def _content(self, version: int, end: Place) -> VersionContent:
+        """A version, read together with those that follow it up to `end`, of which some are asked for next."""
+        read = self._read
+        if not read or not read[0].version <= version <= read[-1].version:
+            last = end.version if end.index else end.version - 1
+            read = self._read = self.log.read_versions(range(version, min(version + _AT_ONCE, last + 1)))
+        return read[version - read[0].version]
 
     def _snapshot_files(self, version: int) -> pa.Table:
         if self._snapshot is None or self._snapshot[0].version != version:
@@ -259,12 +269,12 @@ class Tail:
             message = f"startingTimestamp is after the newest commit at {self.log.url}, which was at {newest}"
             raise InvalidArgument(message, option="startingTimestamp", timestamp_ms=timestamp_ms, latest=newest)
         try:
-            version = version_at(self.log, timestamp_ms)
+            found = moment(self.log, timestamp_ms)
         except VersionExpired:
             raise
         except VersionNotFound:
             return 0
-        return version if commit_time(self.log, version) == timestamp_ms else version + 1
+        return found.version if found.time_ms == timestamp_ms else found.version + 1
 
 
 def _changes_rows(content: VersionContent) -> bool:

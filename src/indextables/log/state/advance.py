@@ -50,10 +50,8 @@ def advance_state(
     from indextables.log.confirm import confirm
 
     base = complete_list(env, read_list(env, previous))
-    tail = read_tail(env, previous.version, version)
-    confirm(env, previous, tail)
     rule = path_rule(base.protocol)
-    tail = [content.under(rule) for content in tail]
+    tail = [content.under(rule) for content in confirm(env, read_tail(env, previous.version, version))]
     check_newest(env, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectNotFound
 from indextables.log.actions import MergeSkip
-from indextables.log.codec import decode_version
+from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
 from indextables.log.replay import fold_skips
@@ -69,18 +69,20 @@ def describe_state(env: LogEnv) -> StateDescription:
 
 def _live_skips(env: LogEnv, about: StateDescription) -> tuple[MergeSkip, ...]:
     """The skips of the checkpoint, and what the versions since have made of them."""
+    from indextables.log.confirm import confirm
+
     skips = {skip.path: skip for skip in about.skips}
+    contents: list[VersionContent] = []
     version = about.version + 1
-    while True:
-        try:
-            content = decode_version(env.store.get(version_key(version)), version, root_url=env.store.url)
-        except ObjectNotFound:
-            return tuple(skips.values())
-        except (LogError, LimitExceeded) as error:
-            about.unusable[version_key(version)] = str(error)
-            return tuple(skips.values())
-        fold_skips(skips, content)
-        version += 1
+    try:
+        while env.store.exists(version_key(version)):
+            contents.append(decode_version(env.store.get(version_key(version)), version, root_url=env.store.url))
+            version += 1
+        for content in confirm(env, contents):
+            fold_skips(skips, content)
+    except (LogError, LimitExceeded, ObjectNotFound) as error:
+        about.unusable[version_key(version)] = str(error)
+    return tuple(skips.values())
 
 
 def _shared(about: StateDescription) -> dict[str, object]:
