@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.log.commits import METADATA, SCHEMA, add
 from tests.log.scripted import SLOT
-from tests.log.test_commit import Place, checkpoint, place
+from tests.log.test_commit import Place, checkpoint, clean, place
 
 from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableReplaced
 from indextables.log.actions import Metadata
@@ -111,6 +111,31 @@ def test_a_commit_that_the_next_one_follows_at_once_stands(table):
     log.env.store.play("put_if_absent", SLOT, followed)
     assert append(log, [add("b")]).version == 2
     assert table.paths() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("gone", ["base", "follower"])
+def test_a_commit_that_cleanup_overtakes_while_it_is_checked_stands(table, gone):
+    """What a listing showed may be gone when it is read, because a checkpoint covers it by now."""
+    append(table.process(), [add("a")])
+    log = table.process()
+    followed = []
+
+    def overtaken(call):
+        listed = list(call())
+        if gone == "follower" and not followed:
+            followed.append(append(table.process(), [add("c")]))
+            listed = list(call())
+        clean(table, checkpoint(table) - (1 if gone == "base" else 0))
+        return iter(listed)
+
+    def then_listed(call):
+        answer = call()
+        log.env.store.play("list", LOG_DIR, overtaken)
+        return answer
+
+    log.env.store.play("put_if_absent", SLOT, then_listed)
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == (["a", "b"] if gone == "base" else ["a", "b", "c"])
 
 
 def test_a_log_that_is_read_up_to_its_gap_is_not_written(table):

@@ -12,7 +12,7 @@ import functools
 
 import pytest
 
-from indextables.log import snapshot
+from indextables.log import versions
 from indextables.log.state import jsonform
 
 _FILES = 1024
@@ -20,5 +20,5 @@ _FILES = 1024
 
 def share_decoding(patch: pytest.MonkeyPatch) -> None:
     """From here on until `patch` is undone, bytes that were decoded lately are not decoded again."""
-    patch.setattr(snapshot, "decode_version", functools.lru_cache(_FILES)(snapshot.decode_version))
+    patch.setattr(versions, "decode_version", functools.lru_cache(_FILES)(versions.decode_version))
     patch.setattr(jsonform, "_table", functools.lru_cache(_FILES)(jsonform._table))

@@ -209,15 +209,16 @@ class _Attempt:
         seen = self._look()
         if seen.newest is not None and seen.newest.version >= slot:
             return self._resolve(slot, encoded)
-        if not self._stands(seen):
-            self._withdraw(slot)
-            raise _Refused(lost_ground(self.log, base))
         above = seen.above(slot)
-        if above is not None and not ground.is_followed(self.env, encoded.info, slot):
-            self._withdraw(slot)
-            raise _Refused(ground.lost_slot(self.log, slot, above))
-        clock.saw(self.env, seen.times.get(version_key(slot)))
-        return self._landed(slot, encoded, seen.etag(slot))
+        stands = self._stands(seen)
+        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):
+            clock.saw(self.env, seen.times.get(version_key(slot)))
+            return self._landed(slot, encoded, seen.etag(slot))
+        if tokens.survey(self.env, slot).newest is not None:
+            # Cleanup was here since the listing: what is missing is no loss.
+            return self._resolve(slot, encoded)
+        self._withdraw(slot)
+        raise _Refused(lost_ground(self.log, base) if not stands else ground.lost_slot(self.log, slot, above or slot))
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
         """Ask the newest checkpoint, which covers the slot, whose it was."""

@@ -15,8 +15,9 @@ slot must find out too. After the reads, and never before, it asks for each vers
 On local files, where cleanup deletes in ascending order, the unchanged file of a version that was confirmed before
 takes the place of all this: as long as it is there, nothing above it has been deleted.
 
-A checkpoint without tokens was never a cut, and one that cannot be read tells nothing: both are passed over. What the
-rule gives is a `Confirmed`, and whoever replays or judges versions takes nothing else.
+A checkpoint without tokens was never a cut, one that cannot be read tells nothing, one of another table is left over
+from a table that was dropped here: they are passed over. What the rule gives is a `Confirmed`, and whoever replays or
+judges versions takes nothing else.
 """
 
 from __future__ import annotations
@@ -230,6 +231,8 @@ def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[Sta
         found = told[ref]
         if found is None:
             return False
+        if None not in {found.table_id, table_of(version)} and found.table_id != table_of(version):
+            continue
         if found.covers(version.version):
             if found.token_at(version.version) == version.token:
                 return True

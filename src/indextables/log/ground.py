@@ -59,7 +59,8 @@ def stands(env: LogEnv, base: Head, seen: Survey) -> bool:
                 return True
         elif etag == base.identity:
             return True
-    told = None if seen.newest is None else newest_tokens(env, version)
+    # Asked anew: cleanup may have taken the file after the listing, and then there is a checkpoint by now.
+    told = newest_tokens(env, version)
     if told is None:
         return False
     if not told.readable:

@@ -27,7 +27,7 @@ from indextables.errors import (
 )
 from indextables.log.actions import Metadata
 from indextables.log.codec import VersionContent
-from indextables.log.confirm import Confirmed
+from indextables.log.confirm import Confirmed, table_of
 from indextables.log.history import commit_time, moment
 from indextables.log.protocol import check_readable
 from indextables.log.schema import schema_from_json, widened
@@ -231,6 +231,8 @@ class Tail:
     def _added(self, content: VersionContent) -> pa.Table:
         if content.protocol is not None:
             check_readable(content.protocol, self.log.url)
+        if table_of(content) not in {None, self.baseline.id}:
+            raise self._replaced(content.version, table_of(content))
         if content.metadata is not None:
             self._check(content.metadata, content.version)
         if _changes_rows(content):
@@ -248,8 +250,7 @@ class Tail:
     def _check(self, metadata: Metadata, version: int) -> None:
         """Raises TableReplaced, and SchemaMismatch for a schema that the baseline cannot hold."""
         if metadata.id != self.baseline.id:
-            message = f"version {version} at {self.log.url} belongs to the table {metadata.id}: it was re-created"
-            raise TableReplaced(message, url=self.log.url, table_id=self.baseline.id)
+            raise self._replaced(version, metadata.id)
         if metadata.schemaString == self.baseline.schemaString:
             return
         theirs = schema_from_json(metadata.schemaString)
@@ -261,6 +262,10 @@ class Tail:
                 "or retyped: start anew from a later version with a new checkpoint location"
             )
             raise SchemaMismatch(message, differences=problems, version=version, url=self.log.url)
+
+    def _replaced(self, version: int, table_id: str | None) -> TableReplaced:
+        message = f"version {version} at {self.log.url} belongs to the table {table_id}: it was re-created"
+        return TableReplaced(message, url=self.log.url, table_id=self.baseline.id)
 
     def _first_at(self, timestamp_ms: int, head: int) -> int:
         """The first version whose commit is not earlier than the time."""
