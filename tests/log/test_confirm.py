@@ -11,7 +11,7 @@ from indextables.errors import LogError, VersionExpired
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import encode_version
 from indextables.log.create import create_table
-from indextables.log.names import version_key
+from indextables.log.names import crc_key, version_key
 from indextables.log.write import append
 
 __all__ = ["place"]
@@ -115,3 +115,4 @@ def older_files(place: Place, count: int) -> None:
         info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
         more = [action for action in (content.protocol, content.metadata) if action is not None]
         store.put(version_key(content.version), encode_version([info, *more], adds=content.adds, compress=True))
+        store.delete_many([crc_key(content.version)])

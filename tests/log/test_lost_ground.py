@@ -12,7 +12,7 @@ from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableRepl
 from indextables.log.actions import Metadata
 from indextables.log.codec import encode_version
 from indextables.log.create import create_table
-from indextables.log.names import LOG_DIR, version_key
+from indextables.log.names import LOG_DIR, crc_key, version_key
 from indextables.log.transaction import Transaction
 from indextables.log.write import append, resolve_token
 
@@ -97,6 +97,7 @@ def without_links(place: Place, version: int) -> None:
     content = place.process().read_version(version)
     info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
     store.put(version_key(version), encode_version([info], adds=content.adds, compress=True))
+    store.delete_many([crc_key(version)])
 
 
 def test_a_commit_that_the_next_one_follows_at_once_stands(table):

@@ -18,7 +18,7 @@ from indextables.log.actions import CommitInfo
 from indextables.log.codec import encode_version
 from indextables.log.create import create_table
 from indextables.log.history import history, version_at
-from indextables.log.names import version_key
+from indextables.log.names import crc_key, version_key
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint as write_newest
 from indextables.log.state import write_checkpoint
@@ -86,25 +86,28 @@ class World:
             info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
             more = [action for action in (content.protocol, content.metadata) if action is not None]
             store.put(version_key(content.version), encode_version([info, *more], adds=content.adds, compress=True))
+            store.delete_many([crc_key(content.version)])
 
     def checkpoints(self, *versions: int) -> None:
         for version in versions:
             write_checkpoint(self.log.env, self.process().snapshot(version).state)
 
-    def rules(self) -> Rules:
-        return Rules.of(self.log.env.options, round(time.time() * 1000) + 3_600_000)
+    def rules(self, cut: int) -> Rules:
+        """Everything is old, and a reader needs `cut`."""
+        rules = Rules.of(self.log.env.options, round(time.time() * 1000) + 3_600_000)
+        return msgspec.structs.replace(rules, keep_from=cut)
 
     def refilled(self) -> None:
         """Version 4 is the cut, and its slot is filled again."""
         self.checkpoints(2, 4, 6)
-        assert carry_out(self.log.env, plan_cleanup(self.log.env, self.rules())).cut == 4
+        assert carry_out(self.log.env, plan_cleanup(self.log.env, self.rules(4))).cut == 4
         self.wake()
 
     def late(self) -> None:
         """A checkpoint below the cut comes between the listing of cleanup and its deletes; then slot 4 is refilled."""
         slow = self.process().snapshot(3).state
         self.checkpoints(2, 5, 7)
-        plan = plan_cleanup(self.log.env, self.rules())
+        plan = plan_cleanup(self.log.env, self.rules(5))
         assert plan.cut.at.version == 5
         write_checkpoint(self.log.env, slow)
         carry_out(self.log.env, plan)
