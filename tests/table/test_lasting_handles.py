@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import msgspec
 import pyarrow as pa
 import pytest
@@ -75,3 +77,17 @@ def test_the_history_of_a_purge_after_other_properties_were_seen():
     clock.advance(days=8)
     assert table.purge().count("split") == 1
     assert table.history(1)["operation"].to_pylist() == ["PURGE"]
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite"])
+def test_a_handle_goes_on_in_the_table_that_took_the_place_of_its_own(tmp_path, verb):
+    """The new table is at the version that the handle wrote last in the old one."""
+    path = tmp_path / "t"
+    old = indextables.create(path, SCHEMA)
+    old.append(rows(1))
+    shutil.rmtree(path)
+    indextables.create(path, SCHEMA).append(rows(2))
+    old.refresh()
+    more = rows(3).append_column("new", pa.array([True]))
+    assert getattr(old, verb)(more, merge_schema=True) == 2
+    assert old.to_arrow()["id"].to_pylist() == ([2, 3] if verb == "append" else [3])

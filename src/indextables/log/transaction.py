@@ -298,7 +298,8 @@ class Transaction:
     def _base(self) -> Head:
         if self.snapshot is not None:
             known = head.recall(self.log)
-            if known is not None and known.version == self.snapshot.version:
+            seen = (self.snapshot.version, self.snapshot.table_id)
+            if known is not None and (known.version, known.metadata.id) == seen:
                 return msgspec.structs.replace(known, txns=self.snapshot.txns)
             return head.head_of(self.snapshot)
         known = head.recall(self.log)
