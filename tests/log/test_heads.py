@@ -53,3 +53,26 @@ def test_a_change_that_a_process_has_read_is_no_conflict_for_what_it_writes_afte
     log.snapshot()
     assert append(log, [add("b")]).version == 3
     assert place.paths() == ["a", "b"]
+
+
+def test_a_process_remembers_the_batches_that_it_committed_itself(place):
+    create_table(place.process(), METADATA)
+    log = place.process()
+    append(log, [add("a")], txn=("job", 7))
+    append(log, [add("b")])
+    for batch in (7, 6):
+        again = append(log, [add("again")], txn=("job", batch))
+        assert again.repeated
+    assert not append(log, [add("c")], txn=("job", 8)).repeated
+    assert append(log, [add("again")], txn=("job", 8)).repeated
+    assert place.paths() == ["a", "b", "c"]
+
+
+def test_a_process_remembers_the_batches_of_those_that_it_lost_against(place):
+    create_table(place.process(), METADATA)
+    log = place.process()
+    append(log, [add("a")], txn=("mine", 1))
+    append(place.process(), [add("b")], txn=("theirs", 5))
+    assert append(log, [add("c")], txn=("mine", 2)).attempts == 2
+    assert append(log, [add("again")], txn=("theirs", 5)).repeated
+    assert place.paths() == ["a", "b", "c"]

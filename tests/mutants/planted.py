@@ -12,6 +12,9 @@ TRANSACTION = LOG + "transaction.py"
 REPLAY = LOG + "replay.py"
 
 COMMIT_TESTS = ("tests/log/test_commit.py",)
+OVERTAKEN_TESTS = ("tests/log/test_overtaken.py",)
+HEAD_TESTS = ("tests/log/test_heads.py",)
+CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -901,5 +904,126 @@ BUGS = [
         "    if txn is not None:\n        transaction.set_txn(*txn)\n",
         "",
         EVOLUTION_TESTS,
+    ),
+    Bug(
+        "winners that end below the checkpoint are judged as if nothing followed them",
+        COMMIT,
+        "        if self.base.version + covered != ref.version:\n            return self._reload()\n",
+        "",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a writer that starts anew does not look for its batch",
+        COMMIT,
+        "        needs_txns = before.txns is not None or bool(self.work.ours(before).txns)\n",
+        "        needs_txns = False\n",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a commit below every list of tokens is said to be lost",
+        LOG + "write.py",
+        """            message = f"the checkpoint of version {at} no longer tells whose commit version {version} was"
+            raise CommitStateUnknown(message, token=token, version=version)
+""",
+        "            return None\n",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a known log does not see a checkpoint above its listed versions",
+        LOG + "listing.py",
+        "if any(state.version > head for state in newer) or any(",
+        "if any(",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a listed log ends where its version files do",
+        LOG + "segment.py",
+        "    head = newest_state\n",
+        "    head = min(newest_state, versions[-1]) if versions else newest_state\n",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a writer starts from a slot that was refilled",
+        LOG + "head.py",
+        "        content = log.read_version(version)\n",
+        "        content = log._versions._read(version)\n",
+        OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a head forgets the batches of its own process",
+        LOG + "postcommit.py",
+        "        txns = {**txns, **{txn.appId: txn for txn in staged.txns}}\n",
+        "        pass\n",
+        HEAD_TESTS,
+    ),
+    Bug(
+        "a head forgets the batches of those it lost against",
+        LOG + "winner.py",
+        "return before if before is None or not self.txns else {**before, **{txn.appId: txn for txn in self.txns}}",
+        "return before",
+        HEAD_TESTS,
+    ),
+    Bug(
+        "cleanup cuts below a newest checkpoint that cannot be used",
+        LOG + "state/cleanup.py",
+        "    if cut.at is not None and not _newest_is_usable(env, listing):\n",
+        "    if False:\n",
+        CLEANUP_TESTS,
+    ),
+    Bug(
+        "cleanup deletes the file of the newest version",
+        LOG + "state/retention.py",
+        "f.version <= ref.version and f.version != head]",
+        "f.version <= ref.version]",
+        CLEANUP_TESTS,
+    ),
+    Bug(
+        "cleanup cuts at a checkpoint whose manifests are not whole",
+        LOG + "state/cleanup.py",
+        "        if key not in sizes or (size is not None and sizes[key] != size):\n",
+        "        if key not in sizes:\n",
+        CLEANUP_TESTS,
+    ),
+    Bug(
+        "a restore does not tell a file with a vector from one without",
+        TABLE + "restore.py",
+        'return pc.binary_join_element_wise(combined(files["path"]), vectors, "\\n")',
+        'return combined(files["path"])',
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "a restore does not tell two vectors of one file apart",
+        TABLE + "restore.py",
+        '    vectors = pc.fill_null(vector_ids(files["deletionVector"]), "")\n',
+        '    vectors = pc.cast(pc.is_valid(combined(files["deletionVector"])), pa.string())\n',
+        OPERATE_TESTS,
+    ),
+    Bug(
+        "purge is deaf to a writer that announces itself after the plan",
+        TABLE + "purge.py",
+        "    if _is_claimed(plan.data.goes, held):\n",
+        "    if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "purge is deaf to a writer that does not name its files",
+        TABLE + "purge.py",
+        "        if newest >= held.since_ms:\n",
+        "        if False:\n",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "when a file was removed is told by the version file alone",
+        TABLE + "reachable.py",
+        "time_ms = max(modified_ms, content.timestamp_ms or 0)",
+        "time_ms = modified_ms",
+        PURGE_TESTS,
+    ),
+    Bug(
+        "when a file was removed is told by the commit alone",
+        TABLE + "reachable.py",
+        "time_ms = max(modified_ms, content.timestamp_ms or 0)",
+        "time_ms = content.timestamp_ms or modified_ms",
+        PURGE_TESTS,
     ),
 ]

@@ -194,23 +194,53 @@ def test_an_old_checkpoint_without_tokens_is_no_base_for_deleting_although_the_n
     assert clean_up(env).cut == cut
 
 
-@pytest.mark.parametrize("damage", ["garbage", "missing manifest", "short manifest"])
+def harm(env: LogEnv, version: int, damage: str) -> set[int]:
+    """Make a checkpoint unusable; which ones are, because they share the manifests that were harmed."""
+    if damage == "garbage":
+        env.store.put(state_key(version), b"garbage")
+        return {version}
+    refs = find_states(env.store.list_from(LOG_DIR))
+    named = {ref.version: set(manifest_keys(ref, read_list(env, ref))) for ref in refs}
+    newest = max(named)
+    # The newest one stays usable where another is harmed, and all others where it is.
+    spared = set(named) - {version} if version == newest else {newest}
+    own = named[version].difference(*(named[v] for v in spared))
+    assert own
+    for key in own:
+        data = env.store.get(key)
+        env.store.delete_many([key])
+        if damage == "short manifest":
+            env.store.put(key, data[:-1])
+    return {v for v, keys in named.items() if keys & own}
+
+
+DAMAGE = pytest.mark.parametrize("damage", ["garbage", "missing manifest", "short manifest"])
+
+
+@DAMAGE
 def test_a_damaged_checkpoint_is_no_base_for_deleting(damage):
     env = environment(RETENTION)
     log = aged_log(env, 100)
-    if damage == "garbage":
-        env.store.put(state_key(70), b"garbage")
-    else:
-        ref = next(r for r in find_states(env.store.list_from(LOG_DIR)) if r.version == 70)
-        for key in manifest_keys(ref, read_list(env, ref)):
-            data = env.store.get(key)
-            env.store.delete_many([key])
-            if damage == "short manifest":
-                env.store.put(key, data[:-1])
-    clean_up(env)
-    same(Log(env).snapshot().state, log.state())
-    same(Log(env).snapshot(100).state, log.state())
-    assert min(slots(env), default=999) <= 71
+    harmed = harm(env, 70, damage)
+    usable = max(set(range(10, 80, 10)) - harmed)
+    assert clean_up(env).cut == usable
+    for version in (usable, usable + 1, 70, 71, 79, 100):
+        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+
+
+@DAMAGE
+def test_nothing_goes_while_the_newest_checkpoint_cannot_be_used(damage):
+    env = environment(RETENTION)
+    log = aged_log(env, 100)
+    harm(env, 100, damage)
+    env.ambient.advance(days=400)
+    before = keys(env)
+    report = clean_up(env)
+    assert report.cut is None
+    assert "newest checkpoint" in report.reason
+    assert keys(env) == before
+    for version in (0, 70, 100):
+        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
 
 
 def test_a_missing_version_above_the_cut_stops_cleanup():

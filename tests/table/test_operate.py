@@ -8,6 +8,7 @@ import logging
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.table.merge_world import as_add
 from tests.table.operate_world import SCHEMA, Faulty, contents, grown, keys, new_table, orphan, rows, splits
 
 import indextables
@@ -22,18 +23,20 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.actions import Add, MergeSkip
+from indextables.log.actions import Add, DeletionVector, MergeSkip, Remove
 from indextables.log.cache import LogCache
 from indextables.log.env import LogEnv
 from indextables.log.intents import acquire, protect_version
 from indextables.log.names import LOG_DIR, version_key
 from indextables.log.snapshot import Log
+from indextables.log.transaction import Transaction
 from indextables.log.write import append as log_append
 from indextables.log.write import change_metadata, overwrite, record_skip
 from indextables.options import Options
+from indextables.split import dv
 from indextables.table.drop_partitions import drop_partitions
 from indextables.table.health import Health, advise
-from indextables.table.order import POSITION, in_order
+from indextables.table.order import POSITION, in_order, positions
 from indextables.table.purge import LEASE, delete_keys, purge
 from indextables.table.restore import restore
 from indextables.table.running import Threads
@@ -93,6 +96,31 @@ def test_a_restore_tells_how_far_it_is_and_keeps_the_tags_of_its_files():
     assert [{k: v for k, v in entry.items() if k != POSITION} for entry in tags] == [
         {k: v for k, v in entry or () if k != POSITION} for entry in before["tags"].to_pylist()
     ]
+
+
+def test_a_restore_tells_the_vectors_of_a_file_apart():
+    table, _ = new_table()
+    table.append(rows(1, 2, 3))
+    log = table._log
+    path = log.snapshot().files["path"][0].as_py()
+    # One file of vectors, as a delete writes it: those of one split differ by where they begin in it.
+    both = dv.write_file(log.env.store, [(path, 3, dv.encode([n])) for n in (0, 1)], log.env.ambient.token())
+    for made in (*both, dv.inline(dv.encode([0, 1]))):
+        snapshot = log.snapshot()
+        (file,) = snapshot.files.to_pylist()
+        (place,) = zip(*positions(snapshot.files), strict=True)
+        before = None if file["deletionVector"] is None else msgspec.convert(file["deletionVector"], DeletionVector)
+        added = msgspec.structs.replace(
+            as_add(file, place), deletionVector=DeletionVector(**msgspec.structs.asdict(made))
+        )
+        tx = Transaction(log, snapshot, operation="DELETE")
+        tx.remove([Remove(path, dataChange=True, deletionVector=before)]).add([added]).commit_or_raise()
+    shown = {1: [1, 2, 3], 2: [2, 3], 3: [1, 3], 4: [3]}
+    for version in (3, 2, 3, 1, 4, 2):
+        report = table.refresh().restore(version)
+        assert (report.added_files, report.removed_files) == (1, 1)
+        assert ids(table) == shown[version]
+        assert ids(indextables.open(table.url)) == shown[version]
 
 
 def test_a_restore_to_what_the_table_is_commits_nothing():

@@ -29,7 +29,7 @@ from indextables.errors import (
 from indextables.log.actions import Add, DeletionVector, Remove
 from indextables.log.arrays import text_array
 from indextables.log.intents import acquire, protect_keys, protect_version
-from indextables.log.names import LOG_DIR
+from indextables.log.names import LOG_DIR, version_key
 from indextables.log.protocol import new_table_protocol
 from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
@@ -38,6 +38,7 @@ from indextables.storage.store import StoreFacts
 from indextables.table.partitions import partitionings
 from indextables.table.purge import LEASE
 from indextables.table.purge_plan import Claims, Names, decide, keys_of_paths, listed_table, ranges_over
+from indextables.table.running import Step
 
 
 def test_orphans_go_when_they_are_old_and_young_ones_stay():
@@ -356,23 +357,26 @@ def test_an_intent_that_was_over_and_is_renewed_while_purge_is_at_work_stays():
     assert over.key not in keys(table)
 
 
-def test_a_writer_that_announces_itself_while_purge_is_at_work_stops_it():
+@pytest.mark.parametrize("when", ["after the plan", "after the log was cut"])
+@pytest.mark.parametrize("what", ["its files", "whatever came since it began"])
+def test_a_writer_that_announces_itself_while_purge_is_at_work_stops_it(when, what):
     table, clock = new_table()
+    clock.advance(days=1)
+    began = clock.now_ms()
     key = orphan(table, 1)
     clock.advance(days=8)
     env = table._log.env
-    seen = []
 
-    def announce(method: str, name: str) -> bool:
-        if method == "list" and name.endswith("_intents/"):
-            seen.append(name)
-            if len(seen) == 4:
-                protect_keys(env, [key], ttl_ms=60_000)
-        return False
+    def announce(step: Step) -> None:
+        if step.what == ("read the log" if when == "after the plan" else "log"):
+            claim = {"keys": [key]} if what == "its files" else {"since_ms": began}
+            protect_keys(env, **claim, ttl_ms=60_000)
 
-    report = purge_of(Faulty(env, announce).env)
+    report = table.purge(progress=announce)
     assert key in keys(table)
-    assert "writer" in report.reason or report.kept.get("protected by a writer")
+    assert report.reason.startswith("a writer has announced itself meanwhile")
+    clock.advance(days=1)
+    assert table.purge().count("split") == 1
 
 
 def test_one_process_at_a_time():
@@ -407,6 +411,27 @@ def test_a_file_that_was_removed_lately_stays_although_it_is_old_and_its_version
     assert len(splits(table)) == 4
     clock.advance(days=7)
     assert table.purge(tx_log_retention_hours=24).count("split") == 1
+
+
+@pytest.mark.parametrize("young", ["commit", "version file"])
+def test_when_a_file_was_removed_is_told_by_the_later_one_of_commit_and_version_file(young):
+    table, clock = new_table()
+    table.append(rows(1))
+    table.overwrite(rows(2))
+    table.append(rows(3))
+    table.checkpoint()
+    env = table._log.env
+    copied = [key for key in keys(table) if young == "commit" or key == version_key(2)]
+    # Every file told to be older than its commit, as by a writer whose clock was ahead; or one file told to be younger.
+    clock.advance(days=-300 if young == "commit" else 300)
+    for key in copied:
+        env.store.put(key, env.store.get(key))
+    clock.advance(days=300 if young == "commit" else 0, hours=1)
+    report = table.purge(older_than_hours=24, tx_log_retention_hours=0, force=True)
+    assert (report.cut, report.count("split")) == (3, 0)
+    assert report.kept["removed lately"] == 1
+    clock.advance(days=2)
+    contents(table, [3])
 
 
 def test_after_a_truncation_ages_count_from_then():

@@ -22,6 +22,7 @@ from indextables.log.env import LogEnv
 from indextables.log.files import ADD_TYPE
 from indextables.log.intents import Lease, acquire, who_holds
 from indextables.log.protocol import check_writable, path_rule
+from indextables.log.replay import vector_ids
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
 from indextables.log.transaction import Transaction
@@ -165,10 +166,8 @@ def _difference(then: pa.Table, now: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def _identities(files: pa.Table) -> pa.Array:
     """Path and vector of each file as one text."""
-    paths, vectors = combined(files["path"]), combined(files["deletionVector"])
-    place = pc.struct_field(vectors, "pathOrInlineDv")
-    offset = pc.cast(pc.struct_field(vectors, "offset"), pa.string())
-    return pc.binary_join_element_wise(paths, pc.fill_null(place, ""), pc.fill_null(offset, ""), "\n")
+    vectors = pc.fill_null(vector_ids(files["deletionVector"]), "")
+    return pc.binary_join_element_wise(combined(files["path"]), vectors, "\n")
 
 
 def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
