@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 from tests.log.commits import METADATA, add
-from tests.log.test_commit import Place, checkpoint, clean, place
+from tests.log.scripted import SetClock
+from tests.log.test_commit import Place, checkpoint, place
 
 from indextables.errors import LogError, VersionExpired
 from indextables.log.actions import CommitInfo
 from indextables.log.codec import encode_version
 from indextables.log.create import create_table
+from indextables.log.env import LogEnv
 from indextables.log.names import crc_key, version_key
+from indextables.log.state.cleanup import clean_up
 from indextables.log.write import append
 
 __all__ = ["place"]
+
+
+RETENTION = {
+    "logRetention__duration": 0,
+    "checkpointRetention__duration": 0,
+    "state__retention__versions": 1,
+    "state__retention__hours": 0,
+}
+
+
+def cut(place: Place) -> int:
+    """A checkpoint of the newest version, and the library's own cleanup a moment later, which keeps nothing older.
+
+    Two checkpoints, because one always stays beside the newest: it is cut at that one, whose version is returned.
+    """
+    for _ in range(2):
+        append(place.process(), [add(f"more-{place.process().snapshot().version}")])
+        checkpoint(place)
+    env = place.process(**RETENTION).env
+    report = clean_up(LogEnv(env.store, SetClock(time.time_ns() // 1_000_000 + 1000), env.options))
+    assert report.cut is not None, report.reason
+    assert not report.failed
+    return report.cut
 
 
 def refill(place: Place, version: int) -> None:
@@ -33,15 +61,14 @@ def test_a_refilled_slot_is_not_read_as_a_version(place, warm):
     append(place.process(), [add("c")])
 
     def overtaken(call):
-        upto = checkpoint(place)
-        clean(place, upto)
+        assert cut(place) >= 3
         refill(place, 2)
         return call()
 
     reader.env.store.play("get", version_key(2), overtaken)
     snapshot = reader.snapshot()
-    assert snapshot.version == 3
-    assert sorted(snapshot.files["path"].to_pylist()) == ["a", "b", "c"]
+    assert snapshot.version == 5
+    assert sorted(snapshot.files["path"].to_pylist()) == ["a", "b", "c", "more-3", "more-4"]
 
 
 def test_metadata_is_not_read_from_a_refilled_slot(place):
@@ -50,13 +77,13 @@ def test_metadata_is_not_read_from_a_refilled_slot(place):
     reader = place.process()
 
     def overtaken(call):
-        clean(place, checkpoint(place))
+        assert cut(place) >= 1
         refill(place, 1)
         return call()
 
     reader.env.store.play("get", version_key(1), overtaken)
     version, _, metadata = reader.metadata_at()
-    assert (version, metadata.id) == (1, METADATA.id)
+    assert (version, metadata.id) == (3, METADATA.id)
 
 
 def test_a_version_that_expired_while_it_was_read_is_said_to_be_gone(place):
@@ -66,7 +93,7 @@ def test_a_version_that_expired_while_it_was_read_is_said_to_be_gone(place):
     reader = place.process()
 
     def overtaken(call):
-        clean(place, checkpoint(place))
+        assert cut(place) >= 1
         refill(place, 1)
         return call()
 
