@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 import indextables
-from indextables.errors import NotSupported, SchemaMismatch
+from indextables.errors import NotSupported, SchemaMismatch, VersionExpired
 from tests.life.book import Row, Shape, Where
-from tests.life.machine import GONE, LOG, Handle
+from tests.life.machine import LOG, Handle
 from tests.life.reading import Reading
 from tests.life.values import (
     NO_RETENTION,
@@ -39,7 +39,7 @@ class Life(Reading):
 
     @rule(which=handles, drawn=drafts, form=forms, note=NOTES)
     def append(self, which: int, drawn: list[Row], form: str, note: str | None) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = self.seen_by(handle).shape
         rows = self.rows(drawn, wanted)
         with self._standing(handle, rows=rows) as refused:
@@ -54,7 +54,7 @@ class Life(Reading):
     @rule(which=handles, drawn=drafts, app=st.sampled_from(APPS), batch=st.integers(0, 3), all_rows=st.booleans())
     def append_once(self, which: int, drawn: list[Row], app: str, batch: int, all_rows: bool) -> None:
         """A batch of an application that the table holds is not written again, whoever asks."""
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = self.seen_by(handle).shape
         rows = self.rows(drawn, wanted)
         known = self.book.now.txns.get(app)
@@ -78,7 +78,7 @@ class Life(Reading):
     @rule(which=handles, drawn=drafts, column=st.sampled_from(("extra", "size", "n")), all_rows=st.booleans())
     def grow(self, which: int, drawn: list[Row], column: str, all_rows: bool) -> None:
         """New columns, and wider numbers, with the rows that bring them."""
-        handle = self.writer(which)
+        handle = self.handle(which)
         before = self.seen_by(handle).shape
         wanted = before.having(column, {"extra": "string", "size": "double", "n": "long"}[column])
         rows = self.rows(drawn, wanted)
@@ -114,7 +114,7 @@ class Life(Reading):
 
     @rule(which=handles, drawn=drafts, form=forms, note=NOTES)
     def overwrite(self, which: int, drawn: list[Row], form: str, note: str | None) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = self.seen_by(handle).shape
         rows = self.rows(drawn, wanted)
         with self._standing(handle, rows=rows, replaces=True) as refused:
@@ -124,7 +124,7 @@ class Life(Reading):
 
     @rule(which=handles, drawn=drafts, where=wheres_by_place)
     def overwrite_where(self, which: int, drawn: list[Row], where: Where) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = self.seen_by(handle).shape
         rows = [row for row in self.rows(drawn, wanted) if where.is_true(row)]
         if not wanted.partition_by:
@@ -138,7 +138,7 @@ class Life(Reading):
 
     @rule(which=handles, drawn=drafts)
     def overwrite_dynamic(self, which: int, drawn: list[Row]) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = self.seen_by(handle).shape
         rows = self.rows(drawn, wanted)
         places = {row["p"] for row in rows}
@@ -151,7 +151,7 @@ class Life(Reading):
 
     @rule(which=handles, drawn=drafts, narrow=st.booleans(), partitioned=st.booleans())
     def overwrite_schema(self, which: int, drawn: list[Row], narrow: bool, partitioned: bool) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         wanted = shape(partitioned=partitioned, narrow=narrow)
         rows = self.rows(drawn, wanted)
         with self._standing(handle, rows=rows, replaces=True, new_shape=True) as refused:
@@ -163,7 +163,7 @@ class Life(Reading):
 
     @rule(which=handles, where=wheres_by_place, dry=st.booleans())
     def drop_partitions(self, which: int, where: Where, dry: bool) -> None:
-        handle = self.writer(which)
+        handle = self.handle(which)
         if not self.book.now.shape.partition_by:
             self._refused(lambda: handle.table.drop_partitions(where.text), NotSupported)
             return
@@ -183,7 +183,7 @@ class Life(Reading):
 
     @rule(which=handles, back=st.integers(1, 6), by_time=st.booleans(), form=st.integers(0, 2))
     def restore(self, which: int, back: int, by_time: bool, form: int) -> None:
-        handle, version = self.writer(which), max(self.book.newest - back, 0)
+        handle, version = self.handle(which), max(self.book.newest - back, 0)
         then, before = self.book.versions[version], self.book.newest
         by_time = by_time and version in self.times
         try:
@@ -191,7 +191,7 @@ class Life(Reading):
                 report = handle.table.restore(timestamp=as_time(self.times[version], form), progress=lambda _: None)
             else:
                 report = handle.table.restore(version)
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(version)
             return
         assert report.restored == version
@@ -316,7 +316,7 @@ class Life(Reading):
         handle = self.handle(which)
         try:
             self.held.append((handle.table.protect(hours=1.0), handle.version))
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(handle.version)
         else:
             self.book.kept_from = min(self.book.kept_from, handle.version)
@@ -416,7 +416,7 @@ class Life(Reading):
             must = must or self.book.changed_rows_since(handle.version, inside)
         elif replaces and (new_shape or grows):
             may = may or self.book.changed_rows_since(handle.version, lambda _: True)
-        return self.maybe_refused(may=may, must=must and commits)
+        return self.maybe_refused(handle, may=may, must=must and commits)
 
     def _refused(self, call: Any, error: type[Exception]) -> None:
         before = self.disk_versions()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 import indextables
-from indextables.errors import CommitConflict, ObjectNotFound, VersionExpired
+from indextables.errors import CommitConflict, IndexTablesError, VersionExpired
 from tests.life.book import BY_PLACE, Book, Row, Shape, Version, Where, as_seen
 from tests.life.other import Other
 from tests.life.told import Told, Use
@@ -25,14 +25,6 @@ from tests.life.values import NO_RETENTION, as_data, drafts, mostly, properties,
 MOST_HANDLES = 5
 LOG = "_transaction_log"
 INDEXING = {"message": "text"}
-
-
-REFILLED_SLOTS_ARE_BELIEVED = True
-"""Temporary, until versions are read in one confirmed way (item 3)."""
-
-
-GONE = (VersionExpired, ObjectNotFound)
-"""What a read of a version that is gone raises. Temporary: ObjectNotFound goes with item 17."""
 
 
 @dataclass
@@ -114,14 +106,6 @@ class World(RuleBasedStateMachine):
             self.same_rows(found, self.book.now, where)
         return self.handles[place % len(self.handles)]
 
-    def writer(self, which: int) -> Handle:
-        """A handle for a write."""
-        handle = self.handle(which)
-        if REFILLED_SLOTS_ARE_BELIEVED and handle.version + 1 not in self.disk_versions():
-            handle.table.refresh()
-            self.moved(handle, self.book.newest)
-        return handle
-
     def seen_by(self, handle: Handle) -> Version:
         return self.book.versions[handle.version]
 
@@ -173,12 +157,19 @@ class World(RuleBasedStateMachine):
         return as_data(rows, wanted, form)
 
     @contextmanager
-    def maybe_refused(self, *, may: bool, must: bool = False) -> Iterator[list[CommitConflict]]:
-        """A conflict is right where others changed what the handle stood on; nothing was committed then."""
+    def maybe_refused(self, handle: Handle, *, may: bool, must: bool = False) -> Iterator[list[IndexTablesError]]:
+        """A conflict is right where others changed what the handle stood on; nothing was committed then.
+
+        A write that needs more than the schema of a version which is gone is told so.
+        """
         before = self.disk_versions()
-        refused: list[CommitConflict] = []
+        refused: list[IndexTablesError] = []
         try:
             yield refused
+        except VersionExpired as expired:
+            self.book.is_gone(handle.version)
+            refused.append(expired)
+            assert self.disk_versions()[-1] == before[-1], "a write that was refused left a version"
         except CommitConflict as conflict:
             assert may, f"nothing that this write stands on was changed: {conflict}"  # noqa: PT017 - the message tells
             refused.append(conflict)
@@ -190,13 +181,18 @@ class World(RuleBasedStateMachine):
         """A verb of this handle committed one version."""
         self.book.commit(**changes)
         assert version == self.book.newest, f"the commit is version {self.book.newest}, the verb told {version}"
-        self.moved(handle, version)
         self.caught_up()
+        self.moved(handle, version)
 
     def moved(self, handle: Handle, version: int) -> None:
+        """A handle reads this version now, which the table's own care may have taken by then."""
         handle.version = version
         assert handle.table.version == version
-        assert handle.table.count() == len(self.book.versions[version].rows)
+
+        def look() -> None:
+            assert handle.table.count() == len(self.book.versions[version].rows)
+
+        self.expired(version, look)
 
     # Judging
 
@@ -204,7 +200,7 @@ class World(RuleBasedStateMachine):
         """Look at a version; True if it is gone, which must be allowed."""
         try:
             look()
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(version)
             return True
         return False

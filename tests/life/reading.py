@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import indextables
+from indextables.errors import VersionExpired
 from tests.life.book import Version, Where, as_seen, has_word
-from tests.life.machine import GONE, Handle, World
+from tests.life.machine import Handle, World
 from tests.life.values import as_time, handles, wheres, words
 
 HOW = ("to_arrow", "scan", "count", "files", "sql", "search", "count word", "aggregate")
@@ -44,7 +45,7 @@ class Reading(World):
                 table = self.it.open(str(self.path), timestamp=as_time(self.times[version], form))
             else:
                 table = self.it.open(str(self.path), version=version)
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(version)
         else:
             assert self.keep(table, {}).version == version
@@ -72,7 +73,7 @@ class Reading(World):
         handle, version = self.handle(which), max(self.book.newest - back, 0)
         try:
             self.keep(handle.table.at(version), handle.options)
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(version)
 
     @rule(which=handles, back=st.integers(0, 6), late=st.integers(0, 2), form=st.integers(0, 2))
@@ -85,7 +86,7 @@ class Reading(World):
         at = min(self.times[version] + late, until - 1)
         try:
             table = handle.table.at(timestamp=as_time(at, form))
-        except GONE:
+        except VersionExpired:
             self.book.is_gone(version)
             return
         assert self.keep(table, handle.options).version == version
@@ -223,7 +224,7 @@ class Reading(World):
         wanted = max(self.book.newest - back, 0)
         try:
             told = table.log(wanted) if back else table.log()
-        except GONE:
+        except VersionExpired:
             self.book.cut_short or self.book.is_gone(wanted)
         else:
             assert "commitInfo" in told["action"].to_pylist()
@@ -265,7 +266,7 @@ class Reading(World):
             where = None
         text = None if where is None else where.text
         told = self.other.ask(path=str(self.path), fresh=fresh, version=number, where=text, rows=None)
-        if told.get("error") in {kind.__name__ for kind in GONE}:
+        if told.get("error") == "VersionExpired":
             self.book.is_gone(self.book.newest if number is None else number)
             return
         assert "error" not in told, told
