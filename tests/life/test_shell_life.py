@@ -67,3 +67,8 @@ def test_a_life_that_runs_every_command_with_every_flag_once(shell):
 
 def test_commands_tell_the_rows_of_each_version_whatever_was_run_before(shell):
     live(shell, lives=10, steps=25)
+
+
+@pytest.mark.soak
+def test_long_lives_of_commands(shell):
+    live(shell, lives=500, steps=60)
