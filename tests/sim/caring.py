@@ -39,6 +39,7 @@ from tests.sim.merging import (
 )
 from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import SLOT, Broken, Version
+from tests.sim.watching import told
 from tests.sim.world import Actor, Chances, World
 
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
@@ -318,9 +319,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
 def settle(world: World, outcomes: Counter[str]) -> None:
     """After the storm: a last purge leaves exactly what the readable versions need, and another finds nothing."""
     world.chances = Chances()
-    for key, data in world.late:
-        world.create(key, data)
-    world.late.clear()
+    world.land_all()
     truth = world.truth
     assert isinstance(truth, CareTruth)
     truth.leased.clear()
@@ -332,8 +331,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
         actor.doing = "purge"
         log = open_log(actor.env(**{"checkpoint.enabled": "false"}))
         snapshot = log.snapshot()
-        paths = snapshot.files["path"].to_pylist()
-        truth.read(snapshot.version, paths, snapshot.metadata.id, snapshot.metadata.schemaString)
+        truth.read(told(snapshot))
         hours = RETENTION_S / 3600
         report = purge(log, older_than_hours=hours, force=True, runner=Threads(actor.env()))
         if report.failed or (

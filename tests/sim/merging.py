@@ -40,6 +40,7 @@ from indextables.table.running import Answer, Job, Threads
 from tests.log.commits import open_log
 from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import Broken, Truth, Version
+from tests.sim.watching import told
 from tests.sim.world import Actor, Chances, World
 
 RETENTION_S = 10
@@ -430,9 +431,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
 def settle(world: World, outcomes: Counter[str]) -> None:
     """After the storm: what can be seen is what happened, and every file of it is there; a last merge converges."""
     world.chances = Chances()
-    for key, data in world.late:
-        world.create(key, data)
-    world.late.clear()
+    world.land_all()
     truth = world.truth
     assert isinstance(truth, RowTruth)
     truth.leased.clear()
@@ -445,7 +444,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
             raise Broken(f"seed {world.seed}: a second merge finds {again.merged_groups} groups")
         snapshot = log.snapshot()
         paths = snapshot.files["path"].to_pylist()
-        truth.read(snapshot.version, paths, snapshot.metadata.id, snapshot.metadata.schemaString)
+        truth.read(told(snapshot))
         for path in paths:
             if path not in world.objects:
                 raise Broken(f"seed {world.seed}: P1: {path} is live and is not there")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
+import msgspec
+
 from indextables.errors import (
     CommitStateUnknown,
     LogError,
@@ -15,7 +17,7 @@ from indextables.errors import (
     StoreError,
     TableNotFound,
 )
-from indextables.log.actions import Add, DomainMetadata, Metadata, Remove
+from indextables.log.actions import Add, DeletionVector, DomainMetadata, Metadata, Remove
 from indextables.log.create import create_table
 from indextables.log.outcome import Committed, Conflicted, Outcome
 from indextables.log.snapshot import Log, Snapshot
@@ -23,12 +25,19 @@ from indextables.log.staged import Staged, removes_of
 from indextables.log.state import clean_up, write_checkpoint
 from indextables.log.transaction import Transaction
 from indextables.log.write import resolve_token
+from indextables.split import dv
 from tests.log.commits import open_log
 from tests.sim.truth import Broken
-from tests.sim.world import LAG_MS, PUT_FAULTS, Actor, Chances, World
+from tests.sim.watching import follower, historian, protector, told
+from tests.sim.world import ANY_CALL, CHECKPOINT, COMMIT, LAG_MS, PUT_FAULTS, Actor, Chances, Sleeper, World
 
-SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{"indextables.id":1}}]}'
+SCHEMA = (
+    '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{"indextables.id":1}},'
+    '{"name":"p","type":"string","nullable":true,"metadata":{"indextables.id":2}}]}'
+)
+PARTITIONS = ("a", "", None, "a/b c%25", "ü")
 RETENTION_MS = 600
+ROWS = 5
 
 # What a process may run into because of the faults, and report as what it is.
 TROUBLE = (StoreError, LogError)
@@ -76,6 +85,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
             read=dice.choice((0.0, 0.0, 0.03)),
             delete=dice.choice((0.0, 0.4)),
             stale=dice.choice((0.0, 0.3)),
+            torn=dice.choice((0.0, 0.3)),
             die=dice.choice((0.0, 0.01, 0.04)),
             stall=dice.choice((0.0, 0.05, 0.2)),
             skew_ms=dice.choice((0, 60_000, 200_000)),
@@ -102,11 +112,17 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         delay_s = dice.choice((0.0, 0.0, 0.4, 1.0))
         world.spawn(f"writer{i}", writer(verbs, outcomes, f"app{dice.randrange(2)}", delay_s), lives=2)
     if dice.random() < 0.7:
-        world.sleepers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2))]
-    world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
+        writers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2))]
+        world.sleepers = [Sleeper(actor, COMMIT) for actor in writers]
+    cleaning = world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
+    if dice.random() < 0.25:
+        world.sleepers.append(Sleeper(cleaning, dice.choice((CHECKPOINT, ANY_CALL)), dice.randrange(3)))
     if dice.random() < 0.3:
         world.spawn("cleaner2", cleaner(1))
     world.spawn("reader", reader(2), lives=2)
+    if dice.random() < 0.5:
+        name = dice.choice(sorted(WATCHERS))
+        world.spawn(name, WATCHERS[name](dice.choice((2, 3)), outcomes, 1.5), lives=2)
     return world, outcomes
 
 
@@ -262,9 +278,24 @@ def _rewrite(actor: Actor, log: Log) -> Transaction | None:
     paths = snapshot.files["path"].to_pylist()
     if not paths:
         return None
-    path = paths[int(actor.ambient.random() * len(paths))]
+    chosen = int(actor.ambient.random() * len(paths))
     tx = Transaction(log, snapshot, operation="UPDATE")
-    return tx.read_files([path]).remove([Remove(path, dataChange=True)]).add([_file(actor)])
+    return tx.read_files([paths[chosen]]).remove([_remove(snapshot, chosen)]).add([_file(actor)])
+
+
+def _mask(actor: Actor, log: Log) -> Transaction | None:
+    """Give a file a new vector, by an `add` alone or with the removal of the old one: both are allowed."""
+    snapshot = log.snapshot()
+    rows = snapshot.files.to_pylist()
+    if not rows:
+        return None
+    chosen = int(actor.ambient.random() * len(rows))
+    row = rows[chosen]
+    made = dv.inline(dv.encode([int(actor.ambient.random() * ROWS)]))
+    vector = DeletionVector(**msgspec.structs.asdict(made))
+    add = Add(row["path"], dict(row["partitionValues"]), 4, 1, dataChange=True, numRecords=ROWS, deletionVector=vector)
+    tx = Transaction(log, snapshot, operation="DELETE").read_files([row["path"]])
+    return (tx if actor.ambient.random() < 0.5 else tx.remove([_remove(snapshot, chosen)])).add([add])
 
 
 def _sum_up(actor: Actor, log: Log) -> Transaction:
@@ -277,18 +308,28 @@ def _sum_up(actor: Actor, log: Log) -> Transaction:
 
 def _merge(actor: Actor, log: Log) -> Transaction | None:
     snapshot = log.snapshot()
-    paths = snapshot.files["path"].to_pylist()[:2]
-    if len(paths) < 2:
+    if snapshot.files.num_rows < 2:
         return None
     tx = Transaction(log, snapshot, operation="MERGE SPLITS")
-    return tx.remove([Remove(path, dataChange=False) for path in paths]).add([_file(actor, data_change=False)])
+    gone = [_remove(snapshot, number, data_change=False) for number in range(2)]
+    return tx.remove(gone).add([_file(actor, data_change=False)])
+
+
+def _remove(snapshot: Snapshot, number: int, *, data_change: bool = True) -> Remove:
+    path, held = (snapshot.files[name][number].as_py() for name in ("path", "deletionVector"))
+    vector = None if held is None else msgspec.convert(held, DeletionVector)
+    return Remove(path, dataChange=data_change, deletionVector=vector)
 
 
 def _set_property(actor: Actor, log: Log) -> Transaction:
     snapshot = log.snapshot()
     before = snapshot.metadata
     changed = Metadata(
-        before.id, before.schemaString, configuration={"k": actor.ambient.token()}, createdTime=before.createdTime
+        before.id,
+        before.schemaString,
+        partitionColumns=before.partitionColumns,
+        configuration={"k": actor.ambient.token()},
+        createdTime=before.createdTime,
     )
     return Transaction(log, snapshot, operation="SET TBLPROPERTIES").set_metadata(changed)
 
@@ -302,11 +343,13 @@ VERB_SCRIPTS: dict[str, Callable[[Actor, Log], Transaction | None]] = {
     "append": _append,
     "overwrite": _overwrite,
     "rewrite": _rewrite,
+    "mask": _mask,
     "sum": _sum_up,
     "merge": _merge,
     "property": _set_property,
     "domain": _set_domain,
 }
+WATCHERS = {"follower": follower, "historian": historian, "protector": protector}
 VERBS = (*VERB_SCRIPTS, "append", "append", "rewrite", "batch", "batch")
 PAIRS = tuple(combinations_with_replacement((*VERB_SCRIPTS, "batch"), 2))
 
@@ -343,9 +386,9 @@ def reader(reads: int) -> Callable[[Actor], None]:
 
 
 def _check_snapshot(actor: Actor, snapshot: Snapshot) -> None:
-    paths = snapshot.files["path"].to_pylist()
-    actor.world.note(actor, "snapshot", str(snapshot.version), sorted(paths))
-    actor.world.truth.read(snapshot.version, paths, snapshot.metadata.id, snapshot.metadata.schemaString)
+    read = told(snapshot)
+    actor.world.note(actor, "snapshot", str(read.version), read.paths)
+    actor.world.truth.read(read)
 
 
 def cleaner(rounds: int) -> Callable[[Actor], None]:
@@ -375,9 +418,7 @@ def cleaner(rounds: int) -> Callable[[Actor], None]:
 def settle(world: World, outcomes: Counter[str]) -> None:
     """After the storm: the log reads as what happened, and every doubt can be resolved or is still a doubt."""
     world.chances = Chances()
-    for key, data in world.late:
-        world.create(key, data)
-    world.late.clear()
+    world.land_all()
     if not world.truth.history:
         return
     truth = world.truth
@@ -411,7 +452,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
 
 
 def _metadata(actor: Actor) -> Metadata:
-    return Metadata(id=actor.ambient.token(), schemaString=SCHEMA, createdTime=1)
+    return Metadata(id=actor.ambient.token(), schemaString=SCHEMA, partitionColumns=["p"], createdTime=1)
 
 
 def _file(actor: Actor, *, data_change: bool = True) -> Add:
@@ -423,4 +464,5 @@ def _file(actor: Actor, *, data_change: bool = True) -> Add:
         except StoreError:
             if path in actor.world.objects:
                 break
-    return Add(path, {}, 4, 1, dataChange=data_change, numRecords=1)
+    value = PARTITIONS[int(actor.ambient.random() * len(PARTITIONS))]
+    return Add(path, {"p": value}, 4, 1, dataChange=data_change, numRecords=ROWS)

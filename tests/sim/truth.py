@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
+POSITION = "indextables.position"
 SLOT = re.compile(r"_transaction_log/([0-9]{20})\.json")
 
 
@@ -35,10 +36,41 @@ class Version:
         self.time: int = info["inCommitTimestamp"]
         self.operation: str = info["operation"]
         self.parameters: dict[str, str] = info.get("operationParameters", {})
+        self.table: str | None = info.get("tableId")
+        self.table = next((action["id"] for kind, action in self.actions if kind == "metaData"), self.table)
         self.adds = [action["path"] for kind, action in self.actions if kind == "add"]
         self.removes = [action["path"] for kind, action in self.actions if kind == "remove"]
         self.txns = {action["appId"]: action["version"] for kind, action in self.actions if kind == "txn"}
         self.changes_table = any(kind in {"metaData", "protocol"} for kind, _ in self.actions)
+
+
+class File(NamedTuple):
+    """A live file as a version shows it: its vector, its partition values, and the place of its rows."""
+
+    vector: str
+    partition: str
+    place: tuple[int, ...]
+
+    @classmethod
+    def added(cls, action: dict[str, Any], version: int, line: int) -> File:
+        tag = (action.get("tags") or {}).get(POSITION)
+        place = (version, line) if tag is None else tuple(int(part) for part in tag.split("."))
+        padded = (*place, 0)[:3]
+        return cls(
+            _vector(action.get("deletionVector")), _partition(action["partitionValues"]), (*padded, version, line)
+        )
+
+
+class Read(NamedTuple):
+    """What a process read of a version: files in the order of their rows, each with vector and partition values."""
+
+    version: int
+    paths: list[str]
+    vectors: list[dict[str, Any] | None]
+    partitions: list[dict[str, str | None]]
+    metadata_id: str
+    schema: str
+    txns: dict[str, int]
 
 
 class Truth:
@@ -48,6 +80,8 @@ class Truth:
         self.world = world
         self.history: list[Version] = []
         self.live: list[frozenset[str]] = []
+        self.shown: list[dict[str, File]] = []
+        self.watermarks: list[dict[str, int]] = []
         self.metadata: list[dict[str, Any]] = []
         self.acked = -1
         self.refused: set[str] = set()
@@ -111,19 +145,29 @@ class Truth:
         """A process was told that nobody knows."""
         self.doubtful.append((token, version))
 
-    def read(self, version: int, paths: list[str], metadata_id: str, schema: str) -> None:
+    def read(self, read: Read) -> None:
         """A process read a snapshot."""
+        version, paths = read.version, read.paths
         self._expect(version < len(self.history), f"L1: version {version} is read and was never written")
         self._expect(len(paths) == len(set(paths)), f"L1: version {version} lists a file twice")
         wrong = set(paths) ^ self.live[version]
         self._expect(not wrong, f"L1: version {version} is read with or without {sorted(wrong)}")
         truth = self.metadata[version]
-        self._expect(truth["id"] == metadata_id, f"L1: version {version} is read with another table's metadata")
-        self._expect(truth["schemaString"] == schema, f"L1: version {version} is read with another schema")
+        self._expect(truth["id"] == read.metadata_id, f"L1: version {version} is read with another table's metadata")
+        self._expect(truth["schemaString"] == read.schema, f"L1: version {version} is read with another schema")
+        self._expect(read.txns == self.watermarks[version], f"L1: version {version} is read with the txns {read.txns}")
+        shown = self.shown[version]
+        for path, vector, partition in zip(paths, read.vectors, read.partitions, strict=True):
+            same = _vector(vector) == shown[path].vector
+            self._expect(same, f"L1: version {version} is read with another vector of {path}")
+            same = _partition(partition) == shown[path].partition
+            self._expect(same, f"L1: version {version} is read with {path} in the partition {partition}")
+        ordered = sorted(shown, key=lambda path: shown[path].place)
+        self._expect(paths == ordered, f"L1: version {version} is read in another order: {paths}, not {ordered}")
 
     def _commit(self, version: Version) -> None:
         n = version.number
-        live = set(self.live[-1]) if self.live else set()
+        live = dict(self.shown[-1]) if self.shown else {}
         self._expect(version.token not in self.tokens, f"L3: {version.token} is version {n} too")
         self._expect(version.token not in self.refused, f"L4: {version.token} was refused and is version {n} now")
         if n == 0:
@@ -134,20 +178,24 @@ class Truth:
         for app, batch in version.txns.items():
             self._expect((app, batch) not in self.batches, f"L3: batch {batch} of {app} is written twice")
             self.batches[app, batch] = n
-        for kind, action in version.actions:
+        for line, (kind, action) in enumerate(version.actions):
             if kind == "remove":
-                self._expect(action["path"] in live, f"L9: version {n} removes {action['path']}, which is not live")
-                live.discard(action["path"])
+                path = action["path"]
+                self._expect(path in live, f"L9: version {n} removes {path}, which is not live")
+                same = live.pop(path).vector == _vector(action.get("deletionVector"))
+                self._expect(same, f"L9: version {n} removes {path} with another vector")
             elif kind == "add":
                 self._expect(action["path"] in self.world.objects, f"L13: {action['path']} is named before it is there")
-                live.add(action["path"])
+                live[action["path"]] = File.added(action, n, line)
         if version.parameters.get("mode") == "Overwrite":
-            self._expect(live == set(version.adds), f"L7: version {n} overwrites and leaves other files live")
+            self._expect(set(live) == set(version.adds), f"L7: version {n} overwrites and leaves other files live")
         before = self.metadata[-1] if self.metadata else None
         changed = [action for kind, action in version.actions if kind == "metaData"]
         self.metadata.append(changed[-1] if changed else before)  # type: ignore[arg-type]
         self.history.append(version)
         self.live.append(frozenset(live))
+        self.shown.append(live)
+        self.watermarks.append({**(self.watermarks[-1] if self.watermarks else {}), **version.txns})
         self.tokens[version.token] = n
 
     def _state_version(self, key: str) -> int:
@@ -157,6 +205,16 @@ class Truth:
     def _expect(self, holds: bool, message: str) -> None:
         if not holds:
             raise Broken(f"seed {self.world.seed}: {message}")
+
+
+def _vector(value: dict[str, Any] | None) -> str:
+    """A vector as text that equal ones share; what is not given and what is null are one."""
+    return "" if value is None else json.dumps({name: value[name] for name in sorted(value) if value[name] is not None})
+
+
+def _partition(values: dict[str, str | None]) -> str:
+    """Partition values as text; one that is not given is null."""
+    return json.dumps({name: value for name, value in sorted(values.items()) if value is not None})
 
 
 def plain(data: bytes) -> bytes:

@@ -13,17 +13,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import greenlet
 
 from indextables.errors import ObjectNotFound, StoreError, StoreUnavailable
 from indextables.log.env import LogEnv
 from indextables.options import Options
+from indextables.storage import probe
 from indextables.storage.store import ObjectMeta, PutAnswer, StoreFacts
 from tests.sim.truth import Truth
 
 PUT_FAULTS = ("lost", "5xx", "409", "409-landed", "late")
+DELETE_FAULTS = ("lost", "5xx", "late")
 READ_FAULTS = ("5xx",)
 LAG_MS = 200
 """How long a stale listing may miss a new key and still show a deleted one.
@@ -32,6 +34,10 @@ Of two things it shows, though, it never shows the effect without the cause: a c
 at which a version file was deleted that the checkpoint covers.
 """
 COMMIT = re.compile(r"put_if_absent _transaction_log/[0-9]{20}\.json")
+CHECKPOINT = re.compile(
+    r"put_if_absent _transaction_log/(?:[0-9]{20}\.checkpoint\..*|state-v[0-9]{20}/_manifest\.avro)"
+)
+ANY_CALL = re.compile(r".+")
 
 
 class Killed(BaseException):
@@ -62,6 +68,7 @@ class Chances:
         read: float = 0.0,
         delete: float = 0.0,
         stale: float = 0.0,
+        torn: float = 0.0,
         die: float = 0.0,
         stall: float = 0.0,
         skew_ms: int = 0,
@@ -70,9 +77,33 @@ class Chances:
         self.read = read
         self.delete = delete
         self.stale = stale
+        self.torn = torn
         self.die = die
         self.stall = stall
         self.skew_ms = skew_ms
+
+
+class Late(NamedTuple):
+    """A put or a delete that nobody waits for any more, on its way until `due_ms` at least; a delete has no data."""
+
+    due_ms: int
+    key: str
+    data: bytes | None
+
+
+class Sleeper:
+    """A process that falls asleep for long before a call, after `skip` such calls."""
+
+    def __init__(self, actor: Actor, call: re.Pattern[str], skip: int = 0) -> None:
+        self.actor = actor
+        self.call = call
+        self.skip = skip
+
+    def falls_asleep(self, actor: Actor) -> bool:
+        if actor is not self.actor or self.call.fullmatch(actor.about_to) is None:
+            return False
+        self.skip -= 1
+        return self.skip < 0
 
 
 class Actor:
@@ -89,6 +120,7 @@ class Actor:
         self.skew_ms = 0
         self.lives = 1
         self.calls = 0
+        self.faults = 0
         self.store = SimStore(world, self)
         self.ambient = SimAmbient(world, self)
         self.greenlet = greenlet.greenlet(self._run)
@@ -126,18 +158,22 @@ class World:
         self.clock_ms = 1_700_000_000_000
         self.objects: dict[str, Item] = {}
         self.gone: list[tuple[str, Item]] = []
-        self.late: list[tuple[str, bytes]] = []
+        self.late: list[Late] = []
+        self.naps_ms = (800, 2500, 5000)
+        """How long sleepers sleep, and what is late is on its way: longer than anything is kept."""
         self.actors: list[Actor] = []
         self.truth = Truth(self)
         self.trace = hashlib.blake2b(digest_size=16)
         self.lines: list[str] | None = None
         self.coverage: Counter[tuple[str, str, str]] = Counter()
-        self.sleepers: list[Actor] = []
+        self.fired: Counter[str] = Counter()
+        self.sleepers: list[Sleeper] = []
         self.plan: Callable[[Actor], str | None] = lambda _actor: None
         """The fault, if any, that a process meets at its present call: `die`, `die-after`, or one by name."""
         self.steps = 0
         self._etags = 0
         self._main = greenlet.getcurrent()
+        probe.forget()
 
     def spawn(self, name: str, script: Callable[[Actor], None], *, lives: int = 1) -> Actor:
         actor = Actor(self, name, script)
@@ -180,6 +216,8 @@ class World:
     def cover(self, actor: Actor, fault: str) -> None:
         """Count who met which fault while who else was doing what."""
         self.note(actor, "fault", fault)
+        self.fired[fault] += 1
+        actor.faults += fault not in {"stall", "sleep"}
         for other in self.actors:
             if other is not actor and not other.done:
                 self.coverage[actor.doing, other.doing, fault] += 1
@@ -214,21 +252,41 @@ class World:
             actor.greenlet.throw(Killed)
             if actor.lives > 1:
                 actor.revive()
-        elif actor in self.sleepers and COMMIT.fullmatch(actor.about_to):
+        elif (sleeper := next((s for s in self.sleepers if s.falls_asleep(actor)), None)) is not None:
             # The nightmare of every log: a writer that wakes up long after its slot was committed and cleaned up.
-            self.sleepers.remove(actor)
+            self.sleepers.remove(sleeper)
             self.cover(actor, "sleep")
-            actor.wake_ms = self.clock_ms + self.random.choice((800, 2500, 5000))
+            actor.wake_ms = self.clock_ms + self.random.choice(self.naps_ms)
         elif chance < chances.die + chances.stall:
             self.cover(actor, "stall")
             actor.wake_ms = self.clock_ms + self.random.choice((20, 400, 4000))
         else:
             actor.greenlet.switch()
 
+    def delay(self, key: str, data: bytes | None) -> None:
+        """A put or a delete gets lost on its way; it arrives in a moment, or when everybody has forgotten it."""
+        after_ms = self.random.choice((0, 0, *self.naps_ms))
+        self.late.append(Late(self.clock_ms + after_ms, key, data))
+
+    def land_all(self) -> None:
+        """Everything that is on its way arrives."""
+        for late in self.late:
+            self._land(late)
+        self.late.clear()
+
     def _land_late(self) -> None:
-        if self.late and self.random.random() < 0.1:
-            key, data = self.late.pop(self.random.randrange(len(self.late)))
-            self.note(None, "late put arrives", key, self.create(key, data))
+        due = [late for late in self.late if late.due_ms <= self.clock_ms]
+        if due and self.random.random() < 0.1:
+            late = due[self.random.randrange(len(due))]
+            self.late.remove(late)
+            self._land(late)
+
+    def _land(self, late: Late) -> None:
+        if late.data is None:
+            self.note(None, "late delete arrives", late.key)
+            self.remove(late.key)
+        else:
+            self.note(None, "late put arrives", late.key, self.create(late.key, late.data))
 
 
 class SimAmbient:
@@ -330,6 +388,12 @@ class SimStore:
                 if (item.gone_ms or 0) > since and item.created_ms <= since:
                     items.setdefault(key, item)
         found = sorted(key for key in items if key.startswith(prefix) and (after is None or key > after))
+        if self.world.local and self._chance(self.world.chances.torn):
+            # Local files are listed in two steps: the names, then each file's size and time, unless it is gone by then.
+            self.world.cover(self.actor, "torn-list")
+            self._step("stat", prefix)
+            items = self.world.objects
+            found = [key for key in found if key in items]
         return iter([_meta(key, items[key]) for key in found])
 
     def head(self, key: str, *, policy: object = None) -> ObjectMeta:
@@ -350,10 +414,13 @@ class SimStore:
         for key in ordered:
             self._step("delete", key)
             if self.planned is not None or self._chance(self.world.chances.delete):
-                self.world.cover(self.actor, "delete-5xx")
-                if self.planned in {"lost", "die-after"} or (self.planned is None and self._chance(0.5)):
+                fault = self.planned or self.world.random.choice(DELETE_FAULTS)
+                self.world.cover(self.actor, "delete-late" if fault == "late" else "delete-5xx")
+                if fault in {"lost", "die-after"}:
                     self.world.remove(key)
-                if self.planned == "die-after":
+                elif fault == "late":
+                    self.world.delay(key, None)
+                if fault == "die-after":
                     self._die()
                 left[key] = "no answer"
             else:
@@ -361,7 +428,10 @@ class SimStore:
         return left
 
     def probe(self) -> StoreFacts:
-        return StoreFacts(skew_ms=-self.actor.skew_ms)
+        """Asked once per life of a process, as by every store; again once it has forgotten."""
+        return probe.once_per_process(
+            f"{self.actor.name} {self.actor.lives}", lambda: StoreFacts(skew_ms=-self.actor.skew_ms)
+        )
 
     def _faulty_put(self, key: str, data: bytes) -> PutAnswer:
         fault = self.planned or self.world.random.choice(PUT_FAULTS)
@@ -371,7 +441,7 @@ class SimStore:
             if fault == "die-after":
                 self._die()
         elif fault == "late":
-            self.world.late.append((key, data))
+            self.world.delay(key, data)
         return PutAnswer.REFUSED if fault.startswith("409") else PutAnswer.UNKNOWN
 
     def _step(self, what: str, key: str) -> None:
