@@ -242,3 +242,30 @@ def test_a_version_of_the_same_number_from_another_history_is_an_error(place):
     store.put(version_key(1), kept)
     with pytest.raises(LogCorrupt, match="follows"):
         _ = place.process().snapshot().files
+
+
+def test_versions_that_no_list_of_tokens_reaches_are_believed_where_the_files_above_lead_to_them(place):
+    world = World(place, linked=True)
+    short = place.process(**NOTHING_KEPT, commit__tokenWindow=2)
+    write_newest(short.env)
+    for version in range(9):
+        log = world.process()
+        assert log.read_version(version).version == version
+        assert version_at(world.process(), place_ms(version)) == version
+        assert names(world.process().snapshot(version).files) == ALL[:version]
+
+
+def test_a_refilled_slot_below_every_list_of_tokens_is_not_believed(place):
+    world = World(place, linked=True)
+    short = place.process(**NOTHING_KEPT, commit__tokenWindow=2)
+    write_newest(short.env)
+    world.log.env.store.delete_many([version_key(4)])
+    world.wake()
+    for version in (4, 3):
+        with pytest.raises(LogError):
+            world.process().read_version(version)
+
+
+def place_ms(version: int) -> int:
+    """When a version of the world was the newest."""
+    return START_MS + 1000 * version + 500

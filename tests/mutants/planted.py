@@ -355,7 +355,7 @@ BUGS = [
     Bug(
         "a version below every list of tokens is believed",
         LOG + "confirm.py",
-        "    if in_doubt:\n        raise _superseded(version)\n",
+        "    if lowest is not None and not _leads_up(env, version, lowest):\n        raise _superseded(version)\n",
         "",
         ("tests/log/test_confirm.py",),
     ),

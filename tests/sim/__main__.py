@@ -14,8 +14,8 @@ def main() -> int:
     try:
         world.run()
         schedule.settle(world, outcomes)
-    except AssertionError as error:
-        world.lines.append(str(error))
+    except Exception as error:  # noqa: BLE001 - the story is what is wanted
+        world.lines.append(repr(error))
         code = 1
     print("\n".join(world.lines))
     print(f"steps {world.steps}, local {world.local}, trace {world.trace.hexdigest()}, {dict(outcomes)}")

@@ -27,6 +27,7 @@ from indextables.table.running import Threads
 from indextables.table.truncate import truncate_time_travel
 from tests.log.commits import open_log
 from tests.sim.merging import (
+    NAPS_MS,
     RETENTION_S,
     Report,
     RowTruth,
@@ -40,7 +41,7 @@ from tests.sim.merging import (
 from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import SLOT, Broken, Version
 from tests.sim.watching import told
-from tests.sim.world import Actor, Chances, World
+from tests.sim.world import ANY_CALL, COMMIT, Actor, Chances, Sleeper, World
 
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
 MOST_STEPS = 80_000
@@ -266,7 +267,7 @@ def run(seed: int, *, keep_lines: bool = False) -> Report:
         if not isinstance(error, AssertionError):
             raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
         raise
-    return Report(seed, world.trace.hexdigest(), outcomes)
+    return Report(seed, world.trace.hexdigest(), outcomes + world.happened())
 
 
 def build(seed: int) -> tuple[World, Counter[str]]:
@@ -293,13 +294,15 @@ def build(seed: int) -> tuple[World, Counter[str]]:
             read=dice.choice((0.0, 0.0, 0.02)),
             delete=dice.choice((0.0, 0.3)),
             stale=dice.choice((0.0, 0.2)),
+            torn=dice.choice((0.0, 0.2)),
             die=dice.choice((0.0, 0.005, 0.02)),
             stall=dice.choice((0.0, 0.05, 0.1)),
             skew_ms=dice.choice((0, 60_000)),
         )
+    world.naps_ms = NAPS_MS
     world.spawn("purger", purger(dice.choice((2, 3)), outcomes), lives=2)
-    world.spawn("appender", appender(dice.choice((2, 4)), outcomes), lives=2)
-    world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
+    world.spawn("appender", appender(dice.choice((2, 4)), outcomes, dice.choice((1, RETENTION_S))), lives=2)
+    world.spawn("cleaner", cleaner(dice.choice((1, 2, 3)), dice.choice((1, RETENTION_S)) * 1000), lives=2)
     cast: dict[str, Callable[[Actor], None]] = {
         "emptier": emptier(dice.choice((2, 4)), outcomes),
         "restorer": restorer(dice.choice((2, 3, 4)), outcomes),
@@ -313,6 +316,12 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     }
     for name in sorted(dice.sample(sorted(cast), dice.choice((4, 5, 6)))):
         world.spawn(name, cast[name], lives=1 if name in {"traveller", "reader", "patient"} else 2)
+    # Who has announced what it needs may sleep for as long as it likes; so may a purge, at any of its calls.
+    by_name = {actor.name: actor for actor in world.actors}
+    sleepy = sorted(by_name.keys() & {"emptier", "restorer", "deleter", "merger", "patient"})
+    world.sleepers = [Sleeper(by_name[name], COMMIT, dice.randrange(2)) for name in dice.sample(sleepy, 1)]
+    if dice.random() < 0.5:
+        world.sleepers.append(Sleeper(by_name["purger"], ANY_CALL, dice.randrange(120)))
     return world, outcomes
 
 

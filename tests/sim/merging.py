@@ -41,7 +41,7 @@ from tests.log.commits import open_log
 from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import Broken, Truth, Version
 from tests.sim.watching import told
-from tests.sim.world import Actor, Chances, World
+from tests.sim.world import COMMIT, Actor, Chances, Sleeper, World
 
 RETENTION_S = 10
 """Longer than any writer here sleeps between its data and its commit, shorter than a merge may take."""
@@ -49,6 +49,10 @@ RETENTION_S = 10
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
 MOST_STEPS = 60_000
 BROKEN = b"these bytes are no split"
+
+
+NAPS_MS = (4_000 * RETENTION_S, 8_000 * RETENTION_S)
+"""How long a sleeper sleeps: until what it was about to follow is committed, covered and cleaned up."""
 
 
 class Report(NamedTuple):
@@ -205,7 +209,7 @@ def put_rows(actor: Actor, rows: list[int], *, data_change: bool = True, content
     raise StoreUnavailable(f"{path} cannot be put", key=path)
 
 
-def appender(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
+def appender(count: int, outcomes: Counter[str], pause_s: float = 1.0) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         actor.doing = "append"
         log = open_log(actor.env())
@@ -218,9 +222,9 @@ def appender(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
                 outcomes["appended"] += 1
             except CommitStateUnknown as unknown:
                 actor.world.truth.unknown(str(unknown.token), int(str(unknown.version)))
-            except TROUBLE:
+            except REFUSED:
                 outcomes["append in trouble"] += 1
-            actor.ambient.sleep(actor.ambient.random())
+            actor.ambient.sleep(actor.ambient.random() * pause_s)
 
     return script
 
@@ -378,7 +382,7 @@ def run(seed: int, *, keep_lines: bool = False) -> Report:
         if not isinstance(error, AssertionError):
             raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
         raise
-    return Report(seed, world.trace.hexdigest(), outcomes)
+    return Report(seed, world.trace.hexdigest(), outcomes + world.happened())
 
 
 def small_world(seed: int, options: dict[str, object], *, local: bool) -> World:
@@ -413,6 +417,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
             read=dice.choice((0.0, 0.0, 0.02)),
             delete=dice.choice((0.0, 0.3)),
             stale=dice.choice((0.0, 0.2)),
+            torn=dice.choice((0.0, 0.2)),
             die=dice.choice((0.0, 0.005, 0.02)),
             stall=dice.choice((0.0, 0.05, 0.1)),
         )
@@ -421,8 +426,13 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     for number in range(dice.choice((1, 1, 2))):
         world.spawn(f"merger{number}", merger(dice.choice((1, 2, 3)), outcomes), lives=3)
     world.spawn("purger", purger(dice.choice((2, 3, 4)), outcomes), lives=2)
+    world.naps_ms = NAPS_MS
     if dice.random() < 0.7:
-        world.spawn("cleaner", cleaner(dice.choice((1, 2))), lives=2)
+        # A table goes on while somebody sleeps.
+        world.spawn("cleaner", cleaner(dice.choice((2, 3)), RETENTION_S * 1000), lives=2)
+        world.spawn("steady", appender(4, outcomes, RETENTION_S), lives=2)
+        sleepy = [a for a in world.actors if a.name.startswith(("deleter", "merger"))]
+        world.sleepers = [Sleeper(dice.choice(sleepy), COMMIT, dice.randrange(2))]
     if dice.random() < 0.7:
         world.spawn("reader", old_reader(dice.choice((1, 2)), outcomes))
     return world, outcomes

@@ -36,17 +36,22 @@ def run_with_fault(
     Calls whose text holds `spared` are neither counted nor disturbed. Afterwards the world has no plan.
     """
     calls: list[str] = []
+    hits = 0
 
     def plan(actor: Actor) -> str | None:
         if actor is not victim or spared in actor.about_to:
             return None
         calls.append(actor.about_to.split()[0])
         hit = len(calls) >= step if forever else len(calls) == step
+        nonlocal hits
+        hits += hit
         return fault if hit else None
 
     world.plan = plan
     world.run(most)
     world.plan = lambda _actor: None
+    if fault != "none" and not hits:
+        raise AssertionError(f"seed {world.seed}: {fault} at call {step} did not happen: {len(calls)} calls were made")
     return calls
 
 

@@ -16,6 +16,7 @@ from indextables.errors import (
     SchemaMismatch,
     StoreError,
     TableNotFound,
+    VersionExpired,
 )
 from indextables.log.actions import Add, DeletionVector, DomainMetadata, Metadata, Remove
 from indextables.log.create import create_table
@@ -374,8 +375,7 @@ def reader(reads: int) -> Callable[[Actor], None]:
                     message = f"L8: version {snapshot.version} is read as latest after {max(newest, acked)}"
                     raise Broken(f"seed {actor.world.seed}: {message}")
                 newest = snapshot.version
-                older = int(actor.ambient.random() * (newest + 1))
-                _check_snapshot(actor, log.snapshot(older))
+                _read_old(actor, log, int(actor.ambient.random() * (newest + 1)))
             except TableNotFound:
                 _expect_no_table(actor, acked)
             except TROUBLE:
@@ -385,13 +385,20 @@ def reader(reads: int) -> Callable[[Actor], None]:
     return script
 
 
+def _read_old(actor: Actor, log: Log, version: int) -> None:
+    try:
+        _check_snapshot(actor, log.snapshot(version))
+    except VersionExpired:
+        actor.world.truth.expired(version)
+
+
 def _check_snapshot(actor: Actor, snapshot: Snapshot) -> None:
     read = told(snapshot)
     actor.world.note(actor, "snapshot", str(read.version), read.paths)
     actor.world.truth.read(read)
 
 
-def cleaner(rounds: int) -> Callable[[Actor], None]:
+def cleaner(rounds: int, kept_ms: int = RETENTION_MS) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         env = actor.env()
         log = open_log(env)
@@ -405,7 +412,7 @@ def cleaner(rounds: int) -> Callable[[Actor], None]:
                 write_checkpoint(env, snapshot.state)
                 actor.doing = "clean up"
                 # Longer than a listing may lag behind, and than versions are kept.
-                actor.ambient.sleep((RETENTION_MS + LAG_MS + 50) / 1000)
+                actor.ambient.sleep((kept_ms + LAG_MS + 50) / 1000)
                 clean_up(env)
             except TableNotFound:
                 _expect_no_table(actor, acked)

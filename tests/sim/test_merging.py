@@ -19,6 +19,8 @@ def test_no_schedule_loses_doubles_or_moves_a_row():
     # A generator that never gets there proves nothing.
     for kind in ("merged", "given up", "carried", "skipped", "purged", "deleted", "old files read"):
         assert outcomes[kind] >= SCHEDULES // 20, outcomes
+    for kind in ("sleep", "refilled", "late", "delete-late", "torn-list", "stale-list", "death", "stall"):
+        assert outcomes[kind] >= SCHEDULES // 60, outcomes
 
 
 @pytest.mark.parametrize("seed", [3, 11])

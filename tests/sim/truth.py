@@ -89,6 +89,9 @@ class Truth:
         self.tokens: dict[str, int] = {}
         self.refills = 0
         self.cleaned = -1
+        """The newest version whose file was deleted."""
+        self.cut = -1
+        """The newest checkpoint that version files may have been deleted for: what is older may have expired."""
         self.batches: dict[tuple[str, int], int] = {}
 
     def landing(self, key: str, data: bytes) -> None:
@@ -115,9 +118,10 @@ class Truth:
         match = SLOT.fullmatch(key)
         if match is not None:
             number = int(match[1])
-            covered = any(self._state_version(k) >= number for k in self.world.objects)
-            self._expect(covered, f"version {number} is deleted, and no checkpoint covers it")
+            newest = max((self._state_version(k) for k in self.world.objects), default=-1)
+            self._expect(newest >= number, f"version {number} is deleted, and no checkpoint covers it")
             self.cleaned = max(self.cleaned, number)
+            self.cut = max(self.cut, newest)
 
     def may_be_hidden(self, key: str) -> bool:
         """True if a listing that lags behind may miss this key."""
@@ -164,6 +168,10 @@ class Truth:
             self._expect(same, f"L1: version {version} is read with {path} in the partition {partition}")
         ordered = sorted(shown, key=lambda path: shown[path].place)
         self._expect(paths == ordered, f"L1: version {version} is read in another order: {paths}, not {ordered}")
+
+    def expired(self, version: int) -> None:
+        """A process was told that a version can no longer be read: only what cleanup has taken may be."""
+        self._expect(version <= self.cut, f"L8: version {version} is said to have expired, nothing took it")
 
     def _commit(self, version: Version) -> None:
         n = version.number

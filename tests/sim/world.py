@@ -207,6 +207,10 @@ class World:
         if self.lines is not None:
             self.lines.append(line)
 
+    def happened(self) -> Counter[str]:
+        """Which faults processes met, by their names, and how many slots were `refilled` after cleanup."""
+        return self.fired + Counter(refilled=self.truth.refills)
+
     def pause(self, actor: Actor) -> None:
         """Stop here until the scheduler picks this process again."""
         if actor.dead:

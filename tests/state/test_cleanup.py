@@ -13,9 +13,9 @@ from indextables.errors import CheckpointInvalid, StoreError, VersionExpired
 from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, protect_version
 from indextables.log.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
-from indextables.log.replay import replay
+from indextables.log.replay import TableState, replay
 from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint, clean_up, find_states, write_checkpoint
+from indextables.log.state import checkpoint, clean_up, find_states, read_state, write_checkpoint
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import manifest_keys, read_list
 from indextables.options import Options
@@ -35,6 +35,10 @@ def slots(env: LogEnv) -> list[int]:
 
 def states(env: LogEnv) -> list[int]:
     return sorted(ref.version for ref in find_states(env.store.list_from(LOG_DIR)))
+
+
+def newest_state(env: LogEnv) -> TableState:
+    return read_state(env, find_states(env.store.list_from(LOG_DIR))[0])
 
 
 def aged_log(env: LogEnv, count: int, *, every: int = 10) -> RandomLog:
@@ -364,7 +368,7 @@ def test_files_without_a_place_in_the_protocol_survive():
     assert all(env.store.exists(key) for key in strangers)
 
 
-def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collected_is_withdrawn():
+def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collected_is_passed_over():
     env = environment(RETENTION | {"state.retention.hours": 0})
     log = aged_log(env, 40)
     old = next(r for r in find_states(env.store.list_from(LOG_DIR)) if r.version == 10)
@@ -381,8 +385,53 @@ def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collec
     stalled = msgspec.structs.replace(env, store=Stalls(env.store, "nothing"))
     with pytest.raises(CheckpointInvalid):
         advance_state(stalled, old, 15)
-    assert 15 not in states(env)
     same(replay(None, log.history), Log(env).snapshot().state)
+    same(replay(None, log.history[:16]), Log(env).snapshot(15).state)
+
+
+def test_a_state_that_was_published_is_never_taken_back_for_a_listing_that_lags():
+    """Cleanup may rely on a state from the moment on at which it is there: a delete of it would come too late."""
+    env = environment(RETENTION)
+    log = RandomLog(env, 3)
+    log.append(5)
+
+    class Lags(Stubborn):
+        """Listings do not show manifests yet."""
+
+        def list_from(self, prefix: str, after: str | None = None, **more: Any) -> Any:
+            found = self._inner.list_from(prefix, after, **more)
+            return (meta for meta in found if not meta.key.startswith(MANIFEST_DIR))
+
+    checkpoint(msgspec.structs.replace(env, store=Lags(env.store, "nothing")))
+    newest = Log(env).latest_version()
+    assert newest in states(env)
+    same(replay(None, log.history), newest_state(env))
+
+
+def test_a_state_that_cannot_be_published_in_full_is_left_where_others_may_have_replaced_it():
+    env = environment(RETENTION)
+    log = RandomLog(env, 3)
+    log.append(5)
+    newest = Log(env).latest_version()
+
+    class Races(Stubborn):
+        """The manifests go right before the put; right after it another writer replaces the state, which is broken."""
+
+        def put_if_absent(self, key: str, data: bytes, **more: Any) -> Any:
+            if "state-v" not in key:
+                return self._inner.put_if_absent(key, data, **more)
+            self._inner.delete_many([meta.key for meta in list(self._inner.list_from(MANIFEST_DIR))])
+            return self._inner.put_if_absent(key, data, **more)
+
+        def delete_many(self, keys: Any, **more: Any) -> Any:
+            checkpoint(env)
+            return self._inner.delete_many(keys, **more)
+
+    with pytest.raises(CheckpointInvalid):
+        checkpoint(msgspec.structs.replace(env, store=Races(env.store, "nothing")))
+    assert newest in states(env)
+    checkpoint(env)
+    same(replay(None, log.history), newest_state(env))
 
 
 def test_what_a_live_reader_protects_stays_until_its_intent_is_over():

@@ -10,7 +10,8 @@ slot must find out too. After the reads, and never before, it asks for each vers
    read can have been deleted before.
 3. Else a checkpoint whose list of tokens reaches down to the version decides: the token that was read is the
    version's, or the slot was refilled.
-4. If no list reaches down to it, the version has expired: its bytes are not believed.
+4. If no list reaches down to it, the versions above are read, up to the first that a list tells: where each names the
+   token below it, down to this one, it is confirmed. Else it has expired: its bytes are not believed.
 
 On local files, where cleanup deletes in ascending order, the unchanged file of a version that was confirmed before
 takes the place of all this: as long as it is there, nothing above it has been deleted.
@@ -28,10 +29,11 @@ from typing import Protocol as Interface
 
 from indextables.errors import LogCorrupt, ObjectNotFound
 from indextables.log.actions import CommitInfo, Metadata
+from indextables.log.codec import commit_info_of
 from indextables.log.env import LogEnv
 from indextables.log.lines import corrupt
 from indextables.log.names import version_key
-from indextables.log.state.base import StateRef
+from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.tokens import Survey, Told, identity, survey, tell
 
 __all__ = ["Confirmed", "Mixed", "Stamped", "Superseded", "by_anchor", "confirm", "follows", "table_of"]
@@ -224,7 +226,7 @@ def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[Sta
     """True if nothing contradicts a version; False if a checkpoint went while it was read. Raises Superseded."""
     above = [ref for ref in states if ref.version >= version.version]
     # The newest reaches down to almost everything that is ever read. If not, the nearest does.
-    in_doubt = False
+    lowest: TokenWindow | None = None
     for ref in [*above[:1], *reversed(above[1:])]:
         if ref not in told:
             told[ref] = tell(env, ref)
@@ -237,10 +239,28 @@ def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[Sta
             if found.token_at(version.version) == version.token:
                 return True
             raise _superseded(version)
-        in_doubt = in_doubt or found.window is not None
-    if in_doubt:
+        if found.window is not None and (lowest is None or found.window.first < lowest.first):
+            lowest = found.window
+    if lowest is not None and not _leads_up(env, version, lowest):
         raise _superseded(version)
     return True
+
+
+def _leads_up(env: LogEnv, version: Stamped, window: TokenWindow) -> bool:
+    """True if the files above a version name each other, from it up to the first one whose token the window tells."""
+
+    def info_of(number: int) -> CommitInfo | None:
+        return commit_info_of(env.store.get(version_key(number)), number)
+
+    token = version.token
+    try:
+        for info in env.ambient.map("versions", info_of, range(version.version + 1, window.first + 1)):
+            if token is None or info is None or info.previous is None or info.previous.token != token:
+                return False
+            token = info.token
+    except ObjectNotFound:
+        return False
+    return token is not None and token == window.token_at(window.first)
 
 
 def _superseded(version: Stamped) -> Superseded:

@@ -197,8 +197,9 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
     """Make the state exist. If another writer of this version was first, its state is returned, unless it is replaced.
 
     What is there and cannot be read is replaced as well: the state in hand is whole, so nothing is lost by it. The
-    manifests are looked for before and after the put: a cleanup that overtook this write leaves no state behind that
-    could not be read. Raises CheckpointInvalid.
+    manifests are looked for before and after the put. A list whose manifests a cleanup took meanwhile stays: readers
+    and cleanup pass it over, the next writer of this version replaces it, and a delete could come late and take what
+    the log relies on by then. Raises CheckpointInvalid.
     """
     _check_counts(state)
     key = state_key(state.version)
@@ -216,12 +217,7 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
         stored = data
     found = decode_list(stored, key, state.version)
     require(found.table_id == state.table_id, key, state.version, "it belongs to another table")
-    try:
-        _require_manifests(env, manifest_keys(ref, found), state.version)
-    except CheckpointInvalid:
-        if stored == data and not replace:
-            env.store.delete_many([key])
-        raise
+    _require_manifests(env, manifest_keys(ref, found), state.version)
     return ref, found
 
 
@@ -243,8 +239,16 @@ def _require_manifests(env: LogEnv, needed: dict[str, int | None], version: int)
         return
     listed = {meta.key: meta.size for meta in env.store.list_from(MANIFEST_DIR)}
     for key, size in needed.items():
-        there = listed.get(key) if key.startswith(MANIFEST_DIR) else env.store.head(key).size
+        # A listing may lag behind, a look at the file itself does not.
+        there = listed[key] if key in listed else _size_of(env, key)
         require(there is not None and (size is None or size == there), key, version, "it is gone or has another size")
+
+
+def _size_of(env: LogEnv, key: str) -> int | None:
+    try:
+        return env.store.head(key).size
+    except ObjectNotFound:
+        return None
 
 
 def _check_counts(state: StateList) -> None:
