@@ -269,3 +269,14 @@ def test_a_refilled_slot_below_every_list_of_tokens_is_not_believed(place):
 def place_ms(version: int) -> int:
     """When a version of the world was the newest."""
     return START_MS + 1000 * version + 500
+
+
+@pytest.mark.timeout(60)
+def test_parts_of_a_checkpoint_whose_writer_died_keep_nobody_waiting(place):
+    """They are no checkpoint, and stay until cleanup: whoever looked again until they are gone would look for ever."""
+    log = place.process(**NOTHING_KEPT)
+    create_table(log, METADATA)
+    log.env.store.put(f"_transaction_log/{1:020d}.checkpoint.{1:010d}.{2:010d}.parquet", b"half")
+    assert [append(log, [add(f"true-{number}")]).version for number in (1, 2)] == [1, 2]
+    for version in range(3):
+        assert place.process(**NOTHING_KEPT).read_version(version).version == version

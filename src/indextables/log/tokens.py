@@ -85,9 +85,9 @@ def survey(env: LogEnv, version: int) -> Survey:
         numbered, ends = _both_ends(env, floor)
         states = tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor)
         if not states:
-            again = {meta.key for meta in _numbered(env, floor)}
-            lost = any(meta.key not in again for meta in numbered)
-            if lost or any(_is_checkpoint(key) for key in again):
+            again = list(_numbered(env, floor))
+            # Parts of a checkpoint whose writer died are none: they stay, however often they are listed.
+            if {meta.key for meta in numbered} - {meta.key for meta in again} or find_states(again):
                 continue
         times = {meta.key: meta.modified_ms for meta in numbered}
         return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
@@ -165,8 +165,3 @@ def _numbered(env: LogEnv, floor: int) -> Iterator[ObjectMeta]:
         if not "0" <= meta.key[first : first + 1] <= "9":
             return
         yield meta
-
-
-def _is_checkpoint(key: str) -> bool:
-    file = parse_key(key)
-    return file is not None and file.kind not in {"version", "crc"}
