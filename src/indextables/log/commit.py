@@ -260,6 +260,9 @@ class _Attempt:
             winners.append(content)
         if not winners and self.pending is None:
             return None
+        if any(content.token == self.token for content in winners):
+            # Whoever had the slot took it back, and a put of ours that was still under way found it empty.
+            raise Undecided(self.base.version + 1, "it may be there by now")
         identity = None
         if winners and self.env.store.is_local:
             identity = tokens.identity_of(self.env, winners[-1].version)
