@@ -72,6 +72,8 @@ class Rule(NamedTuple):
     name: str
     compare_tokens: bool = True
     """Read the slot back when the put was not plainly accepted."""
+    know_own: bool = True
+    """The own token among the winners is a doubt, not a winner."""
     check_boundary: bool = True
     """Look for a checkpoint at or above the slot after every apparent win and every loss."""
     look_up_tokens: bool = True
@@ -96,8 +98,9 @@ class Rule(NamedTuple):
     """Cleanup deletes version files in ascending order."""
 
 
-NAIVE = Rule("a refused put is a conflict", compare_tokens=False, check_boundary=False, check_winners=False)
-TOKENS = Rule("tokens compared", check_boundary=False, check_winners=False)
+_PLAIN = {"know_own": False, "check_boundary": False, "check_winners": False}
+NAIVE = Rule("a refused put is a conflict", compare_tokens=False, **_PLAIN)
+TOKENS = Rule("tokens compared", **_PLAIN)
 BOUNDARY = Rule("boundary, else unknown", look_up_tokens=False)
 OURS = Rule("tokens looked up in the checkpoint")
 OURS_LOCAL = Rule("the same, by stat on local files", stat=True)
@@ -352,7 +355,7 @@ class Model:
             if held // (GEN * GEN) % 2 != w.table:
                 yield state, w._replace(pc=REFUSED if not w.pending else UNKNOWN)
                 return
-            if held % GEN == w.token:
+            if held % GEN == w.token and self.rule.know_own:
                 yield state, w._replace(pc=UNKNOWN)
                 return
             false = w.slot >= len(state.hist) or held % GEN != state.hist[w.slot]
@@ -460,9 +463,7 @@ class Model:
             yield state, w._replace(pc=PUT)
 
     def _won(self, w: Writer) -> Writer:
-        if not self.rule.check_boundary:
-            return w._replace(pc=DONE)
-        return w._replace(pc=WHEAD if self.rule.stat and w.anchor else WLIST)
+        return w._replace(pc=WHEAD if self.rule.stat and w.anchor and self.rule.check_boundary else WLIST)
 
     def _whead(self, state: State, w: Writer) -> Iterator[tuple[State, Writer]]:
         """The own file is seen before the check that proves it to be part of the history."""
@@ -481,7 +482,9 @@ class Model:
 
     def _wlist(self, state: State, w: Writer) -> Iterator[tuple[State, Writer]]:
         newest = len(state.states[-1]) - 1 if state.states else -1
-        if w.pending <= newest:
+        if not self.rule.check_boundary:
+            yield state, w._replace(pc=DONE)
+        elif w.pending <= newest:
             yield state, w._replace(pc=FETCH, listed=newest, after=WLIST)
         elif self.drops or self.losses:
             yield state, w._replace(pc=BASE, listed=newest)

@@ -50,8 +50,8 @@ def test_a_version_that_is_read_alone_and_not_confirmed_is_misread():
 
 
 def test_the_checkpoint_that_a_reader_started_from_is_no_sign_where_checkpointers_are_slow():
-    weak = m.OURS._replace(confirm="base", links=False)
-    assert found(weak, **SLEEPER, slow=(1,), readers=(m.Reader(2),)).keys() == {"misread"}
+    weak = m.Model(m.OURS._replace(confirm="base", links=False), **SLEEPER, slow=(1,), readers=(m.Reader(2),))
+    assert m.explore(weak, stop_at_violation=True).violations == {"misread": 1}
 
 
 def test_a_checkpoint_of_whatever_table_is_no_sign_that_the_base_is_there():
