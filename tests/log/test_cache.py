@@ -8,7 +8,7 @@ from tests.log.logs import add, append, counted, create, local_env, memory_env, 
 from indextables.ambient import SystemAmbient
 from indextables.log.cache import LogCache, cache_for, shared_cache
 from indextables.log.env import LogEnv
-from indextables.log.names import version_key
+from indextables.log.names import crc_key, version_key
 from indextables.log.snapshot import Log
 from indextables.options import Options
 
@@ -122,7 +122,7 @@ def test_a_second_read_opens_no_version_file_again(tmp_path):
     assert store.count("get") == 0
     append(env, 3)
     log.snapshot().files.num_rows  # noqa: B018 - loads the files
-    assert [key for call, key in store.calls if call == "get"] == [version_key(3)]
+    assert [key for call, key in store.calls if call == "get"] == [version_key(3), crc_key(3)]
 
 
 def test_two_handles_of_a_process_share_what_they_have_read(tmp_path):

@@ -148,11 +148,15 @@ def _words(shape: tuple[pa.Schema, list[str]]) -> str:
 
 
 def _parameters(metadata: Metadata) -> dict[str, str | None]:
-    """What the table was made with, as the history tells it."""
-    told = {k: text for k, text in metadata.configuration.items() if not k.startswith(REGISTRY_PREFIX)}
+    """What the table was made with, as the history tells it. Raises InvalidArgument where that is not text."""
+    told = {k: text for k, text in metadata.configuration.items() if not str(k).startswith(REGISTRY_PREFIX)}
+    try:
+        properties = msgspec.json.encode(told, order="sorted").decode()
+    except (UnicodeEncodeError, TypeError) as error:
+        raise InvalidArgument(f"the properties of a table are text, which these are not: {error}") from None
     return {
         "partitionBy": msgspec.json.encode(metadata.partitionColumns).decode(),
-        "properties": msgspec.json.encode(told, order="sorted").decode(),
+        "properties": properties,
         "description": metadata.description,
     }
 
