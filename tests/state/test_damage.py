@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from indextables.errors import CheckpointCorrupt, CheckpointError, IndexTablesError, LimitExceeded
+from indextables.errors import CheckpointCorrupt, CheckpointError, CheckpointInvalid, IndexTablesError, LimitExceeded
 from indextables.log import avro_frame
 from indextables.log.avro_frame import read_container
 from indextables.log.env import LogEnv
@@ -205,6 +205,28 @@ def test_the_three_forms_of_a_manifest_path_are_found():
     fastavro.writer(out, LIST.schema, [record])
     env.store.put(key, out.getvalue())
     same(read_state(env, find_states(env.store.list_from(LOG_DIR))[0]), expected)
+
+
+def test_a_manifest_of_another_size_is_refused_where_the_state_tells_nothing_but_sizes():
+    env, log, _ = checkpointed("avro")
+    key = state_key(20)
+    record = next(iter(fastavro.reader(io.BytesIO(_uncompressed(env.store.get(key))))))
+    for info in record["manifests"]:
+        info |= {"crc32c": None, "setHash": None}
+    out = io.BytesIO()
+    fastavro.writer(out, LIST.schema, [record])
+    env.store.put(key, out.getvalue())
+    newest = find_states(env.store.list_from(LOG_DIR))[0]
+    same(read_state(env, newest), replay(None, log.history[:21]))
+    changed = LOG_DIR + record["manifests"][0]["path"]
+    entries = list(fastavro.reader(io.BytesIO(_uncompressed(env.store.get(changed)))))
+    entries[0]["numRecords"] = 10**9
+    out = io.BytesIO()
+    fastavro.writer(out, ENTRY.schema, entries)
+    env.store.put(changed, out.getvalue())
+    with pytest.raises(CheckpointInvalid, match="bytes"):
+        read_state(env, newest)
+    same(Log(env).snapshot().state, log.state())
 
 
 # Avro, by hand
