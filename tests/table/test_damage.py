@@ -90,10 +90,4 @@ def all_harms(world: World, kind: str) -> Iterator[tuple[str, str, bytes]]:
     names = files_of(table)[kind]
     assert names, kind
     found = ((name, *harm) for name in names for harm in harms(table, sister, kind, name))
-    return (harm for harm in found if kind != "version" or not needs_the_version_above(names[-1], *harm[:2]))
-
-
-def needs_the_version_above(newest: str, name: str, what: str) -> bool:
-    """True for what only `version` and `previous` in `commitInfo` can tell, which readers do not compare yet."""
-    edited = "edited" in what or "line" in what
-    return "bytes of _transaction_log" in what or (edited and name != newest)
+    return iter(found)
