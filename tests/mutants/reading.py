@@ -56,7 +56,7 @@ BUGS = [
         "a stream passes over removed rows unasked",
         TABLE + "tail.py",
         "            if self._skip:\n",
-        "            if removed.num_rows:\n",
+        "            if content.removes.num_rows:\n",
         TAIL_TESTS,
     ),
     Bug(
