@@ -374,13 +374,6 @@ BUGS = [
         ("tests/log/test_refilled.py",),
     ),
     Bug(
-        "versions of two tables are read as one log",
-        LOG + "confirm.py",
-        "        if table != told[0][1]:",
-        "        if False:",
-        ("tests/log/test_refilled.py",),
-    ),
-    Bug(
         "the newest checkpoint is looked for above the slot only",
         LOG + "tokens.py",
         "    floor = max(version, 0)\n",
