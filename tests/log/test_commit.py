@@ -469,6 +469,21 @@ def test_a_writer_with_an_old_head_notices_that_the_slot_below_belongs_to_anothe
     assert table.process().latest_version() == 1
 
 
+def test_nothing_is_committed_on_top_of_a_file_that_a_writer_of_a_dropped_table_put_late(table):
+    log = table.process()
+    append(log, [add("a")])
+    store = table.process().env.store
+    info = CommitInfo(inCommitTimestamp=9, operation="SLEEPER", token="f" * 32, tableId="dropped")
+    store.put_if_absent(version_key(2), encode_version([info, add("z")], compress=True))
+    with pytest.raises(TableReplaced):
+        append(log, [add("b")])
+    assert not store.exists(version_key(3))
+    # Its writer finds that it followed nothing, and takes it back.
+    store.delete_many([version_key(2)])
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == ["a", "b"]
+
+
 def test_a_winner_of_another_table_stops_a_commit_prepared_for_the_old_one(table):
     append(table.process(), [add("a")])
     snapshot = table.process().snapshot()

@@ -70,6 +70,27 @@ def test_a_writer_that_lost_does_not_fill_a_slot_that_was_cleaned_while_it_read_
     assert writer.env.store.count("put_if_absent", version_key(3)) == 0
 
 
+def test_a_commit_whose_follower_is_cleaned_up_before_it_can_be_asked_stands(table):
+    writer = table.process()
+
+    def followed(call: Callable[[], Any]) -> Any:
+        answer = call()
+        append(table.process(), [add("b")])
+        return answer
+
+    def overtaken(call: Callable[[], Any]) -> Any:
+        append(table.process(), [add("c")])
+        checkpoint(table)
+        assert clean(table) == 3
+        return call()
+
+    writer.env.store.play("put_if_absent", SLOT, followed)
+    writer.env.store.play("get", version_key(2), overtaken)
+    assert append(writer, [add("a")]).version == 1
+    assert table.paths() == ["a", "b", "c"]
+    assert slots(table) == [3]
+
+
 def test_a_batch_that_somebody_else_committed_is_not_repeated_although_its_version_is_gone(table):
     writer = table.process()
     append(writer, [add("first")])

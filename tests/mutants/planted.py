@@ -182,7 +182,7 @@ BUGS = [
         COMMIT,
         "        if tokens.survey(self.env, slot).newest is not None:\n            # Cleanup was here",
         "        if False:\n            # Cleanup was here",
-        GROUND_TESTS,
+        OVERTAKEN_TESTS,
     ),
     Bug(
         "a delete that failed counts as a withdrawal",
