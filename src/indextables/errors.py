@@ -272,4 +272,4 @@ class StoreUnsafe(StoreError):
 
 
 class ForkUnsafe(StoreError):
-    """An object store was used before fork(); use it in a fresh process (spawn) instead."""
+    """An object store or SQL was used before fork(); use it in a fresh process (spawn) instead."""

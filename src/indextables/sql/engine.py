@@ -7,6 +7,7 @@ and no file can be named.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
-from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
+from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.provider import Provider, Source, register, registered_schema
 from indextables.sql.pushdown import Need, needs_of, row_limit
 from indextables.sql.refusals import QUOTED, check_statement
@@ -41,8 +42,9 @@ def run(
     """The answer to the SELECT statement `text` over `sources` (names in lower case).
 
     Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
-    and whatever reading the tables raises.
+    ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
     """
+    _Runtime.note_use()
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     text = _lower_quoted(text, spelled)
@@ -60,6 +62,32 @@ def run(
         result = _execute(rewritten, sources, needs, values, _context(memory_limit, partitions=1))
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     return _as_asked(result, spelled, hidden)
+
+
+class _Runtime:
+    """Whether DataFusion, whose threads do not survive fork(), was used in this process or before it was forked."""
+
+    used = False
+    inherited = False
+
+    @classmethod
+    def note_use(cls) -> None:
+        """Raises ForkUnsafe where a statement would wait for threads that only the parent has."""
+        if cls.inherited:
+            message = (
+                "a SELECT was run before this process was forked, and none can be run in the child: start workers with "
+                "the 'spawn' or 'forkserver' method, or run SELECT after the fork only; reads and searches work"
+            )
+            raise ForkUnsafe(message)
+        cls.used = True
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """In the child."""
+        cls.inherited = cls.inherited or cls.used
+
+
+os.register_at_fork(after_in_child=_Runtime.after_fork)
 
 
 def _execute(
