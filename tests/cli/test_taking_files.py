@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import indextables
+from indextables.cli import inputs
 from indextables.errors import InvalidArgument
 
 BIG = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 + 1, 10**37 + 1]
@@ -107,6 +108,62 @@ def test_a_file_is_taken_again_after_the_commit_that_took_it_was_restored_away(c
     assert command("restore", logs, "--version", "2").code == 0
     assert "taken before" in command("ingest", logs, log_file, "--once").err
     assert command("count", logs).out == "100\n"
+
+
+@pytest.mark.parametrize("then", ["nothing", "overwrite", "merge"])
+def test_a_restore_gives_a_file_free_whatever_became_of_its_rows_meanwhile(command, tmp_path, then):
+    """Also where no data file has to come or go."""
+    table = indextables.create(tmp_path / "t", pa.schema([("x", pa.int64())]))
+    file = lines(tmp_path / "a.jsonl", [{"x": 1}, {"x": 2}])
+    assert command("ingest", tmp_path / "t", file, "--once").code == 0
+    if then == "overwrite":
+        table.refresh().overwrite([])
+    elif then == "merge":
+        table.refresh().append([{"x": 3}])
+        table.refresh().merge_splits()
+    restored = table.refresh().restore(version=0)
+    assert restored.version == table.refresh().version
+    assert "2 rows" in command("ingest", tmp_path / "t", file, "--once").err
+    assert sorted(table.refresh().to_arrow()["x"].to_pylist()) == [1, 2]
+    # The same state once more changes nothing, and makes no version.
+    assert table.restore(version=table.version).version == table.version
+
+
+@pytest.mark.parametrize("moment", ["before its turn", "before it is opened", "while it is read"])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_that_changes_during_an_ingest_is_in_the_table_once(command, tmp_path, monkeypatch, kind, moment):
+    table = indextables.create(tmp_path / "t", pa.schema([("x", pa.int64())]))
+    other = lines(tmp_path / "other.jsonl", [{"x": 10}])
+    file = WRITERS[kind](tmp_path / f"app.{kind}", [{"x": 1}])
+    more = '{"x": 2}\n' if kind == "jsonl" else "2\n"
+    opens, grown = inputs.open_input, []
+
+    def grow():
+        if not grown:
+            grown.append(1)
+            with file.open("a") as out:
+                out.write(more)
+
+    def opening(name, *rest):
+        if moment == "before its turn" or (moment == "before it is opened" and name == str(file)):
+            grow()
+        found = opens(name, *rest)
+        if moment == "while it is read" and name == str(file):
+            grow()
+        return found
+
+    monkeypatch.setattr(inputs, "open_input", opening)
+    first = command("ingest", tmp_path / "t", other, file, "--once")
+    if moment == "before its turn":
+        assert first.code == 0, first.err
+    else:
+        assert first.code != 0
+        assert f"{file}: it changed while it was read" in first.err
+        assert "run this again" in first.err
+        assert table.refresh().to_arrow()["x"].to_pylist() == [10]
+    for _ in range(2):
+        assert command("ingest", tmp_path / "t", other, file, "--once").code == 0
+    assert sorted(table.refresh().to_arrow()["x"].to_pylist()) == [1, 2, 10]
 
 
 def test_a_restore_that_keeps_the_rows_of_a_file_keeps_it_known(command, logs, log_file):

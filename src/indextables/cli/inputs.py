@@ -24,7 +24,7 @@ from indextables.cli.whole_numbers import InexactNumber, NumberLines, check_text
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.query.convert import cast_or_null
 
-__all__ = ["FORMATS", "Format", "Input", "check_readable", "file_identity", "infer_schema", "open_input"]
+__all__ = ["FORMATS", "Format", "Input", "check_files", "check_readable", "file_identity", "infer_schema", "open_input"]
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
@@ -50,18 +50,25 @@ _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine, Inexact
 
 
 class Input:
-    """One file being read: `batches()` once, `position()` bytes done of `size` while it runs."""
+    """One file being read: `batches()` once, `position()` bytes done of `size` while it runs.
+
+    `identity` is what the file's bytes were called before it was opened, where they must be those that are read.
+    """
 
     def __init__(
         self, name: str, size: int | None, batches: Iterator[pa.RecordBatch], position: Callable[[], int]
     ) -> None:
+        self.identity: str | None = None
         self.name = name
         self.size = size
         self.position = position
         self._batches = batches
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows. Raises InvalidArgument with the file's name for what cannot be read as its format says."""
+        """The rows. Raises InvalidArgument with the file's name for what cannot be read as its format says.
+
+        And at their end if the file has other bytes than those of its `identity`: the rows may be of either.
+        """
         rows = 0
         while True:
             # What happens to a batch that is taken is not the file's fault.
@@ -70,9 +77,12 @@ class Input:
             except _UNREADABLE as cause:
                 raise _unreadable(self.name, cause, rows) from cause
             if batch is None:
-                return
+                break
             rows += batch.num_rows
             yield batch
+        if self.identity is not None and file_identity(self.name) != self.identity:
+            message = f"{self.name}: it changed while it was read, and nothing of it was added: run this again"
+            raise InvalidArgument(message, path=self.name)
 
 
 def format_of(name: str, given: str | None) -> Format:
@@ -103,10 +113,15 @@ def check_readable(names: Sequence[str]) -> None:
             raise _unreadable(name, cause) from cause
 
 
+def check_files(names: Sequence[str]) -> None:
+    """Raises InvalidArgument if one of these is no file whose bytes can be read again."""
+    for name in names:
+        if _is_stream(name) and not Path(name).is_file():
+            raise InvalidArgument(f"--once needs a file: what comes by {name} can be read only once")
+
+
 def file_identity(name: str) -> str:
     """A name for the bytes of a file, the same wherever it lies. Raises InvalidArgument if it cannot be read."""
-    if _is_stream(name) and not Path(name).is_file():
-        raise InvalidArgument(f"--once needs a file: what comes by {name} can be read only once")
     try:
         with Path(name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -111,7 +111,8 @@ def ingest(
     _check_lasts(table)
     kinds = [inputs.format_of(name, kind) for name in files]
     inputs.check_readable(files)
-    identities = [inputs.file_identity(name) if once else None for name in files]
+    if once:
+        inputs.check_files(files)
     wishes: dict[str, Any] = {
         "partition_by": names(partition_by, "--partition-by") or [],
         "indexing": _indexing(text, index, fast),
@@ -126,12 +127,16 @@ def ingest(
     else:
         schema = place.table.schema
         _check_same(place.table, partition_by, wishes["indexing"])
-    for name, file_kind, identity in zip(files, kinds, identities, strict=True):
+    for name, file_kind in zip(files, kinds, strict=True):
+        # Not before its turn: what is recorded are the bytes that are read.
+        identity = inputs.file_identity(name) if once else None
         txn = place.batch_of(identity)
         if identity is not None and txn is None:
             _say(f"{name}: taken before, nothing added", quiet=quiet)
             continue
-        _ingest_one(inputs.open_input(name, file_kind, schema), schema, partial(place.take, txn=txn), quiet=quiet)
+        source = inputs.open_input(name, file_kind, schema)
+        source.identity = identity
+        _ingest_one(source, schema, partial(place.take, txn=txn), quiet=quiet)
 
 
 class _Place:

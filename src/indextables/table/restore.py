@@ -111,7 +111,8 @@ def _restored(
 ) -> RestoreReport:
     comes, goes = _difference(then.files, now.files)
     metadata = _metadata(then, now)
-    if not comes.num_rows and not goes.num_rows and metadata is None:
+    turns = turned(then.txns, now.txns)
+    if not (comes.num_rows or goes.num_rows or metadata is not None or turns):
         return RestoreReport(now.version, then.version)
     _check_there(log, then.version, comes, lease, runner, progress)
     report = RestoreReport(
@@ -143,7 +144,7 @@ def _restored(
         transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
     if metadata is not None:
         transaction.set_metadata(metadata)
-    for name, batch in turned(then.txns, now.txns).items():
+    for name, batch in turns.items():
         transaction.set_txn(name, batch)
     _hold(log, lease)
     committed = transaction.commit_or_raise()
