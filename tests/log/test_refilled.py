@@ -280,3 +280,26 @@ def test_parts_of_a_checkpoint_whose_writer_died_keep_nobody_waiting(place):
     assert [append(log, [add(f"true-{number}")]).version for number in (1, 2)] == [1, 2]
     for version in range(3):
         assert place.process(**NOTHING_KEPT).read_version(version).version == version
+
+
+def test_a_first_version_that_a_losing_creator_put_late_is_nobodys_version(place):
+    """It belongs to another table than every checkpoint, and so does the newest version: it is the stranger."""
+    loser = place.process(**NOTHING_KEPT)
+    kept: list[Callable[[], object]] = []
+
+    def hold(call: Callable[[], object]) -> object:
+        kept.append(call)
+        raise Stopped
+
+    loser.env.store.play("put_if_absent", SLOT, hold)
+    with pytest.raises(Stopped):
+        create_table(loser, msgspec.structs.replace(METADATA, id="other"))
+    world = World(place, linked=True)
+    world.checkpoints(2, 4, 6)
+    carry_out(world.log.env, plan_cleanup(world.log.env, world.rules(4)))
+    kept[0]()
+    with pytest.raises(VersionExpired):
+        world.process().snapshot(0)
+    with pytest.raises(VersionExpired):
+        world.process().read_version(0)
+    assert names(world.process().snapshot().files) == ALL

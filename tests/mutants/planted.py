@@ -36,6 +36,8 @@ SKIP_TESTS = ("tests/table/test_skips.py",)
 ON_WRITE_TESTS = ("tests/table/test_merge_on_write.py",)
 MERGE_SIMULATION = ("tests/mutants/some_merges.py",)
 CARE_SIMULATION = ("tests/mutants/some_care.py",)
+HAUNTED_SIMULATION = ("tests/mutants/some_haunted.py",)
+MISHAP_SIMULATION = ("tests/mutants/some_mishaps.py",)
 TAIL_TESTS = ("tests/table/test_tail.py",)
 
 
@@ -351,6 +353,48 @@ BUGS = [
         "    if open_:\n        _ask_checkpoints(env, open_, seen)\n",
         "",
         ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "a stream and a history take a refilled slot for the version, in the simulation",
+        LOG + "confirm.py",
+        "    if open_:\n        _ask_checkpoints(env, open_, seen)\n",
+        "",
+        HAUNTED_SIMULATION,
+    ),
+    Bug(
+        "a delete that failed counts as a withdrawal, in the simulation",
+        COMMIT,
+        '        if failed:\n            reason = f"it follows nothing',
+        '        if False:\n            reason = f"it follows nothing',
+        MISHAP_SIMULATION,
+    ),
+    Bug(
+        "a version of another table than every checkpoint is always believed",
+        LOG + "confirm.py",
+        "            if _is_followed(env, found, listed):\n                raise _superseded(version)\n",
+        "",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "files above that lead to a version are not looked at",
+        LOG + "confirm.py",
+        "    if lowest is not None and not _leads_up(env, version, lowest):",
+        "    if lowest is not None:",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "a listing that lags behind shows that manifests are gone",
+        LOG + "state/avrowrite.py",
+        "        there = listed[key] if key in listed else _size_of(env, key)",
+        "        there = listed.get(key)",
+        ("tests/state/test_cleanup.py",),
+    ),
+    Bug(
+        "a clock that is set goes unnoticed, in the simulation",
+        LOG + "clock.py",
+        "return self.is_doubted or abs(self.skew_ms) > allowed or abs(self.skew_ms - stepped_ms) > allowed",
+        "return False",
+        MISHAP_SIMULATION,
     ),
     Bug(
         "a version below every list of tokens is believed",

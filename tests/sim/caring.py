@@ -46,6 +46,7 @@ from tests.sim.world import ANY_CALL, COMMIT, Actor, Chances, Sleeper, World
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
 MOST_STEPS = 80_000
 FOREIGN = ("notes.txt", "splits/other.split", "sub/splits/split-" + "0" * 32 + ".split", "_transaction_log/mine.txt")
+PURGE_LEASE = re.compile(r"put(?:_if_absent)? .*lease-purge.*|list splits/.*")
 _STATE = re.compile(r"_transaction_log/(?:([0-9]{20})\.checkpoint\.json|state-v([0-9]{20})/_manifest\.avro)")
 
 
@@ -320,7 +321,13 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     by_name = {actor.name: actor for actor in world.actors}
     sleepy = sorted(by_name.keys() & {"emptier", "restorer", "deleter", "merger", "patient"})
     world.sleepers = [Sleeper(by_name[name], COMMIT, dice.randrange(2)) for name in dice.sample(sleepy, 1)]
-    if dice.random() < 0.5:
+    if seed % 4 == 3:
+        # A purge that has listed what is there sleeps while what it listed is committed, covered and cleaned up.
+        world.sleepers.append(Sleeper(by_name["purger"], PURGE_LEASE, dice.randrange(4)))
+        for number in range(3):
+            world.spawn(f"slow{number}", patient_writer(2, outcomes))
+        world.spawn("tidy", cleaner(6, RETENTION_S * 1000))
+    elif dice.random() < 0.5:
         world.sleepers.append(Sleeper(by_name["purger"], ANY_CALL, dice.randrange(120)))
     return world, outcomes
 

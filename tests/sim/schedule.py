@@ -20,7 +20,7 @@ from indextables.errors import (
 )
 from indextables.log.actions import Add, DeletionVector, DomainMetadata, Metadata, Remove
 from indextables.log.create import create_table
-from indextables.log.outcome import Committed, Conflicted, Outcome
+from indextables.log.outcome import Committed, Conflicted, Outcome, Unknown
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
 from indextables.log.state import clean_up, write_checkpoint
@@ -103,7 +103,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     }
     world = World(seed, chances, local=dice.random() < 0.5, options=options)
     outcomes: Counter[str] = Counter()
-    _populate(world)
+    populate(world)
     # Seeds take turns with who meets whom, so that rare company is met as often as common company.
     pair = PAIRS[seed % len(PAIRS)]
     for i in range(dice.choice((2, 2, 3))):
@@ -143,7 +143,7 @@ def is_possible(one: str, other: str, fault: str) -> bool:
     return True
 
 
-def _populate(world: World) -> None:
+def populate(world: World) -> None:
     """Version 0 comes from racing creators in one world out of eight, else it is just there, with a file."""
     if world.random.random() < 0.12:
         for i in range(2):
@@ -181,7 +181,9 @@ def create(actor: Actor) -> None:
             raise Broken(f"seed {actor.world.seed}: L11: two creators of version 0")
 
 
-def writer(verbs: list[str], outcomes: Counter[str], app: str, delay_s: float = 0.0) -> Callable[[Actor], None]:
+def writer(
+    verbs: list[str], outcomes: Counter[str], app: str, delay_s: float = 0.0, *, pause_s: float = 0.0
+) -> Callable[[Actor], None]:
     """Each verb once; after a death the next life goes on with the verb that was under way."""
     left = list(verbs)
     batches = iter(range(100))
@@ -200,6 +202,8 @@ def writer(verbs: list[str], outcomes: Counter[str], app: str, delay_s: float = 
             else:
                 _attempt(actor, log, VERB_SCRIPTS[left[0]], outcomes)
             left.pop(0)
+            if pause_s:
+                actor.ambient.sleep(pause_s * actor.ambient.random())
 
     return script
 
@@ -218,7 +222,7 @@ def _batch(actor: Actor, log: Log, app: str, number: int, outcomes: Counter[str]
 def _attempt(
     actor: Actor, log: Log, stage: Callable[[Actor, Log], Transaction | None], outcomes: Counter[str]
 ) -> Outcome | None:
-    acked = actor.world.truth.acked
+    acked, faults = actor.world.truth.acked, actor.faults
     tx: Transaction | None = None
     try:
         tx = stage(actor, log)
@@ -235,6 +239,13 @@ def _attempt(
         return None
     if outcome is not None and tx is not None:
         _check_blind(actor, tx, outcome)
+        if (
+            isinstance(outcome, Unknown)
+            and actor.faults == faults
+            and actor.world.options.get("commit.tokenWindow") != "2"
+        ):
+            # Nobody may be left in doubt for whom the store answered every call.
+            raise Broken(f"seed {actor.world.seed}: L4: {outcome} without a fault")
         _record(actor, outcome, outcomes)
     return outcome
 

@@ -65,11 +65,16 @@ def test_the_schedules_have_met_every_fault_in_every_company(tally):
         for one, other in combinations_with_replacement(verbs, 2)
         for fault in faults
         if schedule.is_possible(one, other, fault)
-        and tally.coverage[one, other, fault] + tally.coverage[other, one, fault] < 10
+        and tally.coverage[one, other, fault] + tally.coverage[other, one, fault] < 2
     ]
     assert not missing
     assert tally.refills >= 100
     assert min(tally.outcomes[kind] for kind in ("Committed", "Conflicted", "Unknown", "resolved")) >= 100
+    watched = ("streamed", "told", "travelled by time", "time expired", "stayed protected")
+    assert min(tally.outcomes[kind] for kind in watched) >= 50
+    # Doubt is for what the store left open, and most of it can be resolved afterwards.
+    assert tally.outcomes["Unknown"] <= tally.outcomes["Committed"] // 10
+    assert tally.outcomes["still unknown"] <= tally.outcomes["Unknown"] // 2
 
 
 @pytest.mark.parametrize("seed", [1, 7, 426, 4711])

@@ -91,7 +91,7 @@ class Truth:
         self.cleaned = -1
         """The newest version whose file was deleted."""
         self.cut = -1
-        """The newest checkpoint that version files may have been deleted for: what is older may have expired."""
+        """The newest checkpoint that anything may have been deleted for: what is older may have expired."""
         self.batches: dict[tuple[str, int], int] = {}
 
     def landing(self, key: str, data: bytes) -> None:
@@ -116,12 +116,14 @@ class Truth:
     def deleted(self, key: str) -> None:
         """An object is deleted."""
         match = SLOT.fullmatch(key)
+        if match is None and self._state_version(key) < 0:
+            return
+        newest = max((self._state_version(k) for k in self.world.objects), default=-1)
+        self.cut = max(self.cut, newest)
         if match is not None:
             number = int(match[1])
-            newest = max((self._state_version(k) for k in self.world.objects), default=-1)
             self._expect(newest >= number, f"version {number} is deleted, and no checkpoint covers it")
             self.cleaned = max(self.cleaned, number)
-            self.cut = max(self.cut, newest)
 
     def may_be_hidden(self, key: str) -> bool:
         """True if a listing that lags behind may miss this key."""

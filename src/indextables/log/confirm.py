@@ -17,8 +17,8 @@ On local files, where cleanup deletes in ascending order, the unchanged file of 
 takes the place of all this: as long as it is there, nothing above it has been deleted.
 
 A checkpoint without tokens was never a cut, one that cannot be read tells nothing, one of another table is left over
-from a table that was dropped here: they are passed over. What the rule gives is a `Confirmed`, and whoever replays or
-judges versions takes nothing else.
+from a table that was dropped here (unless the newest version belongs to that one): they are passed over. What the rule
+gives is a `Confirmed`, and whoever replays or judges versions takes nothing else.
 """
 
 from __future__ import annotations
@@ -215,16 +215,16 @@ def _ask_checkpoints(env: LogEnv, open_: Sequence[V], seen: Survey | None) -> No
         seen = None
         told: dict[StateRef, Told | None] = {}
         for version in open_:
-            if not _is_told(env, version, listed.states, told):
+            if not _is_told(env, version, listed, told):
                 break
         else:
             return
     raise _superseded(open_[0])
 
 
-def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[StateRef, Told | None]) -> bool:
+def _is_told(env: LogEnv, version: V, listed: Survey, told: dict[StateRef, Told | None]) -> bool:
     """True if nothing contradicts a version; False if a checkpoint went while it was read. Raises Superseded."""
-    above = [ref for ref in states if ref.version >= version.version]
+    above = [ref for ref in listed.states if ref.version >= version.version]
     # The newest reaches down to almost everything that is ever read. If not, the nearest does.
     lowest: TokenWindow | None = None
     for ref in [*above[:1], *reversed(above[1:])]:
@@ -234,6 +234,8 @@ def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[Sta
         if found is None:
             return False
         if None not in {found.table_id, table_of(version)} and found.table_id != table_of(version):
+            if _is_followed(env, found, listed):
+                raise _superseded(version)
             continue
         if found.covers(version.version):
             if found.token_at(version.version) == version.token:
@@ -244,6 +246,18 @@ def _is_told(env: LogEnv, version: V, states: Sequence[StateRef], told: dict[Sta
     if lowest is not None and not _leads_up(env, version, lowest):
         raise _superseded(version)
     return True
+
+
+def _is_followed(env: LogEnv, found: Told, listed: Survey) -> bool:
+    """True if the newest version belongs to the table of a checkpoint: then a file of another table is the stranger.
+
+    It is one that a creator which lost the race for version 0 put when that had been cleaned up.
+    """
+    newest = listed.newest_version
+    if newest is None or newest < found.ref.version:
+        return False
+    info = commit_info_of(env.store.get(version_key(newest)), newest)
+    return info is not None and info.tableId == found.table_id
 
 
 def _leads_up(env: LogEnv, version: Stamped, window: TokenWindow) -> bool:

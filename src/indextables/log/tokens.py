@@ -36,6 +36,12 @@ class Survey(msgspec.Struct, frozen=True):
         """The newest checkpoint."""
         return self.states[0] if self.states else None
 
+    @property
+    def newest_version(self) -> int | None:
+        """The newest version whose file was listed."""
+        files = (file for key in self.etags if (file := parse_key(key)) is not None and file.kind == "version")
+        return max((file.version for file in files), default=None)
+
     def holds(self, version: int) -> bool:
         """True if the file of `version` was listed."""
         return version_key(version) in self.etags
