@@ -120,6 +120,11 @@ def test_a_refusal_names_the_part_and_says_what_to_write(pattern: str, reason: s
     assert reason in str(caught.value)
 
 
+def test_two_groups_of_one_name_are_refused_as_java_refuses_them() -> None:
+    with pytest.raises(PatternRefused, match="two groups are named n"):
+        read_pattern("(?<n>a)(?<n>b)")
+
+
 def test_a_pattern_that_is_too_large_is_refused() -> None:
     with pytest.raises(PatternRefused, match="too large"):
         Automaton(read_pattern("(?:a{1000}){1000}"))

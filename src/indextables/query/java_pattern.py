@@ -103,6 +103,7 @@ class _Reader:
         self.pattern = pattern
         self.pos = 0
         self.flags: frozenset[str] = frozenset()
+        self.names: set[str] = set()
 
     def fail(self, what: str) -> NoReturn:
         raise PatternRefused(f"{what} (at character {self.pos + 1})")
@@ -247,6 +248,9 @@ class _Reader:
                 name = self.pattern[self.pos : max(end, self.pos)]
                 if not name.isascii() or not name.isalnum() or name[0].isdigit():
                     self.fail("the name of a group has ASCII letters and digits only")
+                if name in self.names:
+                    self.fail(f"two groups are named {name}")
+                self.names.add(name)
                 self.pos = end + 1
             elif not self.skip(":"):
                 self.switch()

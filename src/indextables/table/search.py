@@ -154,11 +154,13 @@ def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
     """`"time"`, `"time desc"` or `("time", "desc")`. Raises InvalidArgument."""
     if order_by is None:
         return None
-    column, direction = order_by if isinstance(order_by, tuple) else _words(order_by)
-    if direction.lower() == "asc":
-        return OrderBy(column, "asc")
-    if direction.lower() == "desc":
-        return OrderBy(column, "desc")
+    words: object = _words(order_by) if isinstance(order_by, str) else order_by
+    if isinstance(words, tuple) and len(words) == 2 and all(isinstance(word, str) for word in words):
+        column, direction = words
+        if direction.lower() == "asc":
+            return OrderBy(column, "asc")
+        if direction.lower() == "desc":
+            return OrderBy(column, "desc")
     raise InvalidArgument(f"order_by {order_by!r}: give a column, or a column and asc or desc", order_by=str(order_by))
 
 
