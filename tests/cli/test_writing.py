@@ -137,11 +137,11 @@ def test_a_bad_line_stops_its_file_with_its_name_and_nothing_is_added(command, l
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("status\n1\n2,3\n", "a line has 2 columns, the header 1: '2,3'"),
-        ("status\nmany\n", "column 1 does not take 'many'"),
+        ("status\n1\n2,3\n", "row 2 has 2 columns, the header 1: '2,3'"),
+        ("status\nmany\n", "row 1: column status is int64, 'many' is not"),
         ("status,STATUS\n1,2\n", "two columns are called 'status' and 'STATUS'"),
         ("nope\n1\n", "no column nope"),
-        ("status;level\n1;x\n", "status;level"),
+        ("status;level\n1;x\n", "separated by ';'"),
         ('"status\n1\n', "CSV"),
         ("\x1b\x07,\x00\n\xff,1,2\n", "columns"),
     ],

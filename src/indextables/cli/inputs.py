@@ -18,10 +18,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.csv_files import open_texts, sample_texts, suggested_type
+from indextables.cli.fitting import check_distinct, conform, from_texts
 from indextables.cli.json_lines import NullLine, ObjectLines
 from indextables.cli.reasons import reason_of
-from indextables.cli.whole_numbers import InexactNumber, NumberLines, check_texts, large_numbers, large_texts
-from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.cli.whole_numbers import InexactNumber, NumberLines, large_numbers
+from indextables.errors import InvalidArgument
 from indextables.query.convert import cast_or_null
 
 __all__ = ["FORMATS", "Format", "Input", "check_files", "check_readable", "file_identity", "infer_schema", "open_input"]
@@ -138,12 +140,15 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
             with pq.ParquetFile(_parquet_source(name)) as file:
                 return _tame(file.schema_arrow)
         head = _head(name)
-        if kind == "jsonl":
-            ObjectLines(io.BytesIO(head)).read()
-        sample = _read_sample(name, head, kind, {})
+        if kind == "csv":
+            texts = sample_texts(head, name)
+            check_distinct(texts.schema.names, name)
+            return _suggested_by_texts(texts)
+        ObjectLines(io.BytesIO(head)).read()
+        sample = _read_sample(head, {})
         check_distinct(sample.schema.names, name)
-        whole = _whole_numbers(sample, head, kind, lambda types: _read_sample(name, head, kind, types))
-        return _suggested(sample, whole, lambda types: _read_sample(name, head, kind, types))
+        whole = _whole_numbers(sample, head)
+        return _suggested(sample, whole, lambda types: _read_sample(head, types))
     except _UNREADABLE as cause:
         raise _unreadable(name, cause) from cause
 
@@ -154,8 +159,11 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         if kind == "parquet":
             return _open_parquet(name, schema)
         stream, position, size = _open_stream(name)
-        lines = stream if kind == "csv" else pa.PythonFile(NumberLines(ObjectLines(stream), schema), mode="r")
-        reader = _open_text(lines, name, kind, schema)
+        if kind == "csv":
+            reader, fit = open_texts(stream, name, _BLOCK_BYTES), from_texts
+        else:
+            lines = pa.PythonFile(NumberLines(ObjectLines(stream), schema), mode="r")
+            reader, fit = _open_json(lines, schema), conform
     except StopIteration:
         return Input(name, 0, iter(()), lambda: 0)
     except _UNREADABLE as cause:
@@ -164,8 +172,10 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal blocks
+        rows = 0
         for batch in reader:
-            yield conform(batch, schema, name)
+            yield fit(batch, schema, name, rows)
+            rows += batch.num_rows
             blocks += 1
 
     # The reader works ahead of us; a batch is a block, unless the file is compressed.
@@ -174,68 +184,8 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
     )
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
-    """`batch` with the columns of `schema`: found in any case, cast where that is exact, null where absent.
-
-    Raises SchemaMismatch for a column too many or given twice, and for a value that is not of its column's type.
-    """
-    found = {column.lower(): index for index, column in enumerate(batch.schema.names)}
-    check_distinct(batch.schema.names, name)
-    extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
-    if extra:
-        message = f"{name}: the table has no column {', '.join(sorted(extra))}"
-        raise SchemaMismatch(f"{message}; it has {', '.join(schema.names)}", path=name, columns=extra)
-    arrays = []
-    for field in schema:
-        index = found.get(field.name.lower())
-        column = pa.nulls(batch.num_rows, field.type) if index is None else batch.column(index)
-        arrays.append(_as_type(column, field, name))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def check_distinct(columns: Sequence[str], name: str) -> None:
-    """Raises SchemaMismatch if two columns of a file would be one in a table, where case makes no difference."""
-    seen: dict[str, str] = {}
-    for column in columns:
-        other = seen.setdefault(column.lower(), column)
-        if other is not column:
-            raise SchemaMismatch(f"{name}: two columns are called {other!r} and {column!r}", path=name, column=column)
-
-
-def _as_type(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
-    if column.type == field.type:
-        return column
-    try:
-        if pa.types.is_floating(field.type) and pa.types.is_string(column.type):
-            column = pc.utf8_trim_whitespace(column)
-            check_texts(column, field.name, field.type)
-        return pc.cast(column, field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    if not pa.types.is_nested(column.type) and not pa.types.is_nested(field.type):
-        converted = cast_or_null(column, field.type)
-        if converted.null_count == column.null_count:
-            return converted
-        lost = pc.and_(pc.is_valid(column), pc.is_null(converted))
-        value = column.filter(lost)[0].as_py()
-        message = f"{name}: column {field.name} is {field.type}, {str(value)[:80]!r} is not"
-        raise SchemaMismatch(message, path=name, column=field.name)
-    message = f"{name}: column {field.name} is {field.type} in the table, {column.type} in the file"
-    raise SchemaMismatch(message, path=name, column=field.name)
-
-
-def _open_text(stream: Any, name: str, kind: Format, schema: pa.Schema) -> Any:
-    raw = {field.name: _raw_type(field.type, kind) for field in schema}
-    if kind == "csv":
-        import pyarrow.csv as pacsv
-
-        head = _csv_columns(schema, raw)
-        return pacsv.open_csv(
-            stream,
-            read_options=pacsv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=_csv_dialect(name),
-            convert_options=pacsv.ConvertOptions(column_types=head, strings_can_be_null=True),
-        )
+def _open_json(stream: Any, schema: pa.Schema) -> Any:
+    raw = {field.name: _raw_type(field.type) for field in schema}
     import pyarrow.json as pajson
 
     return pajson.open_json(
@@ -247,34 +197,12 @@ def _open_text(stream: Any, name: str, kind: Format, schema: pa.Schema) -> Any:
     )
 
 
-def _csv_dialect(name: str) -> Any:
-    import pyarrow.csv as pacsv
+def _raw_type(data_type: pa.DataType) -> pa.DataType:
+    """What the reader of JSON is asked for: as text what it reads less exactly than we do.
 
-    return pacsv.ParseOptions(delimiter="\t" if ".tsv" in Path(name).suffixes else ",", newlines_in_values=True)
-
-
-def _check_dialect(name: str, columns: Sequence[str]) -> None:
-    """One column whose name has another separator in it is no column. Raises InvalidArgument."""
-    others = [mark for mark in (";", "\t", "|", ",") if len(columns) == 1 and mark in columns[0]]
-    if others:
-        message = f"{name}: the columns seem to be separated by {others[0]!r}"
-        raise InvalidArgument(f"{message}; commas are read, and tabs where the name ends in .tsv", path=name)
-
-
-def _csv_columns(schema: pa.Schema, raw: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """Types by column name; the header may spell names in another case."""
-    spellings = {name: raw[name] for name in schema.names}
-    return spellings | {name.lower(): kind for name, kind in raw.items()} | {n.upper(): k for n, k in raw.items()}
-
-
-def _raw_type(data_type: pa.DataType, kind: Format) -> pa.DataType:
-    """What the text readers are asked for: as text what they read less exactly than we do.
-
-    Numbers of JSON cannot be had as text; decimals are read from numbers and from texts there.
+    Numbers cannot be had as text; decimals are read from numbers and from texts.
     """
     if pa.types.is_temporal(data_type) or pa.types.is_binary(data_type):
-        return pa.string()
-    if kind == "csv" and (pa.types.is_decimal(data_type) or pa.types.is_floating(data_type)):
         return pa.string()
     return data_type
 
@@ -291,7 +219,7 @@ def _open_parquet(name: str, schema: pa.Schema) -> Input:
         nonlocal done
         with file:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                yield conform(batch, schema, name)
+                yield conform(batch, schema, name, done)
                 done += batch.num_rows
 
     return Input(name, size, batches(), lambda: 0 if not total or size is None else size * done // total)
@@ -370,19 +298,9 @@ def _read_up_to(stream: Any, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _read_sample(name: str, head: bytes, kind: Format, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """The sample as a table; the columns of `types` as these, the others as Arrow takes them."""
+def _read_sample(head: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """The sample of JSON lines as a table; the columns of `types` as these, the others as Arrow takes them."""
     block = max(len(head), 1)
-    if kind == "csv":
-        import pyarrow.csv as pacsv
-
-        options = pacsv.ConvertOptions(column_types=dict(types), strings_can_be_null=True)
-        read = pacsv.ReadOptions(block_size=block)
-        dialect = _csv_dialect(name)
-        source = pa.BufferReader(head)
-        sample = pacsv.read_csv(source, read_options=read, parse_options=dialect, convert_options=options)
-        _check_dialect(name, sample.schema.names)
-        return sample
     import pyarrow.json as pajson
 
     parse = pajson.ParseOptions(explicit_schema=pa.schema(list(types.items())) if types else None)
@@ -394,23 +312,27 @@ def _read_sample(name: str, head: bytes, kind: Format, types: Mapping[str, pa.Da
 _Reread = Callable[[Mapping[str, pa.DataType]], pa.Table]
 
 
-def _whole_numbers(sample: pa.Table, head: bytes, kind: Format, reread: _Reread) -> dict[str, pa.DataType]:
+def _whole_numbers(sample: pa.Table, head: bytes) -> dict[str, pa.DataType]:
     """Columns that Arrow takes for doubles, and that hold whole numbers too large for them: a type that holds these.
 
     Raises InexactNumber for one that has fractions as well, or more than 38 digits.
     """
-    doubles = [field.name for field in sample.schema if pa.types.is_floating(field.type)]
-    if kind == "csv":
-        texts = reread(dict.fromkeys(doubles, pa.string())) if doubles else sample
-        large = large_texts({name: texts.column(name).combine_chunks() for name in doubles}, pa.float64())
-    else:
-        large = large_numbers(head, sample.schema)
+    large = large_numbers(head, sample.schema)
     for column, number in large.items():
         try:
-            reread({column: _WHOLE})
+            _read_sample(head, {column: _WHOLE})
         except pa.ArrowInvalid:
             raise InexactNumber(column, number, pa.float64()) from None
     return dict.fromkeys(large, _WHOLE)
+
+
+def _suggested_by_texts(sample: pa.Table) -> pa.Schema:
+    """The types that the texts of a CSV file state."""
+    fields = []
+    for column in sample.schema.names:
+        texts = sample.column(column).combine_chunks()
+        fields.append(pa.field(column, suggested_type(texts, column) or _time_type(texts)))
+    return pa.schema(fields)
 
 
 def _suggested(sample: pa.Table, whole: Mapping[str, pa.DataType], reread: _Reread) -> pa.Schema:
@@ -428,6 +350,7 @@ def _suggested(sample: pa.Table, whole: Mapping[str, pa.DataType], reread: _Rere
 
 def _time_type(texts: pa.Array) -> pa.DataType:
     """The kind of time that all the texts state, or text."""
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
     if texts.null_count == len(texts):
         return pa.string()
     candidates = [pa.timestamp("us", "UTC"), pa.timestamp("us")]

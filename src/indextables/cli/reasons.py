@@ -9,8 +9,9 @@ __all__ = ["reason_of"]
 _ROW = re.compile(r"\.? in row (\d+)$")
 _CHANGED = re.compile(r"JSON parse error: Column\((?P<path>[^)]*)\) changed from (?P<was>[\w/]+) to (?P<now>[\w/]+)")
 _TWICE = re.compile(r"JSON parse error: Column\(/?(?P<path>[^)]*)\) was specified twice")
-_WIDTH = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (?P<want>\d+) columns, got (?P<got>\d+): (?P<line>.*)$")
-_CELL = re.compile(r"In CSV column #(?P<place>\d+): .*invalid value '(?P<value>.*)'$")
+_WIDTH = re.compile(
+    r"CSV parse error: (?:Row #(?P<row>\d+): )?Expected (?P<want>\d+) columns, got (?P<got>\d+): (?P<line>.*)$"
+)
 _EXCERPT = 60
 _NEW_FIELD = (
     "a line has a field that the table (or the start of the file) does not have; create the table with it first"
@@ -45,9 +46,9 @@ def _meaning(text: str) -> str:
     if found := _TWICE.search(text):
         return f"an object has {found['path']!r} twice"
     if found := _WIDTH.search(text):
-        return f"a line has {found['got']} columns, the header {found['want']}: {_excerpt(found['line'])}"
-    if found := _CELL.search(text):
-        return f"column {int(found['place']) + 1} does not take {_excerpt(found['value'])}"
+        # Arrow counts the header.
+        row = f"row {int(found['row']) - 1:,}" if found["row"] else "a row"
+        return f"{row} has {found['got']} columns, the header {found['want']}: {_excerpt(found['line'])}"
     return text
 
 

@@ -1,0 +1,218 @@
+"""CSV files as batches of texts, and the types that texts suggest.
+
+Arrow splits a file into fields and nothing more: which text is a number, a time or null is said here and in `fitting`,
+so that no text changes because Arrow has its own idea of it. An empty field without quotes is null; `""` is the empty
+text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.cli.whole_numbers import InexactNumber, large_texts
+from indextables.errors import InvalidArgument
+
+__all__ = ["open_texts", "sample_texts", "suggested_type"]
+
+_WHOLE = pa.decimal128(38, 0)
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_SPECIAL = r"(?i)^([+-]?inf(inity)?|nan)$"
+_BOOLEAN = r"^(true|false|True|False|TRUE|FALSE)$"
+
+
+def open_texts(stream: Any, name: str, block: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, each column as text. Raises InvalidArgument, and ArrowInvalid for a row of another width."""
+    reader = _open(stream, name, block)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in reader:
+            yield _decoded(batch, name, rows)
+            rows += batch.num_rows
+
+    return batches()
+
+
+def sample_texts(head: bytes, name: str) -> pa.Table:
+    """The whole rows of the beginning of a file, each column as text. Raises as `open_texts`."""
+    rest, rows = _rows(_delimiter(name)).subn(rb"\g<rest>", head) if b'"' in head else (b"", 0)
+    if rows > 1 and _is_open(rest, _delimiter(name)):
+        # The beginning ends inside of a value; if the file does too, reading it says so.
+        head = head[: len(head) - len(rest)]
+    reader = _open(io.BytesIO(head), name, max(len(head), 1))
+    schema = pa.schema([(column, pa.string()) for column in reader.schema.names])
+    return pa.Table.from_batches([_decoded(batch, name, 0) for batch in reader], schema)
+
+
+def suggested_type(texts: pa.Array, column: str) -> pa.DataType | None:
+    """The type of number or truth value that all these texts state; None if they do not.
+
+    Empty texts say nothing. A number that begins with a zero or a plus, as codes do, is text. Raises InexactNumber for
+    a number that no type holds.
+    """
+    texts = pc.utf8_trim_whitespace(texts.filter(pc.fill_null(pc.not_equal(texts, ""), False)))  # noqa: FBT003
+    if not len(texts):
+        return None
+    if _all(texts, _BOOLEAN):
+        return pa.bool_()
+    special = pc.match_substring_regex(texts, _SPECIAL)
+    numbers = texts.filter(pc.invert(special))
+    if not len(numbers) or not _all(numbers, _NUMBER):
+        return None
+    large = large_texts({column: numbers}, pa.float64())
+    if len(numbers) < len(texts) or not _all(numbers, _INTEGER):
+        for number in large.values():
+            raise InexactNumber(column, number, pa.float64())
+        return pa.float64()
+    try:
+        pc.cast(numbers, pa.int64())
+    except pa.ArrowInvalid:
+        try:
+            pc.cast(numbers, _WHOLE)
+        except pa.ArrowInvalid:
+            raise InexactNumber(column, large[column], pa.float64()) from None
+        return _WHOLE
+    return pa.int64()
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _open(stream: Any, name: str, block: int) -> Any:
+    import pyarrow.csv as pacsv
+
+    first = _first_bytes(stream, block)
+    whole = _rows(_delimiter(name)).match(first)
+    if whole is not None and whole["rest"] is not None and _is_open(first, _delimiter(name)):
+        raise _never_closed(name, first, 0)
+    columns = _header(first, name)
+    reader = pacsv.open_csv(
+        pa.PythonFile(_ClosedQuotes(first, stream, name, block), mode="r"),
+        # Without threads a row of another width is named by its number.
+        read_options=pacsv.ReadOptions(block_size=block, use_threads=False),
+        parse_options=pacsv.ParseOptions(delimiter=_delimiter(name), newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.binary()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    _check_dialect(name, reader.schema.names)
+    if not all(pa.types.is_binary(kind) for kind in reader.schema.types):
+        raise InvalidArgument(f"{name}: the names of the columns in its first row cannot be read", path=name)
+    return reader
+
+
+def _first_bytes(stream: Any, size: int) -> bytes:
+    """A pipe gives what it has, not what was asked for."""
+    parts = []
+    while size > 0 and (part := bytes(stream.read(size))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _header(first: bytes, name: str) -> list[str]:
+    text = io.TextIOWrapper(io.BytesIO(first), "utf-8-sig", errors="replace", newline="")
+    try:
+        return next((row for row in csv.reader(text, delimiter=_delimiter(name)) if row), [])
+    except csv.Error as cause:
+        raise InvalidArgument(f"{name}: its first row cannot be read as CSV: {cause}", path=name) from cause
+
+
+def _decoded(batch: pa.RecordBatch, name: str, rows_before: int) -> pa.RecordBatch:
+    columns = []
+    for column, values in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(values.cast(pa.string()))
+        except pa.ArrowInvalid:
+            place, value = next((i, v) for i, v in enumerate(values.to_pylist()) if v is not None and not _is_utf8(v))
+            message = (
+                f"{name}: row {rows_before + place + 1:,}: column {column} holds {value[:60]!r}, which is not UTF-8"
+            )
+            raise InvalidArgument(f"{message}; convert the file first, as `iconv` does", path=name) from None
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _delimiter(name: str) -> str:
+    return "\t" if ".tsv" in Path(name).suffixes else ","
+
+
+def _check_dialect(name: str, columns: list[str]) -> None:
+    """One column whose name has another separator in it is no column. Raises InvalidArgument."""
+    others = [mark for mark in (";", "\t", "|", ",") if len(columns) == 1 and mark in columns[0]]
+    if others:
+        message = f"{name}: the columns seem to be separated by {others[0]!r}"
+        raise InvalidArgument(f"{message}; commas are read, and tabs where the name ends in .tsv", path=name)
+
+
+class _ClosedQuotes(io.RawIOBase):
+    """The bytes of a CSV file; InvalidArgument is raised where a quote was opened and the file ends inside of it."""
+
+    def __init__(self, first: bytes, stream: Any, name: str, longest: int) -> None:
+        super().__init__()
+        self._first = io.BytesIO(first)
+        self._stream = stream
+        self._name = name
+        self._longest = longest
+        """The most bytes that one row can have."""
+        self._rest = b""
+        """The beginning of a row whose end has not come."""
+        self._rows = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, all by default. Raises InvalidArgument, and what the stream raises."""
+        data = self._first.read(size) or bytes(self._stream.read(size))
+        if b'"' in data or b'"' in self._rest:
+            self._rest, found = _rows(_delimiter(self._name)).subn(rb"\g<rest>", self._rest + data)
+            self._rows += found - bool(self._rest)
+        elif data:
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            self._rows += data.count(b"\n", 0, end) or data.count(b"\r", 0, end)
+            self._rest = data[end:] if end else self._rest + data
+        if (not data or len(self._rest) > self._longest) and _is_open(self._rest, _delimiter(self._name)):
+            raise _never_closed(self._name, self._rest, self._rows)
+        return data
+
+
+@lru_cache(maxsize=2)
+def _rows(delimiter: str) -> re.Pattern[bytes]:
+    """One whole row, or as `rest` what follows the last whole row. A quote opens a value only where a field begins."""
+    mark = delimiter.encode()
+    field = rb'(?:"(?:[^"]++|"")*+"|(?!"))[^' + mark + rb"\r\n]*+"
+    return re.compile(rb"[\r\n]*+" + field + rb"(?:" + mark + field + rb")*+[\r\n]|(?P<rest>(?s:.+))")
+
+
+def _is_open(rest: bytes, delimiter: str) -> bool:
+    """Whether the beginning of a row ends inside of quotes."""
+    return bool(rest.strip(b"\r\n")) and _rows(delimiter).sub(rb"\g<rest>", rest + b"\n") != b""
+
+
+def _never_closed(name: str, rest: bytes, row: int) -> InvalidArgument:
+    where = f"row {row:,}" if row else "the header"
+    excerpt = rest[:60].decode(errors="replace")
+    return InvalidArgument(f"{name}: {where}: a quote is opened and never closed: CSV {excerpt!r}", path=name, row=row)

@@ -1,0 +1,139 @@
+"""Columns of a file as columns of the table: found by name, converted where nothing changes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.cli.whole_numbers import check_texts
+from indextables.errors import SchemaMismatch
+from indextables.query.convert import cast_exactly, cast_or_null
+
+__all__ = ["check_distinct", "conform", "from_texts"]
+
+_ZONE = r"[0-9]:[0-9.:]+\s*([zZ]|[+-][0-9]{2}(:?[0-9]{2}){0,2}|UTC|GMT)$"
+_INTEGER = r"^[+-]?[0-9]+$"
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
+_FLOAT = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)$"
+_BOOLEAN = r"(?i)^(true|false|1|0)$"
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str, rows_before: int = 0) -> pa.RecordBatch:
+    """`batch` with the columns of `schema`: found in any case, cast where that is exact, null where absent.
+
+    Raises SchemaMismatch for a column too many or given twice, and for a value that is not of its column's type.
+    """
+    arrays = []
+    for field, column in _matched(batch, schema, name):
+        arrays.append(_as_type(column, field, name, rows_before))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def from_texts(batch: pa.RecordBatch, schema: pa.Schema, name: str, rows_before: int) -> pa.RecordBatch:
+    """The same for columns of texts, none of which means null but the empty one where the column holds no text."""
+    arrays = []
+    for field, column in _matched(batch, schema, name):
+        if column.type == field.type:
+            arrays.append(column)
+        else:
+            arrays.append(_read_texts(column, field, name, rows_before))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def check_distinct(columns: Sequence[str], name: str) -> None:
+    """Raises SchemaMismatch if two columns of a file would be one in a table, where case makes no difference."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.lower(), column)
+        if other is not column:
+            raise SchemaMismatch(f"{name}: two columns are called {other!r} and {column!r}", path=name, column=column)
+
+
+def _matched(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> list[tuple[pa.Field, pa.Array]]:
+    found = {column.lower(): index for index, column in enumerate(batch.schema.names)}
+    check_distinct(batch.schema.names, name)
+    extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
+    if extra:
+        message = f"{name}: the table has no column {', '.join(sorted(extra))}"
+        raise SchemaMismatch(f"{message}; it has {', '.join(schema.names)}", path=name, columns=extra)
+    places = [(field, found.get(field.name.lower())) for field in schema]
+    return [
+        (field, pa.nulls(batch.num_rows, field.type) if place is None else batch.column(place))
+        for field, place in places
+    ]
+
+
+def _as_type(column: pa.Array, field: pa.Field, name: str, rows_before: int) -> pa.Array:
+    if column.type == field.type:
+        return column
+    _check_zone(column, field, name, rows_before)
+    try:
+        if pa.types.is_floating(field.type) and pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            check_texts(column, field.name, field.type)
+        return pc.cast(column, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    if not pa.types.is_nested(column.type) and not pa.types.is_nested(field.type):
+        converted = cast_or_null(column, field.type)
+        _check_none_lost(column, pc.is_null(converted), field, name, rows_before)
+        return converted
+    message = f"{name}: column {field.name} is {field.type} in the table, {column.type} in the file"
+    raise SchemaMismatch(message, path=name, column=field.name)
+
+
+def _read_texts(texts: pa.Array, field: pa.Field, name: str, rows_before: int) -> pa.Array:
+    """Texts of a file that has nothing else, as values of a column."""
+    if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type) or pa.types.is_large_string(field.type):
+        return pc.cast(texts, field.type)
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    trimmed = pc.utf8_trim_whitespace(texts)
+    shape = _shape_of(field.type)
+    if shape is not None:
+        _check_none_lost(texts, pc.invert(pc.match_substring_regex(trimmed, shape)), field, name, rows_before)
+    if pa.types.is_temporal(field.type):
+        return _as_type(trimmed, field, name, rows_before)
+    if pa.types.is_nested(field.type):
+        converted = pa.nulls(len(texts), field.type)
+    elif pa.types.is_decimal(field.type):
+        converted = cast_exactly(trimmed, field.type)
+    else:
+        converted = cast_or_null(trimmed, field.type)
+    lost = pc.is_null(converted)
+    if pa.types.is_floating(field.type):
+        check_texts(trimmed, field.name, field.type)
+        lost = pc.or_(lost, pc.and_(pc.is_inf(converted), pc.invert(pc.match_substring_regex(trimmed, _INFINITE))))
+    _check_none_lost(texts, lost, field, name, rows_before)
+    return converted
+
+
+def _shape_of(data_type: pa.DataType) -> str | None:
+    if pa.types.is_integer(data_type):
+        return _INTEGER
+    if pa.types.is_floating(data_type):
+        return _FLOAT
+    return _BOOLEAN if pa.types.is_boolean(data_type) else None
+
+
+def _check_zone(column: pa.Array, field: pa.Field, name: str, rows_before: int) -> None:
+    """Raises SchemaMismatch for a text with a zone where the column keeps none."""
+    if pa.types.is_string(column.type) and pa.types.is_timestamp(field.type) and field.type.tz is None:
+        zoned = pc.match_substring_regex(pc.utf8_trim_whitespace(column), _ZONE)
+        advice = (
+            ": it has a zone, and a timestamp_ntz keeps none; use a column of type timestamp, or leave the zone out"
+        )
+        _check_none_lost(column, zoned, field, name, rows_before, advice)
+
+
+def _check_none_lost(
+    column: pa.Array, lost: pa.Array, field: pa.Field, name: str, rows_before: int, advice: str = ""
+) -> None:
+    """Raises SchemaMismatch for the first value that is there and `lost`, with its row and column."""
+    bad = pc.index(pc.and_(pc.is_valid(column), pc.fill_null(lost, False)), True).as_py()  # noqa: FBT003
+    if bad < 0:
+        return
+    value, row = column[bad].as_py(), rows_before + bad + 1
+    message = f"{name}: row {row:,}: column {field.name} is {field.type}, {str(value)[:80]!r} is not{advice}"
+    raise SchemaMismatch(message, path=name, column=field.name, row=row)
