@@ -116,10 +116,21 @@ def _once_per_row(values: pa.Array) -> pa.Array:
     if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         if pa.types.is_nested(values.type):
             raise InvalidArgument(f"terms: a column of type {values.type} has no terms", type=str(values.type))
-        return values
+        return _one_zero(values)
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-    pairs = pa.table({"row": _ints(np.repeat(np.arange(len(values)), lengths)), "value": pc.list_flatten(values)})
+    flat = _one_zero(pc.list_flatten(values))
+    pairs = pa.table({"row": _ints(np.repeat(np.arange(len(values)), lengths)), "value": flat})
     return _values(pairs.group_by(["row", "value"]).aggregate([]), "value")
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """-0.0 is 0.0, as in `where`; Arrow tells them apart where it counts."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _is_nan(values: pa.Array) -> pa.Array | None:
+    """Which values are NaN, if the column can hold it."""
+    return pc.is_nan(values) if pa.types.is_floating(values.type) else None
 
 
 def _numbers(values: pa.Array, what: str) -> pa.Array:
@@ -171,6 +182,7 @@ def _counted(keys: np.ndarray[Any, Any], what: str) -> Result:
 
 def _range(values: pa.Array, options: dict[str, Any]) -> Result:
     numbers = values.drop_null()
+    nan = _is_nan(numbers)
     buckets = []
     ranges = options.get("ranges", ())
     if not isinstance(ranges, list | tuple) or not all(isinstance(spec, Mapping) for spec in ranges):
@@ -180,7 +192,9 @@ def _range(values: pa.Array, options: dict[str, Any]) -> Result:
         inside = pc.is_valid(numbers)
         try:
             if low is not None:
-                inside = pc.and_(inside, pc.greater_equal(numbers, pa.scalar(low)))
+                above = pc.greater_equal(numbers, pa.scalar(low))
+                # NaN is above every number.
+                inside = pc.and_(inside, above if nan is None else pc.or_(above, nan))
             if high is not None:
                 inside = pc.and_(inside, pc.less(numbers, pa.scalar(high)))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -206,6 +220,10 @@ def _stats(values: pa.Array, _: dict[str, Any]) -> Result:
     else:
         total = pc.sum(numbers.cast(pa.float64())).as_py()
     ends = pc.min_max(numbers).as_py()
+    nan = _is_nan(numbers)
+    if nan is not None and pc.any(nan).as_py():
+        # NaN is above every number; Arrow leaves it out.
+        ends = {"min": math.nan if pc.all(nan).as_py() else ends["min"], "max": math.nan}
     return {"count": len(numbers), **ends, "sum": total, "avg": total / len(numbers)}
 
 

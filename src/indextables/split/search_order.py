@@ -86,6 +86,10 @@ def _by_column(
     table = pa.table({"value": values, "place": _ints(np.arange(len(hits)))})
     direction = "ascending" if order.direction == "asc" else "descending"
     keys = [("value", direction), ("place", "ascending")]
+    if pa.types.is_floating(kind) and order.direction == "desc":
+        # NaN is above every number; Arrow puts it last whichever way it sorts.
+        table = table.append_column("nan", pc.fill_null(pc.is_nan(values), False))  # noqa: FBT003
+        keys = [("nan", "descending"), *keys]
     picked = pc.sort_indices(table, sort_keys=keys)[:limit]
     return hits.take(picked.to_numpy().astype(np.int64))
 
