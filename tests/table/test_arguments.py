@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -179,3 +180,25 @@ def test_texts_that_are_not_utf8_are_refused_in_nested_and_partition_columns(tmp
     with pytest.raises(SchemaMismatch, match="UTF-8"):
         parted.append(pa.table({"id": pa.array([1], pa.int64()), "s": bad_utf8()}))
     assert indextables.open(tmp_path / "b").count() == 0
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.array])
+def test_a_version_may_be_any_whole_number_that_python_knows(table, kind):
+    assert table.at(version=kind(0)).version == 0
+
+
+@pytest.mark.parametrize("version", [np.bool_(True), np.float64(0), np.array([0, 1])], ids=repr)
+def test_what_only_resembles_a_whole_number_is_no_version(table, version):
+    with pytest.raises(InvalidArgument, match="whole number"):
+        table.at(version=version)
+
+
+@pytest.mark.parametrize("statement", [None, 1, b"select 1", ["select 1"]])
+def test_a_statement_is_a_text(table, statement):
+    with pytest.raises(InvalidArgument, match="statement"):
+        table.sql(statement)
+
+
+def test_a_repair_in_place_says_how_to_repair(table):
+    with pytest.raises(InvalidArgument, match="at="):
+        indextables.repair(table.url)

@@ -451,9 +451,11 @@ class Table(Merging, Operate, Handle):
         Raises:
             QueryInvalid: The statement, or a search in it, cannot be understood or evaluated.
             NotSupported: It is no query, or TEXTSEARCH stands where no table is.
-            InvalidArgument: Two tables have one name.
+            InvalidArgument: Two tables have one name, or the statement is no text.
         """
         from indextables.sql.snapshots import SnapshotSource, select
+
+        statement = check_text("statement", statement)
 
         def source(table: Table) -> SnapshotSource:
             return SnapshotSource(table._log.env, table._snapshot, table._searchers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,12 @@ def check_note(value: Any) -> str | None:
 
 
 def check_version(value: Any) -> int:
-    """The number of a version, there or not."""
+    """The number of a version, there or not; whatever is a whole number to Python, such as numpy's, is taken."""
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        try:
+            value = operator.index(value)
+        except TypeError as cause:
+            raise InvalidArgument(f"a version is one whole number, not {value!r}") from cause
     if not _is_whole(value) or not -_END <= value < _END:
         raise InvalidArgument(f"a version is a whole number of 0 to 2^63 - 1, not {value!r}", version=value)
     return int(value)

@@ -121,8 +121,9 @@ def _check_lost(env: LogEnv) -> None:
         file = parse_key(meta.key)
         if file is not None and file.kind not in _REMAINS:
             message = (
-                f"{env.store.url} has a log ({meta.key}): rebuild overwrites none. Repair it, or name another place to "
-                "write to"
+                f"{env.store.url} has a log ({meta.key}), and no log is overwritten: name another place, as in "
+                'repair(path, at="mended") or `indextables repair TABLE --at mended`, look at it, and put its '
+                f"{LOG_DIR} in the place of this one"
             )
             raise InvalidArgument(message, url=env.store.url, key=meta.key)
 
