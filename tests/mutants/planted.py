@@ -26,6 +26,7 @@ SIMULATION = ("tests/mutants/some_schedules.py",)
 TABLE = "indextables/table/"
 EVOLUTION_TESTS = ("tests/table/test_evolution.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
+KEPT_TESTS = ("tests/table/test_kept_files.py",)
 INCIDENT_TESTS = ("tests/table/test_purge_incidents.py",)
 OPERATE_TESTS = ("tests/table/test_operate.py",)
 INTENT_TESTS = ("tests/log/test_intents.py",)
@@ -889,9 +890,30 @@ BUGS = [
     Bug(
         "a writer that slept commits files that are gone",
         TABLE + "append.py",
-        "    check_still_there(log.env, metadata, adds)\n",
+        ".before_put(lambda staged: check_kept(log.env, staged))",
         "",
         INCIDENT_TESTS,
+    ),
+    Bug(
+        "a merge that slept commits files that are gone",
+        TABLE + "merge_commit.py",
+        "        transaction.before_put(lambda staged: check_kept(self._env, staged))\n",
+        "",
+        KEPT_TESTS,
+    ),
+    Bug(
+        "a purger's own options say when it leaves no mark",
+        TABLE + "purge.py",
+        "asked.retention_ms < safe_age_ms(plan.snapshot.metadata):",
+        "asked.retention_ms < env.options[opt.PURGE_MIN_RETENTION_HOURS] * _HOUR_MS:",
+        KEPT_TESTS,
+    ),
+    Bug(
+        "a file is as young as the end of its write",
+        "indextables/split/writer.py",
+        "            put_ms=put_ms,\n",
+        "            put_ms=self._ambient.now_ms(),\n",
+        KEPT_TESTS,
     ),
     Bug(
         "files of an older schema are committed under a newer one",

@@ -67,6 +67,10 @@ class Work(Interface):
         """The version file that follows `base`."""
         ...
 
+    def check(self, encoded: Encoded) -> None:
+        """Raises if it must not be put any more. No put of it is under way."""
+        ...
+
 
 class Encoded(msgspec.Struct, frozen=True):
     """A version file as it is put, and what it holds."""
@@ -188,6 +192,7 @@ class _Attempt:
         if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot)) is not None:
             raise _Refused(ground.lost_slot(self.log, slot, above))
         encoded = self.work.encode(self.base, self.token)
+        self.work.check(encoded)
         held = put_slot(self.env, slot, encoded.data, self.token)
         if held.state == "other":
             self.pending, self.first_winner = slot, held.other

@@ -84,6 +84,7 @@ class Transaction:
         self._read_all = False
         self._unite: Callable[[Staged, VersionContent, Sequence[str]], Staged | None] | None = None
         self._regroup: Callable[[Staged, Sequence[str]], Staged | None] | None = None
+        self._check: Callable[[Staged], None] | None = None
         self._done = False
 
     def add(self, adds: Sequence[Add] | pa.Table) -> Transaction:
@@ -159,6 +160,14 @@ class Transaction:
     def regroup_with(self, regroup: Callable[[Staged, Sequence[str]], Staged | None]) -> Transaction:
         """Offer to leave out files of a merge: `regroup(staged, paths)` gives what is left, None if nothing is."""
         self._regroup = regroup
+        return self
+
+    def before_put(self, check: Callable[[Staged], None]) -> Transaction:
+        """Ask `check` right before each put, with what that would commit; what it raises ends the commit.
+
+        At that time nothing of it is in the log.
+        """
+        self._check = check
         return self
 
     def commit(self) -> Outcome:
@@ -274,6 +283,11 @@ class Transaction:
         version = base.version + 1
         data = encode(staged, info, version=version, root_url=self.log.env.store.url, compress=compress)
         return Encoded(data, version, info, staged)
+
+    def check(self, encoded: Encoded) -> None:
+        """Raises what `before_put` was given for, if this must not be put."""
+        if self._check is not None:
+            self._check(encoded.staged)
 
     def _current(self, base: Head) -> Staged:
         """What is staged, with what depends on the head computed from `base`."""

@@ -45,6 +45,7 @@ class WrittenSplit(msgspec.Struct, frozen=True):
     key: str
     id: str
     size: int
+    put_ms: int
     num_rows: int
     footer_start: int
     footer_end: int
@@ -217,8 +218,10 @@ class SplitWriter:
             return False
         key = f"{self._prefix}split-{split_id}.split"
         self._keys.append(key)
+        # Not later: this is the age of the file, for whoever asks whether purge may have taken it.
+        put_ms = self._ambient.now_ms()
         self._store.put_file(key, building.rows_path)
-        self._written.append(self._describe(key, finished, building.statistics()))
+        self._written.append(self._describe(key, put_ms, finished, building.statistics()))
         return True
 
     def _halve(self, path: Path, num_rows: int, halvings: int) -> None:
@@ -237,12 +240,13 @@ class SplitWriter:
             finally:
                 building.abandon()
 
-    def _describe(self, key: str, finished: FinishedFile, statistics: Statistics) -> WrittenSplit:
+    def _describe(self, key: str, put_ms: int, finished: FinishedFile, statistics: Statistics) -> WrittenSplit:
         stamps = next((f.name for f in self._schema if pa.types.is_timestamp(f.type)), None)
         return WrittenSplit(
             key=key,
             id=finished.directory.id,
             size=finished.size,
+            put_ms=put_ms,
             num_rows=statistics.num_rows,
             footer_start=finished.footer_start,
             footer_end=finished.footer_end,

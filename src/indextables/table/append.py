@@ -12,9 +12,10 @@ from indextables.log.snapshot import Log, Snapshot
 from indextables.log.transaction import Transaction
 from indextables.table.evolve import Evolution, merged_schema, typed_only
 from indextables.table.indexing import check_indexing
+from indextables.table.kept import check_kept
 from indextables.table.rows import Rows
 from indextables.table.upkeep import after_write
-from indextables.table.write import NOT_IN_THE_LOG, check_still_there, discard, registered, target_of, write_adds
+from indextables.table.write import NOT_IN_THE_LOG, discard, registered, target_of, write_adds
 
 __all__ = ["append", "commit_append", "holds_batch", "metrics_of", "staged_write"]
 
@@ -115,10 +116,9 @@ def staged_write(
 ) -> Transaction:
     """A transaction with what every write of rows stages, whatever it does to the rows that are there.
 
-    `since` is the version from which an overwrite counts. Raises CommitError if files are gone because the writer
-    waited too long.
+    `since` is the version from which an overwrite counts. Its commit raises CommitError if files are gone because
+    the writer waited too long.
     """
-    check_still_there(log.env, metadata, adds)
     base = since
     if change is not None and (since is None or since.metadata != change[0].metadata):
         # A new schema made of metadata that has changed since is a conflict with that change.
@@ -132,7 +132,8 @@ def staged_write(
         user_metadata=user_metadata,
         table_id=metadata.id,
         written_for=metadata if change is None else None,
-    ).add(adds)
+    )
+    transaction.add(adds).before_put(lambda staged: check_kept(log.env, staged))
     staged = mapping if mapping is not None else metadata if change is not None else None
     if staged is not None:
         transaction.set_metadata(staged)

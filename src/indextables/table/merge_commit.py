@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CommitConflict, DvCorrupt, MetadataChanged, ObjectNotFound
+from indextables.errors import CommitConflict, CommitError, DvCorrupt, MetadataChanged, ObjectNotFound
 from indextables.log.actions import Add, DeletionVector
 from indextables.log.env import LogEnv
 from indextables.log.outcome import Committed, Unknown, error_of
@@ -29,6 +29,7 @@ from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
 from indextables.log.transaction import Transaction
 from indextables.split import dv
+from indextables.table.kept import check_kept
 from indextables.table.merge_vectors import SourceRows, carried
 from indextables.table.merge_work import Merging, Moved
 from indextables.table.write import discard, registered, target_of
@@ -77,7 +78,7 @@ def land(
     """Commit the groups, those that still can be; adds what came of it to `landing`.
 
     Raises MetadataChanged if the schema changed (nothing of these groups stays), CommitStateUnknown (nothing is
-    deleted), and CommitConflict where other writers won every time.
+    deleted), CommitConflict where other writers won every time, and CommitError where purge has taken files of them.
     """
     left = list(moved)
     for attempt in range(_ROUNDS):
@@ -94,7 +95,12 @@ def land(
         if not ready:
             return
         attempted = _Attempt(log, env, merging, snapshot, ready, operation, parameters)
-        landed = attempted.commit()
+        try:
+            landed = attempted.commit()
+        except CommitError:
+            # Provably not in the log: nobody will ever read these files.
+            discard(env, [add for group in left for add in group.adds])
+            raise
         if landed is not None:
             _count(landing, landed, attempted.kept)
             left = [found.moved for found in ready if found not in attempted.kept]
@@ -138,6 +144,7 @@ class _Attempt:
             metrics=self._metrics(),
         )
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).regroup_with(self._regroup)
+        transaction.before_put(lambda staged: check_kept(self._env, staged))
         metadata = self._snapshot.metadata
         plan = target_of(self._merging.metadata, self._env.over(self._merging.metadata.configuration)).plan
         mapping = registered(metadata, plan)
@@ -150,7 +157,6 @@ class _Attempt:
         if isinstance(outcome, Unknown):
             raise error
         if outcome.kind in {"protocol", "metadata"}:
-            discard(self._env, [add for found in self.kept for add in found.moved.adds])
             raise error
         return None
 

@@ -181,8 +181,6 @@ class _Run:
             landing = self._landing
             at = min(total, start + size)
             self._progress(Step(_WHAT, at, total, landing.rows, landing.new_bytes, landing.new_splits))
-            if at < total:
-                self._protection.renew()
 
     def report(self, told: pa.Table, plan: MergePlan) -> MergeReport:
         """What has been done."""
@@ -208,6 +206,8 @@ class _Run:
 
     def _commit(self, moved: list[Moved]) -> None:
         if moved:
+            # Should it have slept past its time, no purge begins from now on; what one has taken is found missing.
+            self._protection.renew()
             land(self._log, self._env, self._merging, moved, OPERATION, self._parameters, self._landing)
 
     def _skip(self, broken: dict[str, str]) -> None:

@@ -139,9 +139,7 @@ def _merge_pieces(env: LogEnv, work: MergeUnit, pieces: list[Piece], broken: lis
             rest: list[SplitRef | None] = [None if ref.key in bad else ref for ref in run]
             runs[:0] = [(first + start, part) for start, part in _runs(rest, least=2)]
         else:
-            adds = [
-                add_of(split, target.partition_columns, work.values, env.ambient.now_ms()) for split in merged.written
-            ]
+            adds = [add_of(split, target.partition_columns, work.values) for split in merged.written]
             pieces.append(Piece(first, merged.live, adds, merged.deleted))
 
 

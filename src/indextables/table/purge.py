@@ -46,6 +46,7 @@ from indextables.log.state.schedule import checkpoint
 from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
+from indextables.table.kept import safe_age_ms
 from indextables.table.purge_idle import idle_checkpoint
 from indextables.table.purge_listing import Listed, list_data
 from indextables.table.purge_mark import LEASE, leave_mark
@@ -336,7 +337,7 @@ def _carried_out(
     failed: dict[str, str] = {}
     head, named, became_live = plan.snapshot.version, text_array([]), 0
     size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
-    if left.num_rows and asked.retention_ms < env.options[opt.PURGE_MIN_RETENTION_HOURS] * _HOUR_MS:
+    if left.num_rows and asked.retention_ms < safe_age_ms(plan.snapshot.metadata):
         leave_mark(env, asked.retention_ms)
     for start in range(0, left.num_rows, size):
         batch = left.slice(start, size)

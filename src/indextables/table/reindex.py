@@ -112,8 +112,8 @@ def reindex(
             groups = _groups(files.slice(start, size), columns)
             moved = _run(env, runner, snapshot.metadata, groups, report, force=force)
             if moved:
-                land(log, env, merging, moved, OPERATION, parameters, landing)
                 held.renew()
+                land(log, env, merging, moved, OPERATION, parameters, landing)
             if progress is not None:
                 done = min(start + size, files.num_rows)
                 progress(Step("reindex", done, files.num_rows, landing.rows, landing.new_bytes, landing.new_splits))
@@ -141,8 +141,7 @@ def reindex_unit(env: LogEnv, unit: bytes) -> bytes:
     if merged.broken:
         told = merged.broken[0].reason
         raise SplitCorrupt(f"{ref.key} cannot be read: {told}", path=ref.key, part="rows", reason=told)
-    now_ms = env.ambient.now_ms()
-    adds = [add_of(split, target.partition_columns, work.values, now_ms) for split in merged.written]
+    adds = [add_of(split, target.partition_columns, work.values) for split in merged.written]
     return msgspec.msgpack.encode(_Done(reason, [msgspec.to_builtins(add) for add in adds], merged.deleted))
 
 

@@ -146,7 +146,7 @@ def _restored(
         transaction.set_metadata(metadata)
     for name, batch in turns.items():
         transaction.set_txn(name, batch)
-    _hold(log, lease)
+    transaction.before_put(lambda _: _hold(log, lease))
     committed = transaction.commit_or_raise()
     if committed.repeated:
         message = f"a file was ingested again at {log.url} while it was restored: nothing was committed, try again"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from indextables import options as opt
 from indextables.errors import CommitError, IndexTablesError, NotSupported, ProtocolUnsupported, SplitCorrupt
 from indextables.log.actions import Add, Metadata
 from indextables.log.env import LogEnv
@@ -19,7 +18,6 @@ from indextables.log.schema import schema_from_json
 from indextables.options import Options
 from indextables.split.fields import IndexPlan, plan_fields
 from indextables.table.partitions import folder_of, split_rows
-from indextables.table.purge_mark import check_unforced
 from indextables.table.rows import Rows, fit
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ __all__ = [
     "NOT_IN_THE_LOG",
     "Target",
     "add_of",
-    "check_still_there",
     "discard",
     "registered",
     "target_of",
@@ -88,43 +85,19 @@ def write_adds(env: LogEnv, target: Target, rows: Rows) -> list[Add]:
         return writers.finish()
 
 
-def check_still_there(env: LogEnv, metadata: Metadata, adds: Sequence[Add]) -> None:
-    """Raises CommitError if purge may have taken files of this writer, and has; or is about to.
-
-    Files of half the safe age are looked for, and all of them where a purge below the safe age has left its mark since
-    the first was written; those of a writer that is done in hours cost one look for that mark.
-    """
-    if not adds:
-        return
-    options = env.over(metadata.configuration)
-    # Where nobody can tell the safe age, every file is looked for.
-    trusted_ms = (options.if_readable(opt.PURGE_MIN_RETENTION_HOURS) or 0) * 3_600_000 // 2
-    now_ms = env.ambient.now_ms()
-    unforced = check_unforced(env, min(add.modificationTime for add in adds))
-    old = [add for add in adds if not (unforced and 0 <= now_ms - add.modificationTime <= trusted_ms)]
-    there = env.ambient.map("splits", lambda add: env.store.exists(key_of(add.path, env.store.url)), old)
-    gone = [add.path for add, found in zip(old, there, strict=True) if not found]
-    if gone:
-        message = (
-            f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long, or "
-            "a purge was forced to so low an age, that purge took them. Nothing was committed: write the rows again"
-        )
-        raise CommitError(message, missing=gone, url=env.store.url)
-
-
 def discard(env: LogEnv, adds: Sequence[Add]) -> None:
     """Delete the files of a commit that is provably not in the log. What cannot be deleted is left for purge."""
     with contextlib.suppress(IndexTablesError):
         env.store.delete_many([key_of(add.path, env.store.url) for add in adds])
 
 
-def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequence[str | None], now_ms: int) -> Add:
+def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequence[str | None]) -> Add:
     """The `add` of a split that was just written."""
     return Add(
         path=encode_path(split.key),
         partitionValues=dict(zip(partition_columns, values, strict=True)),
         size=split.size,
-        modificationTime=now_ms,
+        modificationTime=split.put_ms,
         dataChange=True,
         stats=split.statistics.json,
         minValues=dict(split.statistics.min_values),
@@ -196,7 +169,7 @@ class _Writers:
     def _end(self, values: tuple[str | None, ...]) -> None:
         writer = self._open[values]
         for split in writer.finish():
-            self._adds.append(add_of(split, self._target.partition_columns, values, self._env.ambient.now_ms()))
+            self._adds.append(add_of(split, self._target.partition_columns, values))
         del self._open[values]
 
 
