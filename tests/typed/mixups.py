@@ -25,4 +25,5 @@ def some_files_are_not_the_table(env: LogEnv, cache: LogCache, some: PrunedState
         whole.metadata,
         lambda: some,  # type: ignore[arg-type, return-value]
         lambda _: some,
+        1,
     )

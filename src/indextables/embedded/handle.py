@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError, VersionExpired
+from indextables.errors import IndexTablesError, VersionExpired, VersionNotFound
+from indextables.log import head
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
@@ -97,23 +98,48 @@ class Handle:
         """Go on to a version that this handle committed; a commit in the log never fails because of that."""
         with self._lock:
             self._written = max(self._written, version)
+            is_new = version > self._pinned.version
         try:
+            if not is_new:
+                # Nothing was written, or another thread went further; or the log has been replaced by a shorter one.
+                self._move(self._log.snapshot(version))
             _ = self._snapshot
         except IndexTablesError as error:
             _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
         return version
 
     def _move(self, snapshot: Snapshot) -> Snapshot:
-        """Read this version from now on, unless another thread was faster with a newer one of the same table."""
+        """Read this version from now on, unless another thread was faster with a newer one of the same history."""
         with self._lock:
-            moved = snapshot.version > self._pinned.version or snapshot.table_id != self._pinned.table_id
+            before, written = self._pinned, self._written
+        snapshot = self._unless_behind(snapshot, before, written)
+        with self._lock:
+            # What another thread has written or read meanwhile is not taken back.
+            was_overtaken = (self._pinned, self._written) != (before, written) and snapshot.version < self._written
+            newer = (snapshot.history, snapshot.version) > (self._pinned.history, self._pinned.version)
+            moved = snapshot.table_id != self._pinned.table_id or (newer and not was_overtaken)
             if moved:
                 self._pinned = snapshot
                 self._written = snapshot.version
             pinned = self._pinned
+        if moved and snapshot.history != before.history:
+            head.forget(self._log)
         if moved:
             self._protect(pinned)
         return pinned
+
+    def _unless_behind(self, snapshot: Snapshot, before: Snapshot, written: int) -> Snapshot:
+        """The snapshot; or the version that this handle has reached, where the log still holds that."""
+        if snapshot.table_id != before.table_id:
+            return snapshot
+        if snapshot.history < before.history:
+            return self._log.snapshot()
+        if snapshot.history == before.history or snapshot.version >= written:
+            return snapshot
+        try:
+            return self._log.snapshot(written)
+        except VersionNotFound:
+            return snapshot
 
     def _protect(self, snapshot: Snapshot) -> None:
         """Keep this version from purge instead of the one before, where that was asked for."""

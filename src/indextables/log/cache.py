@@ -1,8 +1,10 @@
 """Parsed log files in memory: what is immutable is keyed so that it never goes stale, what is not is looked up anew.
 
-Everything is keyed by the table's URL, its id and a version, so that a table re-created at the same place shares
-nothing with the one before. The only thing that can be outdated is the answer to "what is newest": it is probed at
-every use. An entry still expires, `transaction.cache.expirationSeconds` after it was loaded, to give memory back.
+Everything is keyed by the table's URL, its history (`listing.Known`) and a version, so that a log that was replaced
+under a living process shares nothing with the one before: a table created anew, a backup put back, a repaired log
+moved into place, a newest version that was lost and whose number was taken again. The only thing that can be outdated
+is the answer to "what is newest": it is probed at every use. An entry still expires,
+`transaction.cache.expirationSeconds` after it was loaded, to give memory back.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import msgspec
@@ -113,17 +116,15 @@ class LogCache:
     def put(self, region: Region, key: Key, value: Any, expires: float, size: int = 0) -> None:
         """Keep `value` until `expires`; the entries used longest ago make room."""
         with self._lock:
-            self._drop(region, key)
-            if region == "version" and size > self._max_version_bytes:
+            self._put(region, key, value, expires, size)
+
+    def put_unless(self, region: Small, key: Key, value: Any, expires: float, unless: Callable[[Any], bool]) -> None:
+        """As `put`, but an entry of which `unless` is true stays."""
+        with self._lock:
+            entry = self._entries[region].get(key)
+            if entry is not None and unless(entry[1]):
                 return
-            self._entries[region][key] = (expires, value, size)
-            if region == "version":
-                self._version_bytes += size
-            entries = self._entries[region]
-            while len(entries) > _LIMITS[region] or (
-                region == "version" and self._version_bytes > self._max_version_bytes
-            ):
-                self._drop(region, next(iter(entries)))
+            self._put(region, key, value, expires, 0)
 
     def invalidate(self, url: str, regions: tuple[Region, ...] = tuple(_LIMITS)) -> int:
         """Drop what belongs to the table at `url` and to tables in folders below it; the number of entries."""
@@ -156,6 +157,17 @@ class LogCache:
     def unlock_after_fork(self) -> None:
         """In a forked child: let go of what a thread of the parent held, which is not here to do so."""
         self._lock = threading.Lock()
+
+    def _put(self, region: Region, key: Key, value: Any, expires: float, size: int) -> None:
+        self._drop(region, key)
+        if region == "version" and size > self._max_version_bytes:
+            return
+        self._entries[region][key] = (expires, value, size)
+        if region == "version":
+            self._version_bytes += size
+        entries = self._entries[region]
+        while len(entries) > _LIMITS[region] or (region == "version" and self._version_bytes > self._max_version_bytes):
+            self._drop(region, next(iter(entries)))
 
     def _drop(self, region: Region, key: Key) -> None:
         entry = self._entries[region].pop(key, None)

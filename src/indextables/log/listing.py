@@ -7,11 +7,13 @@ A listing of a log with thousands of versions costs more than a commit, so that 
 - Object stores delete in bulk, in no order: the keys from the known slot on are listed, and the states above it.
 
 A slot is always probed by name at the end, because a listing may lag behind. The file of the known version must
-be the one that was seen (same time, size and tag): else the table was dropped and created anew.
+be the one that was seen (same time, size and tag): else this is another history, be it of a table that was created
+anew, of a backup that was put back, or of a log that lost its end and went on.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 
@@ -39,6 +41,8 @@ _LISTINGS = 3
 # So many version files are looked at by name rather than listed.
 _FEW = 64
 
+_HISTORIES = itertools.count(1)
+
 
 class Known(msgspec.Struct, frozen=True):
     """What is known about a log: its newest version, where its checkpoints are, which version files are left.
@@ -46,18 +50,24 @@ class Known(msgspec.Struct, frozen=True):
     1. `states` are complete, newest first.
     2. Version files `first` .. `head` are there without a gap, unless `head` is known from a state alone: then
        `head_identity` is None.
-    3. `table_id` is None until the table's metadata has been read.
+    3. `history` is the same number in this process as long as each look has found the newest file of the look before
+       it, and no listing has shown that older files were cleaned up. What was learned about a version in one history
+       says nothing about that version in another. A larger number was given later.
     """
 
     head: int
     head_identity: str | None
     first: int
     states: tuple[StateRef, ...]
-    table_id: str | None = None
+    history: int
+
+    def is_like(self, other: Known | None) -> bool:
+        """True if both looks found the same."""
+        return other is not None and self == msgspec.structs.replace(other, history=self.history)
 
 
 def discover(env: LogEnv, previous: Known | None = None, *, whole: bool = False) -> Known:
-    """What a full listing tells; the table id of `previous` is kept where its newest file is still the same.
+    """What a full listing tells; the history of `previous` is kept where its newest file is still the same.
 
     `whole` asks for a log without a gap, whatever `log.stopAtGap` says.
 
@@ -151,7 +161,7 @@ def unbroken(env: LogEnv, floor: int, version: int) -> None:
 def known_at(env: LogEnv, version: int) -> Known | None:
     """What the existence of one version file tells, to advance from; None if it is not there."""
     meta = _head(env, version)
-    return None if meta is None else Known(version, identity(meta), version, ())
+    return None if meta is None else Known(version, identity(meta), version, (), next(_HISTORIES))
 
 
 def advance(env: LogEnv, known: Known) -> Known | None:
@@ -199,11 +209,15 @@ def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, .
     while first - 1 in versions:
         first -= 1
     meta = versions.get(head)
-    table_id = None
-    if previous is not None and previous.head in versions:
-        same = identity(versions[previous.head]) == previous.head_identity
-        table_id = previous.table_id if same else None
-    return Known(head, None if meta is None else identity(meta), first, states, table_id)
+    goes_on = (
+        previous is not None
+        and first <= previous.first
+        and head >= previous.head
+        and previous.head in versions
+        and identity(versions[previous.head]) == previous.head_identity
+    )
+    history = previous.history if previous is not None and goes_on else next(_HISTORIES)
+    return Known(head, None if meta is None else identity(meta), first, states, history)
 
 
 def _numbered(env: LogEnv) -> list[ObjectMeta]:

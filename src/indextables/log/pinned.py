@@ -30,11 +30,17 @@ class Snapshot:
         metadata: Metadata,
         load: Callable[[], TableState],
         load_some: Callable[[Where], TableState | PrunedState],
+        history: int,
     ) -> None:
-        """`load` brings the whole table, `load_some` what a read with a filter needs of it."""
+        """`load` brings the whole table, `load_some` what a read with a filter needs of it.
+
+        `history` tells the log that this is a version of from one that was in its place before, which has a smaller
+        number (`listing.Known`).
+        """
         self.version = version
         self.protocol = protocol
         self.metadata = metadata
+        self.history = history
         self._load = load
         self._load_some = load_some
         self._state: TableState | None = None

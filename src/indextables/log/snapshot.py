@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-import msgspec
-
 from indextables import options as opt
 from indextables.errors import (
     CheckpointError,
@@ -24,7 +22,7 @@ from indextables.log.confirm import Confirmed, Mixed, Superseded
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at, unbroken
 from indextables.log.loading import Where, fold, header_of, is_another, load_pruned, load_state, newest_of, segments
-from indextables.log.names import MAX_VERSION, check_whole, parse_key
+from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.pinned import Snapshot
 from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
@@ -57,6 +55,7 @@ class Log:
         self._looked_at: float | None = None
         self._seen: int | None = None
         self._listed = -1
+        self._last: Known | None = None
         self._options = env.options
         self._heeded: object = None
 
@@ -121,10 +120,9 @@ class Log:
             try:
                 return read()
             except ObjectNotFound as error:
-                self.invalidate(("versionsList",))
                 number = error.details.get("version") or getattr(parse_key(str(error.details.get("key"))), "version", 0)
                 missing = int(str(number))
-        known = self._current()
+        known = self._list_again(self._recall_known())
         if not 0 <= missing <= known.head:
             message = f"version {missing} does not exist at {self.url}: the newest is {known.head}"
             raise VersionNotFound(message, version=missing, latest=known.head, url=self.url)
@@ -182,11 +180,24 @@ class Log:
         now = self.env.ambient.monotonic()
         fresh = None if known is None else advance(self.env, known)
         if fresh is None:
-            fresh = discover(self.env, known)
-            self._listed = fresh.head
+            return self._list_again(known)
         self._learn(fresh)
         self._looked_at = now
         return fresh
+
+    def _list_again(self, known: Known | None) -> Known:
+        """What is newest by a full listing. Raises as `_current`."""
+        now = self.env.ambient.monotonic()
+        # Without a cache nothing is remembered, but whoever holds a snapshot still wants to know whether it is current.
+        fresh = discover(self.env, self._last if self._cache is None else known)
+        self._listed = fresh.head
+        self._learn(fresh)
+        self._looked_at = now
+        return fresh
+
+    def look_again(self) -> None:
+        """Let the next read ask the store what is newest, however stale reads may be."""
+        self._looked_at = None
 
     def _is_recent(self) -> bool:
         """True if this handle has looked so lately that the user does not mind."""
@@ -200,7 +211,7 @@ class Log:
         for _ in range(_MOST_ATTEMPTS):
             known = self._current()
             # Where the log has changed meanwhile, cleanup was faster than we were; where it has not, a file is lost.
-            attempt = attempt + 1 if known == seen else 0
+            attempt = attempt + 1 if known.is_like(seen) else 0
             seen = known
             try:
                 return load(known)
@@ -220,10 +231,15 @@ class Log:
         return load(self._current())
 
     def _reaching(self, known: Known, version: int) -> Known:
-        """What is known, looked up again where the version is above it. Raises VersionNotFound."""
+        """What is known, looked up again where it does not tell of the version. Raises VersionNotFound.
+
+        A version below the newest may have been cleaned up since it was read: what is in memory of it has expired too.
+        """
         if version > known.head:
-            self.invalidate(("versionsList",))
+            self.look_again()
             known = self._current()
+        elif known.first <= version < known.head and not self.env.store.exists(version_key(version)):
+            known = self._list_again(known)
         if not 0 <= version <= known.head:
             message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
             raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
@@ -238,7 +254,7 @@ class Log:
         def load_some(where: Where) -> TableState | PrunedState:
             return self._patiently(way, version, lambda way: way.load_some(where))
 
-        return Snapshot(version, way.protocol, way.metadata, load, load_some)
+        return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
 
     def _patiently(self, way: _Way, version: int, use: Callable[[_Way], T]) -> T:
         """What `use` makes of a way to a version; of another way where cleanup took files since. Raises LogError."""
@@ -259,11 +275,11 @@ class Log:
     def _way_to(self, known: Known, version: int) -> _Way:
         """How to read a version, by what is known now; protocol and metadata are read and checked."""
         known = self._reaching(known, version)
-        cached = self._recall_state(known.table_id, version)
+        cached = self._recall_state(known.history, version)
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
-            return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole)
+            return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole, known.history)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         is_new = self._recall_version(version) is None
@@ -276,10 +292,9 @@ class Log:
         protocol, metadata = self._header(known, version, base, contents)
         check_readable(protocol, self.url)
         self._heed(metadata)
-        self._learn(msgspec.structs.replace(known, table_id=metadata.id))
         for content in contents:
             if not isinstance(content, ReducedContent):
-                self._keep("version", metadata.id, content.version, content, content.weight)
+                self._keep("version", known.history, content.version, content, content.weight)
         anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
@@ -287,16 +302,16 @@ class Log:
 
         def load() -> TableState:
             if base is not None:
-                return self._kept(fold(self.env, base, contents), anchor_of_this)
-            return self._kept(load_state(self.env, known, version, more), anchor_of_this)
+                return self._kept(fold(self.env, base, contents), anchor_of_this, known.history)
+            return self._kept(load_state(self.env, known, version, more), anchor_of_this, known.history)
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
                 return load()
             found = load_pruned(self.env, known, version, more, where)
-            return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this)
+            return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this, known.history)
 
-        return _Way(protocol, metadata, load, load_some)
+        return _Way(protocol, metadata, load, load_some, known.history)
 
     def _header(
         self, known: Known, version: int, base: TableState | None, contents: Confirmed[VersionContent]
@@ -337,14 +352,13 @@ class Log:
 
     def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
         known = self._reaching(known, version)
-        protocol = self._recall("protocol", known.table_id, version)
-        metadata = self._recall("metadata", known.table_id, version)
+        protocol = self._recall("protocol", known.history, version)
+        metadata = self._recall("metadata", known.history, version)
         if protocol is None or metadata is None:
             protocol, metadata = self._searched_back(known, version)
             self._heed(metadata)
-            self._keep("protocol", metadata.id, version, protocol)
-            self._keep("metadata", metadata.id, version, metadata)
-            self._learn(msgspec.structs.replace(known, table_id=metadata.id))
+            self._keep("protocol", known.history, version, protocol)
+            self._keep("metadata", known.history, version, metadata)
         return version, protocol, metadata
 
     def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
@@ -369,12 +383,12 @@ class Log:
         nearest = max((state.version for state in known.states if state.version <= version), default=-1)
         if self._cache is None or version - nearest <= _LONG_TAIL:
             return known
-        fresh = discover(self.env, known)
+        fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
 
     def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
         """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
-        kept = self._recall_state(known.table_id, "newest")
+        kept = self._recall_state(known.history, "newest")
         if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
             return None, None
         nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
@@ -388,36 +402,43 @@ class Log:
 
     def _learn(self, known: Known) -> None:
         self._seen = known.head
-        if self._cache is not None:
-            self._cache.put("versionsList", (self.url,), known, self._expiry())
+        if self._cache is None:
+            self._last = known
+            return
 
-    def _recall(self, region: Small, table_id: str | None, version: int | str) -> Any:
-        if self._cache is None or table_id is None:
+        def is_newer(kept: Known) -> bool:
+            """A slower thread must not bring back what this process knew before: memory reaches further than that."""
+            return (kept.history, kept.head) > (known.history, known.head)
+
+        self._cache.put_unless("versionsList", (self.url,), known, self._expiry(), is_newer)
+
+    def _recall(self, region: Small, history: int, version: int | str) -> Any:
+        if self._cache is None:
             return None
-        return self._cache.get(region, (self.url, table_id, version), self.env.ambient.monotonic())
+        return self._cache.get(region, (self.url, history, version), self.env.ambient.monotonic())
 
     def _recall_version(self, version: int) -> VersionContent | None:
         known = self._recall_known()
-        found: VersionContent | None = self._recall("version", None if known is None else known.table_id, version)
+        found: VersionContent | None = None if known is None else self._recall("version", known.history, version)
         return found
 
-    def _recall_state(self, table_id: str | None, version: int | Literal["newest"]) -> KeptState | None:
-        if self._cache is None or table_id is None:
+    def _recall_state(self, history: int, version: int | Literal["newest"]) -> KeptState | None:
+        if self._cache is None:
             return None
-        return self._cache.get("files", (self.url, table_id, version), self.env.ambient.monotonic())
+        return self._cache.get("files", (self.url, history, version), self.env.ambient.monotonic())
 
-    def _keep(self, region: Small, table_id: str, version: int | str, value: Any, size: int = 0) -> None:
+    def _keep(self, region: Small, history: int, version: int | str, value: Any, size: int = 0) -> None:
         if self._cache is not None:
-            self._cache.put(region, (self.url, table_id, version), value, self._expiry(), size)
+            self._cache.put(region, (self.url, history, version), value, self._expiry(), size)
 
-    def _kept(self, state: TableState, anchor: str | None) -> TableState:
+    def _kept(self, state: TableState, anchor: str | None, history: int) -> TableState:
         """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
         if self._cache is not None:
-            kept, table_id = KeptState(state, anchor), state.metadata.id
-            self._cache.put("files", (self.url, table_id, state.version), kept, self._expiry())
-            newest = self._recall_state(table_id, "newest")
+            kept = KeptState(state, anchor)
+            self._cache.put("files", (self.url, history, state.version), kept, self._expiry())
+            newest = self._recall_state(history, "newest")
             if newest is None or newest.state.version <= state.version:
-                self._cache.put("files", (self.url, table_id, "newest"), kept, self._expiry())
+                self._cache.put("files", (self.url, history, "newest"), kept, self._expiry())
         return state
 
     def _expiry(self) -> float:
@@ -427,8 +448,8 @@ class Log:
         """Go by the table's own properties from now on, where nobody asked otherwise."""
         if self._heeded is not metadata.configuration:
             self._heeded, self._options = metadata.configuration, self.env.over(metadata.configuration)
-        if not self._options[opt.TRANSACTION_CACHE_ENABLED]:
-            self.invalidate()
+        if self._cache is not None and not self._options[opt.TRANSACTION_CACHE_ENABLED]:
+            self._cache.invalidate(self.url)
             self._cache = None
 
 
@@ -439,3 +460,4 @@ class _Way(NamedTuple):
     metadata: Metadata
     load: Callable[[], TableState]
     load_some: Callable[[Where], TableState | PrunedState]
+    history: int

@@ -45,5 +45,5 @@ def begun_at(log: Log, version: int) -> Snapshot:
 def newest(log: Log) -> Snapshot:
     """The newest version as of now, however stale reads may be. Raises as `Log.snapshot`."""
     if log.env.options[opt.MAX_STALENESS_MS]:
-        log.invalidate(("versionsList",))
+        log.look_again()
     return log.snapshot()
