@@ -15,6 +15,7 @@ COMMIT_TESTS = ("tests/log/test_commit.py",)
 OVERTAKEN_TESTS = ("tests/log/test_overtaken.py",)
 HEAD_TESTS = ("tests/log/test_heads.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
+STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -1021,6 +1022,27 @@ BUGS = [
         "return before if before is None or not self.txns else {**before, **{txn.appId: txn for txn in self.txns}}",
         "return before",
         HEAD_TESTS,
+    ),
+    Bug(
+        "a cleaner does not see that the files which stand for its table are others by now",
+        LOG + "state/sweeping.py",
+        "            if identity(found) != identity(planned):\n",
+        "            if False:\n",
+        STALL_TESTS,
+    ),
+    Bug(
+        "a cleaner does not see that its sweep has run out",
+        LOG + "state/sweeping.py",
+        "        if is_read and not is_old and self._env.store.is_local:\n",
+        "        if self._read_s is not None:\n",
+        STALL_TESTS,
+    ),
+    Bug(
+        "local files are deleted without asking the guard",
+        "indextables/storage/local.py",
+        'reason = reason or ("" if guard is None else guard([key]))',
+        'reason = ""',
+        STALL_TESTS,
     ),
     Bug(
         "cleanup cuts below a newest checkpoint that cannot be used",

@@ -410,13 +410,18 @@ class SimStore:
         self._maybe_unavailable(key)
         return key in self.world.objects
 
-    def delete_many(self, keys: Iterable[str], *, policy: object = None) -> dict[str, str]:
+    def delete_many(self, keys: Iterable[str], *, policy: object = None, guard: Any = None) -> dict[str, str]:
         left: dict[str, str] = {}
         ordered = list(keys)
         if not self.world.local:
             self.world.random.shuffle(ordered)
+        reason = guard(ordered) if guard is not None and ordered and not self.world.local else ""
         for key in ordered:
             self._step("delete", key)
+            reason = reason or (guard([key]) if guard is not None and self.world.local else "")
+            if reason:
+                left[key] = reason
+                continue
             if self.planned is not None or self._chance(self.world.chances.delete):
                 fault = self.planned or self.world.random.choice(DELETE_FAULTS)
                 self.world.cover(self.actor, "delete-late" if fault == "late" else "delete-5xx")

@@ -14,9 +14,11 @@ from indextables.log.snapshot import Log
 __all__ = ["ask", "ask_broken"]
 
 
-def ask(env: LogEnv) -> None:
-    """Raises ProtocolUnsupported, NotSupported for tables of another system, and as `Log.metadata_at`."""
-    check_writable(Log(env).metadata_at()[1], env.store.url)
+def ask(env: LogEnv) -> str:
+    """The id of the table. Raises ProtocolUnsupported, NotSupported for another system's, and as `Log.metadata_at`."""
+    _, protocol, metadata = Log(env).metadata_at()
+    check_writable(protocol, env.store.url)
+    return metadata.id
 
 
 def ask_broken(env: LogEnv) -> None:

@@ -26,7 +26,7 @@ from indextables.storage.folders import TEMP_FOLDER, Folders, meta_of, sync
 from indextables.storage.mounts import Mounts, check_mount, system_mounts
 from indextables.storage.probe import once_per_process, skew_between
 from indextables.storage.retry import retry
-from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
 __all__ = ["LocalStore"]
@@ -166,17 +166,23 @@ class LocalStore:
             return False
         return True
 
-    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+    def delete_many(
+        self, keys: Iterable[str], *, policy: CallPolicy | None = None, guard: Guard | None = None
+    ) -> dict[str, str]:
         """Deletes are on the disk when this returns: what is deleted later must not be gone without them.
 
         Where the folder cannot be forced to the disk, its keys may be there again after a power loss: they are left.
         """
         del policy
         left: dict[str, str] = {}
-        folder, folder_parts = -1, None
+        folder, folder_parts, reason = -1, None, ""
         unlinked: list[str] = []
         try:
             for key in keys:
+                reason = reason or ("" if guard is None else guard([key]))
+                if reason:
+                    left[key] = reason
+                    continue
                 parts = _parts(key)
                 try:
                     with self._typed(key):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, StoreError
-from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
 __all__ = ["MemoryStore"]
@@ -130,8 +130,14 @@ class MemoryStore:
         del policy
         return self._full(key) in self._bucket.objects
 
-    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+    def delete_many(
+        self, keys: Iterable[str], *, policy: CallPolicy | None = None, guard: Guard | None = None
+    ) -> dict[str, str]:
         del policy
+        keys = list(keys)
+        reason = guard(keys) if guard is not None and keys else ""
+        if reason:
+            return dict.fromkeys(keys, reason)
         for key in keys:
             full = self._full(key)
             with self._bucket.lock:

@@ -34,7 +34,7 @@ from indextables.storage.listing import in_key_order
 from indextables.storage.probe import once_per_process, probe_conditional_put
 from indextables.storage.redact import SecretMap
 from indextables.storage.retry import retry
-from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import MAX_KEY_BYTES, Location, check_key, check_prefix, is_key
 
 __all__ = ["ObjectStore", "open_object_store"]
@@ -169,23 +169,28 @@ class ObjectStore:
             return False
         return True
 
-    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+    def delete_many(
+        self, keys: Iterable[str], *, policy: CallPolicy | None = None, guard: Guard | None = None
+    ) -> dict[str, str]:
         left: dict[str, str] = {}
         stream = iter(keys)
         while bulk := list(itertools.islice(stream, _BULK)):
             fulls = [self._full(key) for key in bulk]
+            reason = "" if guard is None else guard(bulk)
+            if reason:
+                return left | dict.fromkeys([*bulk, *stream], reason)
             try:
                 self._retried(bulk[0], policy, methodcaller("delete", fulls), writing=True)
             except StoreError:
                 # The answer to a bulk does not say which key it is about, and a missing one fails it on Azure.
-                left |= self._delete_singly(bulk, policy or self._policy)
+                left |= self._delete_singly(bulk, policy or self._policy, guard)
         return left
 
     def probe(self) -> StoreFacts:
         identity = f"{self.url} {self._config.endpoint} {self._config.account}"
         return once_per_process(identity, lambda: probe_conditional_put(self, self._ambient))
 
-    def _delete_singly(self, keys: list[str], policy: CallPolicy) -> dict[str, str]:
+    def _delete_singly(self, keys: list[str], policy: CallPolicy, guard: Guard | None) -> dict[str, str]:
         """Each key once, until the deadline: a store that answers nobody must not be asked a thousand times."""
         left: dict[str, str] = {}
         deadline = self._ambient.monotonic() + policy.deadline_s
@@ -193,6 +198,9 @@ class ObjectStore:
         for number, key in enumerate(keys):
             if self._ambient.monotonic() > deadline:
                 return left | dict.fromkeys(keys[number:], "not tried: the deadline had passed")
+            reason = "" if guard is None else guard([key])
+            if reason:
+                return left | dict.fromkeys(keys[number:], reason)
             try:
                 self._retried(key, once, methodcaller("delete", self._full(key)))
             except ForkUnsafe:

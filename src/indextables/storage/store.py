@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,10 @@ class ObjectMeta(msgspec.Struct, frozen=True):
     size: int
     modified_ms: int
     etag: str | None = None
+
+
+Guard = Callable[[Sequence[str]], str]
+"""Asked for the keys of one request right before they are deleted: why they must not be; empty if they may."""
 
 
 class CallPolicy(msgspec.Struct, frozen=True):
@@ -124,10 +128,13 @@ class Store(Protocol):
 
     def exists(self, key: str, *, policy: CallPolicy | None = None) -> bool: ...
 
-    def delete_many(self, keys: Iterable[str], *, policy: CallPolicy | None = None) -> dict[str, str]:
+    def delete_many(
+        self, keys: Iterable[str], *, policy: CallPolicy | None = None, guard: Guard | None = None
+    ) -> dict[str, str]:
         """Delete, in the order given on local files, in bulk where the store can. A missing key counts as deleted.
 
-        Returns the keys that may still be there, each with the reason.
+        `guard` is asked right before each file, or each request, that deletes; once it says no, nothing more goes.
+        Returns the keys that may still be there, each with the reason. Raises what `guard` raises.
         """
         ...
 

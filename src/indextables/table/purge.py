@@ -371,7 +371,7 @@ def _why_not(log: Log, env: LogEnv, lease: Lease, asked: _Asked, plan: _Plan) ->
     if not lease.is_held():
         return "somebody else took over: the rest is theirs"
     lease.renew()
-    if log.metadata_at()[2].id != plan.snapshot.table_id:
+    if {log.metadata_at()[2].id, plan.log.table_id} != {plan.snapshot.table_id}:
         return "another table lives here now"
     held = protections(env, asked.now_ms, table_id=plan.snapshot.table_id)
     if held.everything is not None:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from indextables import options as opt
-from indextables.errors import ClockSkew
+from indextables.errors import ClockSkew, TableReplaced
 from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.intents import protections, store_now_ms
-from indextables.log.names import LOG_DIR, parse_key
+from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint
@@ -23,6 +23,7 @@ from indextables.log.state.cleanup import CleanupPlan, carry_out, listed, only, 
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.log.state.retention import Rules, collectable_manifests
+from indextables.log.tokens import identity_of
 from indextables.log.transaction import Transaction
 from indextables.storage.store import ObjectMeta
 from indextables.table.arguments import check_flag
@@ -67,7 +68,7 @@ def truncate_time_travel(
     younger than `state.gc.minManifestAgeHours`. Run again after an interruption, it goes on where it ended.
 
     Raises ClockSkew, ProtocolUnsupported, NotSupported, LogError, StoreError, CheckpointError, CommitConflict where
-    somebody else truncates at the same time, CommitStateUnknown.
+    somebody else truncates at the same time, CommitStateUnknown, TableReplaced.
     """
     del runner
     check_flag("dry_run", dry_run)
@@ -82,12 +83,14 @@ def truncate_time_travel(
     if dry_run or foreseen.oldest == version:
         return msgspec.structs.replace(foreseen, dry_run=dry_run)
     version = _recorded(log, env)
+    recorded = identity_of(env, version)
     checkpoint(env)
     if progress is not None:
         progress(Step("checkpoint", 1, 2))
     # Nothing goes that a dry run would not have listed.
     told = {*foreseen.states, *foreseen.versions, *foreseen.manifests}
     plan = only(plan_cleanup(env, _rules(env)), told)
+    _check_same_table(env, plan, metadata.id, version, recorded)
     done = carry_out(env, plan)
     log.invalidate()
     if progress is not None:
@@ -100,8 +103,20 @@ def truncate_time_travel(
         versions=list(done.versions),
         manifests=list(done.manifests),
         failed=done.failed,
-        reason=_reason(plan, version),
+        reason=_reason(plan, version) or next(iter(done.failed.values()), ""),
     )
+
+
+def _check_same_table(env: LogEnv, plan: CleanupPlan, table_id: str, version: int, recorded: str | None) -> None:
+    """Raises TableReplaced unless the plan is for the table whose history says that it was cut."""
+    planned = next((meta.etag for meta in plan.listing if meta.key == version_key(version)), None)
+    if plan.table_id == table_id and planned == recorded:
+        return
+    message = (
+        f"the table at {env.store.url} is not the one that was to be truncated (id {table_id}): it was dropped and "
+        "re-created, or a backup took its place. Nothing was deleted: open it again"
+    )
+    raise TableReplaced(message, url=env.store.url, table_id=table_id)
 
 
 def _recorded(log: Log, env: LogEnv) -> int:

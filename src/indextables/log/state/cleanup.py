@@ -11,12 +11,13 @@ from indextables import options as opt
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound, StoreError
 from indextables.log import clock
 from indextables.log.env import LogEnv
-from indextables.log.intents import INTENT_DIR, Protection, announce_sweep, protections, store_now_ms
+from indextables.log.intents import INTENT_DIR, announce_sweep, protections
 from indextables.log.names import LOG_DIR, state_key
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state, read_state
 from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
+from indextables.log.state.sweeping import Leave
 from indextables.storage.store import ObjectMeta
 
 __all__ = [
@@ -33,9 +34,8 @@ __all__ = [
 
 _LOGGER = logging.getLogger("indextables")
 
-# Intents are read again after so many deletes.
-_BATCH = 1000
-_RENEW_S = 60.0
+# Whether the plan still holds is asked before so many deletes at most; on local files before each.
+_BATCH = 200
 
 
 class CleanupReport(msgspec.Struct, frozen=True):
@@ -60,8 +60,12 @@ class CleanupReport(msgspec.Struct, frozen=True):
 
 
 class CleanupPlan(msgspec.Struct, frozen=True):
-    """What is to go, decided at one instant: `cut`, then `manifests`. `listing` is what it was decided from."""
+    """What is to go, decided at one instant: `cut`, then `manifests`. `listing` is what it was decided from.
 
+    It is a plan for the table `table_id`, and for the very files of the listing.
+    """
+
+    table_id: str
     cut: Cut
     manifests: tuple[str, ...] = ()
     listing: tuple[ObjectMeta, ...] = ()
@@ -106,26 +110,26 @@ def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) 
     """
     from indextables.log import permission
 
-    permission.ask(env)
+    table_id = permission.ask(env)
     listing = list(env.store.list_from(LOG_DIR))
     if any(meta.key.startswith(INTENT_DIR) for meta in listing):
         found = protections(env, rules.now_ms)
         if found.everything is not None:
-            return CleanupPlan(Cut(at=None, reason=found.everything))
+            return CleanupPlan(table_id, Cut(at=None, reason=found.everything))
         if found.oldest_version is not None:
             kept = found.oldest_version if rules.keep_from is None else min(rules.keep_from, found.oldest_version)
             rules = msgspec.structs.replace(rules, keep_from=kept)
     if will_be is not None:
-        return _foreseen(env, rules, listing, will_be)
+        return _foreseen(env, table_id, rules, listing, will_be)
     cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
     if cut.at is not None and not _newest_is_usable(env, listing):
         cut = Cut(at=None, reason="the newest checkpoint cannot be used")
     gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
-    return CleanupPlan(cut, manifests, tuple(listing))
+    return CleanupPlan(table_id, cut, manifests, tuple(listing))
 
 
-def _foreseen(env: LogEnv, rules: Rules, listing: list[ObjectMeta], will_be: Foreseen) -> CleanupPlan:
+def _foreseen(env: LogEnv, table_id: str, rules: Rules, listing: list[ObjectMeta], will_be: Foreseen) -> CleanupPlan:
     key = state_key(will_be.version)
     shown = [*(meta for meta in listing if meta.key != key), ObjectMeta(key, 0, rules.now_ms)]
 
@@ -134,7 +138,7 @@ def _foreseen(env: LogEnv, rules: Rules, listing: list[ObjectMeta], will_be: For
             return Candidate(commit_ms=will_be.commit_ms, has_tokens=True)
         return _facts(env, ref, listing)
 
-    return CleanupPlan(choose_cut(shown, rules, facts), _unreferenced(env, listing, rules), tuple(shown))
+    return CleanupPlan(table_id, choose_cut(shown, rules, facts), _unreferenced(env, listing, rules), tuple(shown))
 
 
 def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
@@ -172,14 +176,14 @@ def listed(plan: CleanupPlan) -> CleanupReport:
 def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
     """Delete what the plan names, but for manifests that a newer state names by now.
 
-    Intents are read again before each batch: where a reader protects a version that is to go, the rest stays and counts
-    as failed. Raises StoreError.
+    Right before each delete the plan must still hold (`sweeping.Leave`): where another table or a backup is here by
+    then, or a reader protects a version that is to go, the rest stays and counts as failed. Raises StoreError.
     """
     cut = plan.cut
     if not plan.keys:
         return msgspec.structs.replace(listed(plan), dry_run=False)
     with announce_sweep(env) as sweep:
-        batches = _Batches(env, cut, sweep)
+        batches = _Batches(env, Leave(env, sweep, listing=plan.listing, cut=cut.at, table_id=plan.table_id))
         failed = batches.delete(cut.states)
         versions = cut.versions if not failed else ()
         if not failed:
@@ -199,38 +203,20 @@ def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
 
 
 class _Batches:
-    """Deletes, each batch if nobody protects by then what the cut takes."""
+    """Deletes, each under the plan's leave."""
 
-    def __init__(self, env: LogEnv, cut: Cut, sweep: Protection) -> None:
+    def __init__(self, env: LogEnv, leave: Leave) -> None:
         self.env = env
-        self._cut = cut
-        self._sweep = sweep
-        self._announced_s = env.ambient.monotonic()
+        self._leave = leave
 
-    def delete(self, keys: Iterable[str]) -> dict[str, str]:
+    def delete(self, keys: Iterable[str], *, size: int = _BATCH) -> dict[str, str]:
         """In bulk; the keys that may still be there, each with the reason. What follows a failure is not tried."""
         ordered = list(keys)
-        for start in range(0, len(ordered), _BATCH):
-            batch = ordered[start : start + _BATCH]
-            reason = self.forbidden()
-            failed = dict.fromkeys(batch, reason) if reason else self.env.store.delete_many(batch)
+        for start in range(0, len(ordered), size):
+            failed = self.env.store.delete_many(ordered[start : start + size], guard=self._leave)
             if failed:
-                return failed | dict.fromkeys(ordered[start + _BATCH :], "a delete before it failed")
+                return failed | dict.fromkeys(ordered[start + size :], "a delete before it failed")
         return {}
-
-    def forbidden(self) -> str:
-        """Why nothing may be deleted any more; empty if it may. Raises StoreError."""
-        skew, now_s = clock.skew_ms(self.env), self.env.ambient.monotonic()
-        if abs(skew) > self.env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
-            return f"the store's clock is {skew} ms off ours"
-        if now_s - self._announced_s > _RENEW_S:
-            self._sweep.renew()
-            self._announced_s = now_s
-        found = protections(self.env, store_now_ms(self.env))
-        if found.everything is not None:
-            return found.everything
-        at, oldest = self._cut.at, found.oldest_version
-        return f"a reader protects version {oldest} by now" if at and oldest is not None and oldest < at.version else ""
 
 
 def _delete_versions(batches: _Batches, keys: Iterable[str]) -> dict[str, str]:
@@ -245,13 +231,8 @@ def _delete_versions(batches: _Batches, keys: Iterable[str]) -> dict[str, str]:
     if batches.env.store.is_local:
         slots = [key for key in ordered if key.endswith(".json")]
         checks = [key for key in ordered if not key.endswith(".json")]
-        for at, key in enumerate(slots):
-            reason = batches.forbidden() if at % _BATCH == 0 else ""
-            failed = {key: reason} if reason else batches.env.store.delete_many([key])
-            if failed:
-                left = [*slots[at + 1 :], *checks]
-                return failed | dict.fromkeys(left, "an older file could not be deleted")
-        return batches.delete(checks)
+        failed = batches.delete(slots, size=1)
+        return failed | dict.fromkeys(checks, "a delete before it failed") if failed else batches.delete(checks)
     oldest = next((key for key in ordered if key.endswith(".json")), None)
     failed = batches.delete([oldest] if oldest is not None else [])
     return failed or batches.delete([key for key in ordered if key != oldest])
