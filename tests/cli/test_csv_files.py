@@ -167,3 +167,13 @@ def test_quotes_inside_of_a_field_and_values_over_many_lines_are_kept(command, t
     file = put(tmp_path / "a.csv", 'id,t\r\n1,5" disk\r\n2,"a\r\nb ""c"""\r\n3,x"y"z')
     assert command("ingest", tmp_path / "t", file).code == 0
     assert indextables.open(tmp_path / "t").to_arrow()["t"].to_pylist() == ['5" disk', 'a\r\nb "c"', 'x"y"z']
+
+
+def test_json_lines_without_a_map_are_taken_by_a_table_that_has_one(command, tmp_path):
+    command("create", tmp_path / "t", "--schema", "id bigint, m map<string,int>")
+    assert command("ingest", tmp_path / "t", put(tmp_path / "a.jsonl", '{"id":1}\n{"id":2,"m":null}\n')).code == 0
+    assert indextables.open(tmp_path / "t").to_arrow()["m"].to_pylist() == [None, None]
+    ran = command("ingest", tmp_path / "t", put(tmp_path / "b.jsonl", '{"id":3,"m":{"k":1}}\n'))
+    assert ran.code == 2
+    assert "b.jsonl: m is" in ran.err
+    assert command("count", tmp_path / "t").out == "2\n"

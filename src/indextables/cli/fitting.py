@@ -68,6 +68,8 @@ def _matched(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> list[tuple[
 def _as_type(column: pa.Array, field: pa.Field, name: str, rows_before: int) -> pa.Array:
     if column.type == field.type:
         return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), field.type)
     _check_zone(column, field, name, rows_before)
     try:
         if pa.types.is_floating(field.type) and pa.types.is_string(column.type):

@@ -204,6 +204,9 @@ def _raw_type(data_type: pa.DataType) -> pa.DataType:
     """
     if pa.types.is_temporal(data_type) or pa.types.is_binary(data_type):
         return pa.string()
+    if pa.types.is_map(data_type):
+        # Arrow reads no maps: a file may lack the column, and one that has it is refused.
+        return pa.null()
     return data_type
 
 
