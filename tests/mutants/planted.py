@@ -16,6 +16,7 @@ OVERTAKEN_TESTS = ("tests/log/test_overtaken.py",)
 HEAD_TESTS = ("tests/log/test_heads.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
+LEFT_OVER_TESTS = ("tests/state/test_left_over.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -76,15 +77,15 @@ BUGS = [
     Bug(
         "a win is not checked against checkpoints",
         COMMIT,
-        "if seen.newest is not None and seen.newest.version >= slot:\n            return self._resolve(slot, encoded)",
+        "if self._is_covered(slot, seen):\n            return self._resolve(slot, encoded)",
         "if False:\n            return self._resolve(slot, encoded)",
         COMMIT_TESTS,
     ),
     Bug(
         "the boundary is off by one",
         COMMIT,
-        "seen.newest.version >= slot:",
-        "seen.newest.version > slot:",
+        "seen.newest.version < slot:",
+        "seen.newest.version <= slot:",
         SIMULATION,
     ),
     Bug(
@@ -170,8 +171,8 @@ BUGS = [
     Bug(
         "any checkpoint at or above the base proves the table",
         LOG + "ground.py",
-        "    if told.table_id not in {None, base.metadata.id}:\n        return False\n",
-        "    return True\n",
+        "    if told is None:\n        return False\n",
+        "    if told is None:\n        return seen.newest is not None\n",
         GROUND_TESTS,
     ),
     Bug(
@@ -184,7 +185,7 @@ BUGS = [
     Bug(
         "a commit is taken back although a checkpoint holds it",
         COMMIT,
-        "        if tokens.survey(self.env, slot).newest is not None:\n            # Cleanup was here",
+        "        if self._is_covered(slot, tokens.survey(self.env, slot)):\n            # Cleanup was here",
         "        if False:\n            # Cleanup was here",
         OVERTAKEN_TESTS,
     ),
@@ -994,6 +995,34 @@ BUGS = [
         "if any(state.version > head for state in newer) or any(",
         "if any(",
         OVERTAKEN_TESTS,
+    ),
+    Bug(
+        "a checkpoint of another table above every version file is the newest version",
+        LOG + "listing.py",
+        "        states = keep_own(env, versions, states, above=max(versions, default=0))\n",
+        "",
+        LEFT_OVER_TESTS,
+    ),
+    Bug(
+        "a checkpoint of another table is read where no version lies above it",
+        LOG + "loading.py",
+        "    if log_table in {None, table}:\n",
+        "    if log_table:\n",
+        LEFT_OVER_TESTS,
+    ),
+    Bug(
+        "a checkpoint of another table is the cut of a cleanup",
+        LOG + "state/cleanup.py",
+        "[meta for meta in listing if meta.key not in left] if left else listing",
+        "listing",
+        LEFT_OVER_TESTS,
+    ),
+    Bug(
+        "a checkpointer leaves its state in another table",
+        LOG + "state/belonging.py",
+        "    if held == table:\n",
+        "    if held != table:\n",
+        LEFT_OVER_TESTS,
     ),
     Bug(
         "a listed log ends where its version files do",

@@ -212,14 +212,14 @@ class _Attempt:
             if unchanged and not self.env.store.exists(version_key(slot + 1)):
                 return self._landed(slot, encoded, identity)
         seen = self._look()
-        if seen.newest is not None and seen.newest.version >= slot:
+        if self._is_covered(slot, seen):
             return self._resolve(slot, encoded)
         above = seen.above(slot)
         stands = self._stands(seen)
         if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):
             clock.saw(self.env, seen.times.get(version_key(slot)))
             return self._landed(slot, encoded, seen.etag(slot))
-        if tokens.survey(self.env, slot).newest is not None:
+        if self._is_covered(slot, tokens.survey(self.env, slot)):
             # Cleanup was here since the listing: what is missing is no loss.
             return self._resolve(slot, encoded)
         self._withdraw(slot)
@@ -227,7 +227,7 @@ class _Attempt:
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
         """Ask the newest checkpoint, which covers the slot, whose it was."""
-        found = tokens.newest_tokens(self.env, slot)
+        found = tokens.newest_tokens(self.env, slot, self.base.metadata.id)
         if found is None:
             return Unknown(self.token, slot, "the checkpoint that covered it is gone, and there is no newer one")
         ref, window = found.ref, found.window
@@ -275,7 +275,7 @@ class _Attempt:
         if unchanged is not None:
             return self._judge(unchanged, identity)
         seen = self._look()
-        if seen.newest is not None and seen.newest.version > self.base.version:
+        if self._is_covered(self.base.version + 1, seen):
             return self._verify(winners, identity)
         if not self._stands(seen):
             raise _Refused(lost_ground(self.log, self.base))
@@ -286,12 +286,10 @@ class _Attempt:
     def _verify(self, winners: list[Winner], identity: str | None) -> Settled | None:
         """Believe of the winners what the checkpoints confirm; start anew above them where they do not."""
         slot = self.pending
-        found = tokens.newest_tokens(self.env, self.base.version + 1)
+        found = tokens.newest_tokens(self.env, self.base.version + 1, self.base.metadata.id)
         if found is None:
             return self._reload() if slot is None else Unknown(self.token, slot, "checkpoints come and go too fast")
         ref, window = found.ref, found.window
-        if found.table_id not in {None, self.base.metadata.id}:
-            raise _Refused(replaced(self.log, self.base))
         if slot is not None and slot <= ref.version:
             if window is None or not window.covers(slot):
                 return Unknown(self.token, slot, f"the checkpoint of version {ref.version} does not tell its token")
@@ -372,6 +370,12 @@ class _Attempt:
         if etag is None:
             return tokens.survey(self.env, version)
         return msgspec.structs.replace(seen, etags={**seen.etags, version_key(version): etag})
+
+    def _is_covered(self, slot: int, seen: tokens.Survey) -> bool:
+        """True if there is a checkpoint of this table at or above the slot; one of another table covers nothing."""
+        if seen.newest is None or seen.newest.version < slot:
+            return False
+        return tokens.newest_tokens(self.env, slot, self.base.metadata.id) is not None
 
     def _stands(self, seen: tokens.Survey) -> bool:
         return ground.stands(self.env, self.base, seen)

@@ -109,7 +109,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
         covering = tokens.survey(env, 0).newest if held.state == "ours" else None
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
-    if held.state == "ours" and covering is None:
+    if held.state == "ours" and (covering is None or _is_this(log, metadata)):
         base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS)
         after_commit(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, identity))
         return Created(0, is_new=True, metadata=metadata)
@@ -117,6 +117,14 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
     if existing is None:
         raise error_of(Unknown(token, 0, "version 0 was there and is gone"), env.store.url)
     return existing
+
+
+def _is_this(log: Log, metadata: Metadata) -> bool:
+    """True if the log is the new table's: a checkpoint that lies there is left over from one that was dropped."""
+    try:
+        return log.metadata_at()[2].id == metadata.id
+    except TableNotFound:
+        return False
 
 
 def _existing(log: Log, metadata: Metadata) -> Created | None:

@@ -60,14 +60,12 @@ def stands(env: LogEnv, base: Head, seen: Survey) -> bool:
         elif etag == base.identity:
             return True
     # Asked anew: cleanup may have taken the file after the listing, and then there is a checkpoint by now.
-    told = newest_tokens(env, version)
+    told = newest_tokens(env, version, base.metadata.id)
     if told is None:
         return False
     if not told.readable:
         message = f"the checkpoint of version {told.ref.version} at {env.store.url} cannot be read: run verify"
         raise LogCorrupt(message, version=told.ref.version, path=told.ref.keys[0], url=env.store.url)
-    if told.table_id not in {None, base.metadata.id}:
-        return False
     return base.token is None or not told.covers(version) or told.token_at(version) == base.token
 
 

@@ -25,6 +25,7 @@ from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, MANIFEST_DIR, parse_key, version_key
 from indextables.log.segment import gap, head_of
 from indextables.log.state import StateRef, find_states
+from indextables.log.state.belonging import keep_own
 from indextables.log.tokens import identity, survey
 from indextables.storage.store import ObjectMeta
 
@@ -121,6 +122,8 @@ def _newest(
 ) -> Known:
     """What is newest by this listing and a look at the next slot. Raises TableNotFound, LogGap, StoreError."""
     while True:
+        # Our own logs keep the file of their newest version: a state above every file may be another table's.
+        states = keep_own(env, versions, states, above=max(versions, default=0))
         try:
             head = head_of(sorted(versions), states, env.store.url)
         except LogGap as error:

@@ -31,6 +31,7 @@ from indextables.log.replay import replay, replay_plainly, replay_pruned
 from indextables.log.segment import LogSegment, build_segment
 from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
 from indextables.log.state.avroform import Where, complete_list, read_list
+from indextables.log.state.belonging import keep_own, table_of_version
 
 __all__ = ["Where", "fold", "header_of", "is_another", "load_pruned", "load_state", "newest_of", "segments"]
 
@@ -82,16 +83,40 @@ def _base_and_tail(
         if not is_same or fresh.states == known.states:
             raise
         return _base_and_tail(env, fresh, version, read_versions, read)
-    if base is not None and is_another(base, contents):
-        _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, base.version)
-        rest = tuple(state for state in known.states if state != segment.base)
+    ref = segment.base
+    if base is None or ref is None:
+        return base, contents
+    if is_another(base, contents) or _is_foreign(env, known, ref, base.metadata.id, contents):
+        rest = _without(env, known, ref)
         try:
-            return _base_and_tail(env, msgspec.structs.replace(known, states=rest), version, read_versions, read)
+            return _base_and_tail(env, rest, version, read_versions, read)
         except (VersionExpired, LogGap) as error:
-            number = contents[0].version
-            message = f"version {number} at {env.store.url} belongs to another table than the checkpoint below it"
-            raise Mixed(f"{message}: run verify", version=number, url=env.store.url, reason="another table") from error
+            raise _mixed(env, contents[0].version if contents else known.head) from error
     return base, contents
+
+
+def _without(env: LogEnv, known: Known, ref: StateRef) -> Known:
+    _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, ref.version)
+    return msgspec.structs.replace(known, states=tuple(state for state in known.states if state != ref))
+
+
+def _mixed(env: LogEnv, version: int) -> Mixed:
+    message = f"version {version} at {env.store.url} belongs to another table than the checkpoint below it: run verify"
+    return Mixed(message, version=version, url=env.store.url, reason="another table")
+
+
+def _is_foreign(env: LogEnv, known: Known, ref: StateRef, table: str, contents: Sequence[VersionContent]) -> bool:
+    """True if a state of `table` lies in the log of another one, by the versions after it, else by the newest file."""
+    if contents:
+        return any(table_of(content) not in {None, table} for content in contents)
+    if known.head_identity is None:
+        return False
+    log_table = table_of_version(env, known.head)
+    if log_table in {None, table}:
+        return False
+    there = range(known.first, known.head + 1)
+    kept = keep_own(env, there, known.states, log_table=log_table, only=ref)
+    return ref not in kept
 
 
 def is_another(base: TableState | PrunedState, contents: Confirmed[VersionContent]) -> bool:
@@ -103,12 +128,22 @@ def is_another(base: TableState | PrunedState, contents: Confirmed[VersionConten
     return bool(contents) and contents[0].version == base.version + 1 and not follows(contents[0], token)
 
 
-def header_of(env: LogEnv, known: Known, version: int) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
-    """The newest checkpoint at or below `version` that can be read, and its protocol and metadata without its entries.
+def header_of(
+    env: LogEnv, known: Known, version: int, contents: Sequence[VersionContent] = ()
+) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
+    """The newest checkpoint of this table at or below `version` that can be read: its protocol and its metadata.
 
-    Without one the segment starts at version 0, and there is nothing to tell. Raises as `load_state`.
+    `contents` are versions up to `version` that have been read. Without a checkpoint the segment starts at version 0,
+    and there is nothing to tell. Raises as `load_state`.
     """
-    return _first_readable(env, known, version, lambda ref: _read_header(env, ref))
+    segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref))
+    ref = segment.base
+    if found is None or ref is None or not _is_foreign(env, known, ref, found[1].id, contents):
+        return segment, found
+    try:
+        return header_of(env, _without(env, known, ref), version, contents)
+    except (VersionExpired, LogGap) as error:
+        raise _mixed(env, contents[0].version if contents else known.head) from error
 
 
 def fold(env: LogEnv, base: TableState | None, contents: Confirmed[VersionContent]) -> TableState:

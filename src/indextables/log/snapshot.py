@@ -28,6 +28,7 @@ from indextables.log.protocol import V1, check_readable
 from indextables.log.reduce import ReducedContent
 from indextables.log.segment import LogSegment
 from indextables.log.state import PrunedState, StateRef, TableState
+from indextables.log.state.belonging import keep_own
 from indextables.log.versions import ReadTail, Versions
 
 __all__ = ["Log", "ReadTail", "Snapshot"]
@@ -157,8 +158,10 @@ class Log:
         return range(known.first, known.head + 1)
 
     def states(self) -> tuple[StateRef, ...]:
-        """The checkpoints, newest first. Raises TableNotFound, LogGap."""
-        return discover(self.env).states
+        """The checkpoints of this table, newest first. Raises TableNotFound, LogGap."""
+        known = discover(self.env)
+        there = range(known.first, known.head + 1) if known.head_identity is not None else ()
+        return keep_own(self.env, there, known.states)
 
     def seen(self) -> int | None:
         """The newest version that a read through this log, or through its cache, has found. No request is made."""
@@ -334,7 +337,7 @@ class Log:
     ) -> tuple[Protocol, Metadata]:
         """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
         if protocol is None or metadata is None:
-            segment, found = header_of(self.env, known, version)
+            segment, found = header_of(self.env, known, version, contents)
             older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
             above = contents[0] if contents else None
             told = newest_of(self._versions.read(older, above=above, files=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -99,15 +100,18 @@ def survey(env: LogEnv, version: int) -> Survey:
         return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
 
 
-def newest_tokens(env: LogEnv, version: int) -> Told | None:
-    """What the newest checkpoint at or above `version` tells; None if there is no such checkpoint.
+def newest_tokens(env: LogEnv, version: int, table: str) -> Told | None:
+    """What the newest checkpoint of `table` at or above `version` tells; None if there is no such checkpoint.
 
     A checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
     """
-    while (ref := survey(env, version).newest) is not None:
-        told = tell(env, ref)
-        if told is not None:
-            return told
+    while states := survey(env, version).states:
+        told = tell(env, states[0])
+        if told is None:
+            continue
+        # Below one that another table left over lies what is ours.
+        older = (tell(env, ref) for ref in states[1:])
+        return next((t for t in itertools.chain([told], older) if t is not None and t.table_id in {None, table}), None)
     return None
 
 

@@ -24,6 +24,7 @@ from indextables.log.protocol import has_own_splits, is_foreign, path_rule
 from indextables.log.replay import replay
 from indextables.log.segment import head_of
 from indextables.log.state import StateRef, TableState, find_states, read_state
+from indextables.log.state.belonging import keep_own
 from indextables.log.state.pointer import read_pointer
 from indextables.storage.store import ObjectMeta
 
@@ -96,7 +97,11 @@ class _Verifier:
         metas = list(self.env.store.list_from(LOG_DIR))
         files = [file for meta in metas if (file := parse_key(meta.key)) is not None]
         versions = sorted(file.version for file in files if file.kind == "version")
-        states = find_states(metas)
+        listed = find_states(metas)
+        states = list(keep_own(self.env, set(versions), listed))
+        for ref in listed:
+            if ref not in states:
+                self._found_left_over(ref)
         head: int | None
         try:
             head = head_of(versions, states, self.env.store.url)
@@ -109,6 +114,13 @@ class _Verifier:
         return VerifyReport(
             self.env.store.url, head, self.versions_checked, self.checkpoints_checked, checked, tuple(self.findings)
         )
+
+    def _found_left_over(self, ref: StateRef) -> None:
+        message = (
+            f"the checkpoint {ref.keys[0]} of version {ref.version} belongs to another table, which was dropped or "
+            "replaced here; readers, writers and cleanup pass it over: delete this file"
+        )
+        self._found("table", "error", message, version=ref.version, key=ref.keys[0])
 
     def _walk(self, versions: list[int], states: list[StateRef], files: list[LogFile]) -> TableState | None:
         """Replay upwards from the oldest base, comparing every check file and checkpoint on the way."""

@@ -153,7 +153,8 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     check_whole("a version", version)
     if not 0 <= version <= MAX_VERSION:
         raise InvalidArgument(f"no commit can have tried version {version}", version=version)
-    found = newest_tokens(log.env, version)
+    table = log.metadata_at()[2].id
+    found = newest_tokens(log.env, version, table)
     if found is not None:
         window = found.window
         if window is None or not window.covers(version):
@@ -166,7 +167,7 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     try:
         held = log.read_version(version)
     except (VersionNotFound, VersionExpired) as error:
-        if newest_tokens(log.env, version) is not None:
+        if newest_tokens(log.env, version, table) is not None:
             return resolve_token(log, token, version)
         message = f"version {version} is not there yet, and a delayed put may still create it: ask again later"
         raise CommitStateUnknown(message, token=token, version=version) from error

@@ -25,8 +25,8 @@ from indextables.log.names import LOG_DIR, parse_key
 from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign, path_rule
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.state.base import StateRef
+from indextables.log.state.belonging import own_states
 from indextables.log.state.describe import StateDescription, describe_state
-from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.log.write import retry_times
 from indextables.options import Options
@@ -233,7 +233,7 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
 def _log_facts(env: LogEnv, newest: int) -> _LogFacts:
     listing = [meta for meta in env.store.list_from(LOG_DIR) if parse_key(meta.key) is not None]
     slots = {file.version for meta in listing if (file := parse_key(meta.key)) and file.kind == "version"}
-    states = find_states(listing)
+    states = own_states(env, listing)
     oldest = 0 if 0 in slots else min((ref.version for ref in states), default=newest)
     return _LogFacts(oldest, len(slots), _without_manifests(env, states[:1], {meta.key for meta in listing}))
 

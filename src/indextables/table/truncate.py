@@ -19,6 +19,7 @@ from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.protocol import check_writable
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint
+from indextables.log.state.belonging import own_states
 from indextables.log.state.cleanup import CleanupPlan, carry_out, listed, only, plan_cleanup
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
@@ -177,7 +178,7 @@ def _foreseen(env: LogEnv, version: int) -> TruncateReport:
     )
     versions = [file.key for file in files if file.kind in {"version", "crc"}]
     states = [file.key for file in files if file.kind not in {"version", "crc"}]
-    refs = find_states(listing)
+    refs = own_states(env, listing)
     named = inspect_state(env, refs[0]).manifests if refs else {}
     manifests = collectable_manifests(listing, frozenset(named), rules)
     return TruncateReport(

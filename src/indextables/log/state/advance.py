@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
+from indextables.errors import CheckpointInvalid
 from indextables.log.arrays import bool_array, combined
 from indextables.log.checked import check_newest
 from indextables.log.codec import VersionContent, decode_version
@@ -47,11 +48,16 @@ def advance_state(
     StoreError, and ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never
     committed.
     """
-    from indextables.log.confirm import confirm
+    from indextables.log.confirm import confirm, table_of
 
     base = complete_list(env, read_list(env, previous))
     rule = path_rule(base.protocol)
     tail = [content.under(rule) for content in confirm(env, read_tail(env, previous.version, version))]
+    table = None if base.metadata is None else base.metadata.id
+    if any(table_of(content) not in {None, table} for content in tail):
+        key = previous.keys[0]
+        message = f"the state of version {previous.version} belongs to another table than the versions above it"
+        raise CheckpointInvalid(message, version=previous.version, path=key, reason="of another table than the log")
     check_newest(env, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it

@@ -19,6 +19,7 @@ from indextables.log.names import MANIFEST_DIR, manifest_key, state_key
 from indextables.log.sethash import EMPTY, combine, set_hash, subtract
 from indextables.log.state.avroform import manifest_keys, read_entries
 from indextables.log.state.base import StateHeader, StateRef, TableState, Totals
+from indextables.log.state.belonging import left_over_error, withdraw
 from indextables.log.state.bounds import partition_types
 from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode, plan
@@ -199,7 +200,7 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
     What is there and cannot be read is replaced as well: the state in hand is whole, so nothing is lost by it. The
     manifests are looked for before and after the put. A list whose manifests a cleanup took meanwhile stays: readers
     and cleanup pass it over, the next writer of this version replaces it, and a delete could come late and take what
-    the log relies on by then. Raises CheckpointInvalid.
+    the log relies on by then. It is taken back only where another table lives by now. Raises CheckpointInvalid.
     """
     _check_counts(state)
     key = state_key(state.version)
@@ -211,23 +212,30 @@ def publish_list(env: LogEnv, state: StateList, *, replace: bool = False) -> tup
     needed = manifest_keys(ref, state)
     _require_manifests(env, needed, state.version)
     stored = data if replace else put_once(env, key, data)
-    replace = replace or (stored != data and not _usable(env, ref, stored))
+    replace = replace or (stored != data and not _usable(env, ref, stored, state.table_id))
     if replace:
         env.store.put(key, data)
         stored = data
     found = decode_list(stored, key, state.version)
     require(found.table_id == state.table_id, key, state.version, "it belongs to another table")
+    if state.table_id is not None:
+        withdraw(env, ref, state.table_id)
     _require_manifests(env, manifest_keys(ref, found), state.version)
     return ref, found
 
 
-def _usable(env: LogEnv, ref: StateRef, stored: bytes) -> bool:
-    """False for a list that is provably damaged: not decodable, or naming manifests that are gone or cut."""
+def _usable(env: LogEnv, ref: StateRef, stored: bytes, table: str | None) -> bool:
+    """False for a list that is provably damaged: not decodable, or naming manifests that are gone or cut.
+
+    Raises CheckpointInvalid for a list of another table than `table`: it is not ours to replace.
+    """
     try:
         found = decode_list(stored, ref.keys[0], ref.version)
+        if found.table_id not in {None, table}:
+            raise left_over_error(env.store.url, ref)
         _require_manifests(env, manifest_keys(ref, found), ref.version)
     except (CheckpointCorrupt, CheckpointInvalid, ObjectNotFound) as error:
-        if error.details.get("newer"):
+        if error.details.get("newer") or error.details.get("reason") == "another table":
             raise
         _LOGGER.warning("%s: %s is damaged and is written anew: %s", env.store.url, ref.keys[0], error)
         return False

@@ -14,6 +14,7 @@ from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, announce_sweep, protections
 from indextables.log.names import LOG_DIR, state_key
 from indextables.log.state.base import StateRef
+from indextables.log.state.belonging import own_states
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state, read_state
 from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
@@ -111,7 +112,7 @@ def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) 
     from indextables.log import permission
 
     table_id = permission.ask(env)
-    listing = list(env.store.list_from(LOG_DIR))
+    listing = _without_left_overs(env, list(env.store.list_from(LOG_DIR)))
     if any(meta.key.startswith(INTENT_DIR) for meta in listing):
         found = protections(env, rules.now_ms)
         if found.everything is not None:
@@ -127,6 +128,13 @@ def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) 
     gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
     return CleanupPlan(table_id, cut, manifests, tuple(listing))
+
+
+def _without_left_overs(env: LogEnv, listing: list[ObjectMeta]) -> list[ObjectMeta]:
+    """The listing without checkpoints of another table: they are no cut, and what they name is nobody's."""
+    own = {key for ref in own_states(env, listing) for key in ref.keys}
+    left = {key for ref in find_states(listing) for key in ref.keys} - own
+    return [meta for meta in listing if meta.key not in left] if left else listing
 
 
 def _foreseen(env: LogEnv, table_id: str, rules: Rules, listing: list[ObjectMeta], will_be: Foreseen) -> CleanupPlan:
@@ -153,7 +161,7 @@ def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
 
 def newest_usable(env: LogEnv, listing: list[ObjectMeta]) -> int | None:
     """The version of the newest checkpoint from which cleanup could cut; None if there is none. Raises StoreError."""
-    for ref in find_states(listing):
+    for ref in own_states(env, listing):
         fact = _facts(env, ref, listing)
         if fact is not None and fact.has_tokens:
             return ref.version

@@ -13,8 +13,9 @@ from indextables.log.names import version_key
 from indextables.log.replay import fold_skips
 from indextables.log.state.avroform import complete_list, read_list
 from indextables.log.state.base import StateRef, TokenWindow
+from indextables.log.state.belonging import own_states
 from indextables.log.state.compaction import needs_compaction
-from indextables.log.state.find import find_states, list_checkpoints
+from indextables.log.state.find import list_checkpoints
 from indextables.log.state.pointer import read_pointer
 from indextables.log.state.reading import read_state
 
@@ -52,7 +53,7 @@ def describe_state(env: LogEnv) -> StateDescription:
 
     Raises StoreError.
     """
-    states = find_states(list_checkpoints(env))
+    states = own_states(env, list_checkpoints(env))
     pointer = read_pointer(env)
     unusable: dict[str, str] = {}
     about = StateDescription(

@@ -33,6 +33,7 @@ from indextables.log.replay import replay
 from indextables.log.sethash import set_hash
 from indextables.log.state.avroform import read_list
 from indextables.log.state.base import StateRef, TableState
+from indextables.log.state.belonging import own_states
 from indextables.log.state.columns import totals_of
 from indextables.log.state.find import find_states
 from indextables.log.state.pointer import Pointer, read_pointer, replace_pointer
@@ -102,7 +103,7 @@ def recreate_pointer(env: LogEnv) -> StateRef | None:
     from indextables.log import permission
 
     permission.ask_broken(env)
-    for ref in find_states(env.store.list_from(LOG_DIR)):
+    for ref in own_states(env, env.store.list_from(LOG_DIR)):
         try:
             whole = _pointer(env, ref)
         except (CheckpointError, LimitExceeded, ObjectNotFound):

@@ -28,6 +28,7 @@ from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import check_manifests, read_list
 from indextables.log.state.avrowrite import rewrite
 from indextables.log.state.base import StateRef, TableState, TokenWindow, Totals
+from indextables.log.state.belonging import left_over_error, own_states, table_of_version
 from indextables.log.state.cleanup import clean_up
 from indextables.log.state.columns import totals_of
 from indextables.log.state.compaction import Mode
@@ -77,7 +78,7 @@ def maybe_checkpoint(env: LogEnv, version: int, *, newest: int = -1, after_merge
     if version - newest < interval and compact == "auto":
         return newest
     try:
-        found = _newest_above(env, max(newest, version - interval))
+        found = _newest_above(env, max(newest, version - interval), version)
     except IndexTablesError as error:
         _LOGGER.warning("the checkpoints of %s could not be listed: %s", env.store.url, error)
         return newest
@@ -141,7 +142,7 @@ def _write(env: LogEnv, version: int, compact: Mode, *, checked: bool = False) -
         except CheckpointWriteFailed:
             raise
         except (CheckpointError, ObjectNotFound, LimitExceeded, PathEscape) as error:
-            if error.details.get("newer"):
+            if error.details.get("newer") or error.details.get("reason") == "another table":
                 raise
             _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
             return write_checkpoint(env, _whole(env, version), compact=compact, replace=again or checked)
@@ -172,6 +173,10 @@ def _again(env: LogEnv, ref: StateRef, compact: Mode) -> StateRef:
         # A full compaction reads every entry anyway, and compares what it writes with what the state says.
         read_state(env, ref)
     state = read_list(env, ref)
+    if table_of_version(env, ref.version) not in {None, state.table_id}:
+        known = own_states(env, list_checkpoints(env))
+        if ref.keys not in {own.keys for own in known}:
+            raise left_over_error(env.store.url, ref)
     if compact in {"full", "hit"}:
         ref, state = rewrite(env, ref, state, compact)
     point_to(env, ref, state.totals, state.num_entries, READER_VERSION)
@@ -201,13 +206,18 @@ def _previous(env: LogEnv, version: int) -> StateRef | None:
     return found if found is not None and found.format == "avro-state" else None
 
 
-def _newest_above(env: LogEnv, version: int) -> int | None:
-    """The newest checkpoint above `version`, by listing from there on."""
+def _newest_above(env: LogEnv, version: int, committed: int) -> int | None:
+    """The newest checkpoint above `version`, by listing from there on, after the commit of `committed`."""
     floor = max(version, 0)
     numbered = (meta for meta in env.store.list_from(LOG_DIR, version_key(floor)))
     found = find_states(_until_manifests(numbered))
     found += find_states(env.store.list_from(LOG_DIR, state_dir(floor) + "~"))
-    return max((ref.version for ref in found if ref.version > version), default=None)
+    newest = max((ref.version for ref in found if ref.version > version), default=None)
+    if newest is not None and newest > committed:
+        # Other writers may have gone on; or it is another table's, and would keep this one waiting for ever.
+        found = own_states(env, list_checkpoints(env))
+        newest = max((ref.version for ref in found if ref.version > version), default=None)
+    return newest
 
 
 def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:

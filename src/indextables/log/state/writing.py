@@ -25,6 +25,7 @@ from indextables.log.names import LOG_DIR, parquet_checkpoint_key, state_dir
 from indextables.log.state.avroform import read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment, write_whole
 from indextables.log.state.base import StateFormat, StateRef, TableState, Totals
+from indextables.log.state.belonging import left_over_error, table_of_state, withdraw
 from indextables.log.state.columns import totals_of, validate
 from indextables.log.state.compaction import Mode
 from indextables.log.state.find import find_states
@@ -60,6 +61,8 @@ def write_checkpoint(
     """
     try:
         if env.options[opt.STATE_FORMAT] == "avro":
+            if replace:
+                _check_own(env, state)
             ref, written = _write_avro(env, state, previous, compact, replace=replace)
             point_to(env, ref, written.totals, written.num_entries, state.protocol.minReaderVersion)
         else:
@@ -130,13 +133,25 @@ def _write_actions(env: LogEnv, state: TableState) -> StateRef:
     try:
         _read_back(env, ref, totals)
     except (CheckpointError, ObjectNotFound) as error:
+        _check_own(env, state)
         _LOGGER.warning("%s: %s is damaged and is written anew: %s", env.store.url, ref.keys[0], error)
         for key, data in puts:
             env.store.put(key, data)
         ref = _published(env, state.version, ref.format, [key for key, _ in puts])
         _read_back(env, ref, totals)
+    withdraw(env, ref, state.metadata.id)
     point_to(env, ref, totals, len(state.files), state.protocol.minReaderVersion)
     return ref
+
+
+def _check_own(env: LogEnv, state: TableState) -> None:
+    """Raises CheckpointInvalid if a checkpoint of another table lies where this one is to be written.
+
+    Its writer may be about to take it back: what is put in its place could go with it.
+    """
+    for ref in _of_version(env, state.version):
+        if table_of_state(env, ref) not in {None, state.metadata.id}:
+            raise left_over_error(env.store.url, ref)
 
 
 def _read_back(env: LogEnv, ref: StateRef, totals: Totals) -> None:
