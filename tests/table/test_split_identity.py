@@ -178,6 +178,7 @@ def without_ids(file: Path) -> None:
     lines = [msgspec.json.decode(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     for line in lines:
         line.get("add", {}).pop("splitId", None)
+        line.get("commitInfo", {}).pop("previous", None)
     file.write_bytes(gzip.compress(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)))
     file.with_suffix(".crc").unlink(missing_ok=True)
 

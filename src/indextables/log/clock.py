@@ -16,7 +16,7 @@ from indextables.errors import ClockSkew
 from indextables.log.env import LogEnv
 from indextables.storage import probe
 
-__all__ = ["check", "saw", "skew_ms"]
+__all__ = ["allowed_ms", "check", "saw", "skew_ms"]
 
 
 class _Watch:
@@ -32,7 +32,7 @@ class _Watch:
         """True if the clocks are too far apart, or may be by now."""
         passed_ms = (env.ambient.monotonic() - self.monotonic_s) * 1000
         stepped_ms = env.ambient.now_ms() - self.wall_ms - passed_ms
-        allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+        allowed = allowed_ms(env)
         return self.is_doubted or abs(self.skew_ms) > allowed or abs(self.skew_ms - stepped_ms) > allowed
 
 
@@ -56,7 +56,7 @@ def skew_ms(env: LogEnv) -> int:
 def check(env: LogEnv) -> int:
     """As `skew_ms`. Raises ClockSkew if it is more than may be: no commit and no delete then."""
     skew = skew_ms(env)
-    allowed = env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
+    allowed = allowed_ms(env)
     if abs(skew) > allowed:
         message = (
             f"the clock of this machine is {-skew} ms off that of {env.store.url}, more than the {allowed} ms that "
@@ -71,10 +71,19 @@ def saw(env: LogEnv, modified_ms: int | None) -> None:
     watch = _of(env).get(env.store.url)
     if watch is None or modified_ms is None:
         return
-    if abs(modified_ms - env.ambient.now_ms()) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+    if abs(modified_ms - env.ambient.now_ms()) > allowed_ms(env):
         watch.is_doubted = True
 
 
 def _of(env: LogEnv) -> dict[str, _Watch]:
     clock: object = SystemAmbient if type(env.ambient) is SystemAmbient else env.ambient
     return _WATCHES.setdefault(clock, {})
+
+
+def allowed_ms(env: LogEnv) -> int:
+    """How far off a clock may be; the default where the table's property cannot be read.
+
+    Verbs that delete ask the option itself, which refuses then: a commit takes nothing away.
+    """
+    allowed = env.options.if_readable(opt.COMMIT_MAX_CLOCK_SKEW_MS)
+    return opt.COMMIT_MAX_CLOCK_SKEW_MS.default if allowed is None else allowed

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from indextables import options as opt
 from indextables.errors import ObjectNotFound
+from indextables.log import clock
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR
 
@@ -36,4 +36,4 @@ def is_marked_since(env: LogEnv, since_ms: int) -> bool:
         marked_ms = env.store.head(MARK_KEY).modified_ms
     except ObjectNotFound:
         return False
-    return marked_ms + env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS] >= since_ms
+    return marked_ms + clock.allowed_ms(env) >= since_ms
