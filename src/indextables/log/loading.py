@@ -45,30 +45,47 @@ _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
 
-def load_state(env: LogEnv, known: Known, version: int, read_versions: ReadVersions) -> TableState:
-    """The table at `version`.
+def load_state(
+    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, *, log_table: str | None = None
+) -> TableState:
+    """The table at `version`; `log_table` is the id of the table whose log this is, where that was found out before.
 
     Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
     """
-    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_state(env, ref))
+    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_state(env, ref), log_table)
     return fold(env, base, contents)
 
 
 def load_pruned(
-    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, where: Where
+    env: LogEnv,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    where: Where,
+    *,
+    log_table: str | None = None,
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
-    The whole table where nothing could be left out. Raises as `load_state`.
+    The whole table where nothing could be left out. As `load_state`.
     """
-    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_pruned(env, ref, where))
+
+    def read(ref: StateRef) -> TableState | PrunedState:
+        return read_pruned(env, ref, where)
+
+    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
     if isinstance(base, PrunedState):
         return replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
     return fold(env, base, contents)
 
 
 def _base_and_tail(
-    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, read: Callable[[StateRef], S]
+    env: LogEnv,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    read: Callable[[StateRef], S],
+    log_table: str | None,
 ) -> tuple[S | None, Confirmed[VersionContent]]:
     """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it.
 
@@ -82,14 +99,14 @@ def _base_and_tail(
         is_same = (fresh.head, fresh.head_identity) == (known.head, known.head_identity)
         if not is_same or fresh.states == known.states:
             raise
-        return _base_and_tail(env, fresh, version, read_versions, read)
+        return _base_and_tail(env, fresh, version, read_versions, read, log_table)
     ref = segment.base
     if base is None or ref is None:
         return base, contents
-    if is_another(base, contents) or _is_foreign(env, known, ref, base.metadata.id, contents):
+    if is_another(base, contents) or _is_foreign(env, known, ref, base.metadata.id, contents, log_table):
         rest = _without(env, known, ref)
         try:
-            return _base_and_tail(env, rest, version, read_versions, read)
+            return _base_and_tail(env, rest, version, read_versions, read, log_table)
         except (VersionExpired, LogGap) as error:
             raise _mixed(env, contents[0].version if contents else known.head) from error
     return base, contents
@@ -105,13 +122,23 @@ def _mixed(env: LogEnv, version: int) -> Mixed:
     return Mixed(message, version=version, url=env.store.url, reason="another table")
 
 
-def _is_foreign(env: LogEnv, known: Known, ref: StateRef, table: str, contents: Sequence[VersionContent]) -> bool:
-    """True if a state of `table` lies in the log of another one, by the versions after it, else by the newest file."""
+def _is_foreign(
+    env: LogEnv,
+    known: Known,
+    ref: StateRef,
+    table: str,
+    contents: Sequence[VersionContent],
+    log_table: str | None = None,
+) -> bool:
+    """True if a state of `table` lies in the log of another one, by the versions after it, else by the newest file.
+
+    `log_table` is the table that the newest file tells, where it was asked before.
+    """
     if contents:
         return any(table_of(content) not in {None, table} for content in contents)
     if known.head_identity is None:
         return False
-    log_table = table_of_version(env, known.head)
+    log_table = log_table or table_of_version(env, known.head)
     if log_table in {None, table}:
         return False
     there = range(known.first, known.head + 1)

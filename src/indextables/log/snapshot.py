@@ -306,12 +306,14 @@ class Log:
         def load() -> TableState:
             if base is not None:
                 return self._kept(fold(self.env, base, contents), anchor_of_this, known.history)
-            return self._kept(load_state(self.env, known, version, more), anchor_of_this, known.history)
+            return self._kept(
+                load_state(self.env, known, version, more, log_table=metadata.id), anchor_of_this, known.history
+            )
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
                 return load()
-            found = load_pruned(self.env, known, version, more, where)
+            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id)
             return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this, known.history)
 
         return _Way(protocol, metadata, load, load_some, known.history)

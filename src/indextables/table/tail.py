@@ -264,7 +264,10 @@ class Tail:
             raise SchemaMismatch(message, differences=problems, version=version, url=self.log.url)
 
     def _replaced(self, version: int, table_id: str | None) -> TableReplaced:
-        message = f"version {version} at {self.log.url} belongs to the table {table_id}: it was re-created"
+        message = (
+            f"version {version} at {self.log.url} belongs to the table {table_id}: the table was re-created. Use a new "
+            "checkpoint location to read the new one"
+        )
         return TableReplaced(message, url=self.log.url, table_id=self.baseline.id)
 
     def _first_at(self, timestamp_ms: int, head: int) -> int:
