@@ -199,13 +199,14 @@ def put_rows(actor: Actor, rows: list[int], *, data_change: bool = True, content
     truth = actor.world.truth
     assert isinstance(truth, RowTruth)
     truth.put(path, json.dumps(rows).encode())
+    made_ms = actor.ambient.now_ms()
     for _ in range(5):
         try:
             actor.store.put(path, data)
         except StoreUnavailable:
             if path not in actor.world.objects:
                 continue
-        return Add(path, {}, len(data), 1, dataChange=data_change, numRecords=len(rows))
+        return Add(path, {}, len(data), made_ms, dataChange=data_change, numRecords=len(rows))
     raise StoreUnavailable(f"{path} cannot be put", key=path)
 
 

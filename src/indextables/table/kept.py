@@ -44,11 +44,12 @@ def check_kept(env: LogEnv, staged: Staged) -> None:
     first_ms, now_ms = min(made), env.ambient.now_ms()
     oldest_ms = now_ms - first_ms
     marked = is_marked_since(env, first_ms)
-    if marked or oldest_ms > _SAFE_MS - _HOUR_MS:
+    moves = len(staged.removes) > 0 and not changes_data(staged)
+    # Whoever moves rows has announced its files since before they were written: no purge takes them while that holds.
+    if (marked and not moves) or oldest_ms > _SAFE_MS - _HOUR_MS:
         held = who_holds(env, LEASE)
         if held is not None:
             raise _at_work(env, held)
-    moves = len(staged.removes) > 0 and not changes_data(staged)
     if marked or moves or oldest_ms > _SAFE_MS // 2 or max(made) > now_ms:
         _look(env, staged.adds)
 

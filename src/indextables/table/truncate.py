@@ -6,7 +6,7 @@ version files in ascending order. Data files stay until purge takes them, and co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -110,14 +110,21 @@ def truncate_time_travel(
 
 def _check_same_table(env: LogEnv, plan: CleanupPlan, table_id: str, version: int, recorded: str | None) -> None:
     """Raises TableReplaced unless the plan is for the table whose history says that it was cut."""
-    planned = next((meta.etag for meta in plan.listing if meta.key == version_key(version)), None)
-    if plan.table_id == table_id and planned == recorded:
-        return
+    if plan.table_id == table_id:
+        # By name, since a listing may lag. Cleanup takes the file only once there are newer versions.
+        held = identity_of(env, version)
+        if held == recorded or (held is None and any(meta.key > version_key(version) for meta in _versions(plan))):
+            return
     message = (
         f"the table at {env.store.url} is not the one that was to be truncated (id {table_id}): it was dropped and "
         "re-created, or a backup took its place. Nothing was deleted: open it again"
     )
     raise TableReplaced(message, url=env.store.url, table_id=table_id)
+
+
+def _versions(plan: CleanupPlan) -> Iterator[ObjectMeta]:
+    files = ((meta, parse_key(meta.key)) for meta in plan.listing)
+    return (meta for meta, file in files if file is not None and file.kind == "version")
 
 
 def _recorded(log: Log, env: LogEnv) -> int:
