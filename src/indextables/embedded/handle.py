@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from indextables import options as opt
 from indextables.errors import IndexTablesError, VersionExpired, VersionNotFound
-from indextables.log import head
+from indextables.lazy import LazyModule
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log, Snapshot
 from indextables.query.expr import Node
@@ -17,6 +17,12 @@ from indextables.query.parse import parse
 from indextables.table.environment import table_env
 from indextables.table.reading_lease import lease_if_asked
 from indextables.table.search import Searchers
+
+if TYPE_CHECKING:
+    from indextables.log import head
+else:
+    # What writes is not loaded by whoever only reads.
+    head = LazyModule("indextables.log.head")
 
 __all__ = ["Handle"]
 
