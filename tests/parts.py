@@ -44,15 +44,15 @@ CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill"
 # Longest first, so that the two lanes end together.
 PARTS = (
     Part("spark", ("tests",), 900, "spark and not soak"),
-    Part("sim", ("tests/sim",), 600, without=CARE),
+    Part("sim", ("tests/sim",), 960, without=CARE),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
     Part("care", CARE, 180),
-    Part("state", ("tests/state",), 180),
+    Part("state", ("tests/state",), 240),
     Part("search", ("tests/split",), 270),
     Part("storage", ("tests/storage", "tests/contract"), 150),
     Part("log", ("tests/log", "tests/golden"), 120),
     Part("query", ("tests/query",), 60),
-    Part("table", ("tests/table",), 120),
+    Part("table", ("tests/table",), 360),
     Part("life", ("tests/life",), 60),
     Part("embedded", ("tests/cli", "tests/sql"), 120),
 )
