@@ -9,11 +9,14 @@ from indextables.errors import PathEscape
 from indextables.log.actions import Add, MergeSkip, Metadata, Protocol, Remove
 from indextables.log.codec import encode_version
 from indextables.log.names import version_key
+from indextables.log.outcome import Committed, Conflicted
 from indextables.log.paths import PathRule
-from indextables.log.protocol import new_table_protocol, path_rule
+from indextables.log.protocol import new_table_protocol, path_rule, upgraded
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, repair_log
+from indextables.log.state.describe import describe_state
 from indextables.log.state.reading import read_state
+from indextables.log.transaction import Transaction
 from indextables.log.verify import verify
 from indextables.table.purge import purge
 from indextables.table.reachable import data_keys
@@ -113,6 +116,53 @@ def test_no_live_file_is_an_orphan(protocol):
     report = purge(log, older_than_hours=24, runner=Threads(env, "maintenance"))
     assert [path for path in report.files["path"].to_pylist() if path.endswith(".split")] == [orphan]
     assert {meta.key for meta in env.store.list_from("") if meta.key.endswith(".split")} == set(names)
+
+
+def removal(log, path):
+    """A transaction that takes one file out of the table, as a writer that read it prepares it."""
+    removed = Remove(path, dataChange=True, deletionTimestamp=2)
+    return Transaction(log, operation="DELETE", snapshot=log.snapshot()).remove([removed]).read_files([path])
+
+
+UPGRADED = upgraded(OLDER, 4, 4)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few lines", "many lines"])
+@pytest.mark.parametrize("protocol", [OLDER, UPGRADED, OURS], ids=["older", "upgraded", "ours"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_the_winner_of_a_race_took_is_not_taken_twice(protocol, name, many):
+    rule = path_rule(protocol)
+    env = table(protocol, rule.logged)
+    slow = removal(Log(env), rule.logged(name))
+    winner = removal(Log(env), rule.logged(name))
+    if many:
+        winner.add([Add(f"part-{number:0200}.split", {}, 1, 1, dataChange=True) for number in range(400)])
+    assert isinstance(winner.commit(), Committed)
+    outcome = slow.commit()
+    assert isinstance(outcome, Conflicted)
+    assert rule.logged(name) in outcome.reason
+
+
+@pytest.mark.parametrize("protocol", [OLDER, UPGRADED], ids=["older", "upgraded"])
+def test_a_file_that_another_rule_would_give_the_same_name_is_another_file(protocol):
+    env = table(protocol, PathRule.ON_DISK.logged)
+    slow = removal(Log(env), "part-7%41.split")
+    winner = Transaction(Log(env), operation="WRITE").add([Add("part-7A.split", {}, 1, 1, dataChange=True)])
+    assert isinstance(winner.commit(), Committed)
+    assert isinstance(slow.commit(), Committed)
+    files = Log(env).snapshot().files["path"].to_pylist()
+    assert "part-7A.split" in files
+    assert "part-7%41.split" not in files
+    assert verify(env).findings == ()
+
+
+@pytest.mark.parametrize("state_format", ["avro", "json"])
+def test_a_file_that_came_back_after_a_checkpoint_has_no_skip_by_any_name(state_format):
+    env = table(OLDER, PathRule.ON_DISK.logged, **{"state.format": state_format})
+    checkpoint(env)
+    assert [skip.path for skip in describe_state(env).skips] == [NAMES[0]]
+    assert isinstance(removal(Log(env), NAMES[0]).commit(), Committed)
+    assert describe_state(env).skips == ()
 
 
 @pytest.mark.parametrize("path", ["../x", "_transaction_log/x", "%2e%2e/x", "a%2F..%2Fb/x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, remove, version
@@ -9,9 +10,10 @@ from tests.log.commits import METADATA, add, remove, version
 from indextables.log.actions import Add, DeletionVector, DomainMetadata, Txn
 from indextables.log.codec import decode_version, encode_version
 from indextables.log.crcfile import EMPTY_TOTALS, build_next
+from indextables.log.paths import PathRule
 from indextables.log.sethash import set_hash
 from indextables.log.totals import few_files_hash, with_few_files
-from indextables.log.winner import read_winner
+from indextables.log.winner import read_held
 
 NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=40)
 VECTORS = st.none() | st.builds(
@@ -56,7 +58,7 @@ def test_the_quick_look_at_a_winner_sees_what_the_strict_reader_sees(files, comp
     actions = [METADATA, Txn("app", 3), DomainMetadata("d", "1"), remove("gone"), *files]
     content = version(7, *actions)
     data = encode_version([content.commit_info, *actions], compress=compress)
-    winner = read_winner(data, 7, "")
+    winner = read_held(data, 7, "").under(PathRule.ENCODED)
     strict = decode_version(data, 7)
     for name in ("commit_info", "protocol", "metadata", "txns", "domains", "token"):
         assert getattr(winner, name) == getattr(strict, name)
@@ -68,5 +70,13 @@ def test_the_quick_look_at_a_winner_sees_what_the_strict_reader_sees(files, comp
 def test_a_large_winner_is_read_natively_and_comes_out_the_same():
     files = [add(f"f{i}", size=i) for i in range(3000)]
     data = encode_version([version(1).commit_info, *files], compress=False)
-    winner = read_winner(data, 1, "")
+    winner = read_held(data, 1, "").under(PathRule.ENCODED)
     assert winner.totals_after(EMPTY_TOTALS) == with_few_files(EMPTY_TOTALS, files)
+
+
+@pytest.mark.parametrize("rule", list(PathRule))
+@pytest.mark.parametrize("path", ["a%41.split", "a b.split", "a%20b.split", "d.split"])
+def test_the_totals_after_a_winner_count_the_names_that_the_table_gives_its_files(path, rule):
+    data = encode_version([version(1).commit_info, add(path, size=3)], compress=False)
+    counted = build_next(EMPTY_TOTALS, decode_version(data, 1).under(rule), b"").totals()
+    assert read_held(data, 1, "").under(rule).totals_after(EMPTY_TOTALS) == counted

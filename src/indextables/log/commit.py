@@ -39,7 +39,7 @@ from indextables.log.names import version_key
 from indextables.log.outcome import Committed, Conflicted, ConflictKind, Unknown
 from indextables.log.snapshot import Log
 from indextables.log.staged import Staged
-from indextables.log.winner import Winner, read_slot
+from indextables.log.winner import Held, Winner, read_slot
 from indextables.storage.store import PutAnswer
 
 __all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "commit", "put_slot"]
@@ -106,7 +106,7 @@ class Slot(msgspec.Struct, frozen=True):
     """What a slot holds after a put: our file, somebody else's (`other`), or nothing because a checkpoint covers it."""
 
     state: Literal["ours", "other", "covered"]
-    other: Winner | None = None
+    other: Held | None = None
 
 
 class Undecided(Exception):
@@ -155,7 +155,7 @@ class _Attempt:
         self.base = base
         self.token = token
         self.pending: int | None = None
-        self.first_winner: Winner | None = None
+        self.first_winner: Held | None = None
         self.losses = 0
         self.last_operation: str | None = None
         self.limit = self._attempt_limit()
@@ -283,7 +283,7 @@ class _Attempt:
             identity = seen.etag(winners[-1].version)
         return self._judge(confirm(self.env, winners, seen=seen), identity)
 
-    def _verify(self, winners: list[Winner], identity: str | None) -> Settled | None:
+    def _verify(self, winners: list[Held], identity: str | None) -> Settled | None:
         """Believe of the winners what the checkpoints confirm; start anew above them where they do not."""
         slot = self.pending
         found = tokens.newest_tokens(self.env, self.base.version + 1, self.base.metadata.id)
@@ -304,7 +304,7 @@ class _Attempt:
             return self._reload()
         return self._judge(confirmed, identity if len(winners) > covered else None)
 
-    def _judge(self, winners: Confirmed[Winner], identity: str | None) -> Committed | Conflicted | None:
+    def _judge(self, winners: Confirmed[Held], identity: str | None) -> Committed | Conflicted | None:
         self.pending = None
         if winners and not follows(winners[0], self.base.token):
             # The base is not what was committed there, although it seemed so.
@@ -315,14 +315,15 @@ class _Attempt:
                 protocol.check_writable(content.protocol, self.env.store.url)
             info = content.commit_info
             self.last_operation = None if info is None else info.operation
-            verdict = conflict.judge(self.work.ours(self.base), content)
+            winner = content.under(protocol.path_rule(content.protocol or self.base.protocol))
+            verdict = conflict.judge(self.work.ours(self.base), winner)
             if verdict.already:
                 return Committed(content.version, self.token, attempts=self.losses + 1, repeated=True)
             if verdict.clash is not None:
                 return self._conflict(verdict.clash.kind, verdict.clash.reason, content.version)
             last = content is winners[-1]
-            after = head.advance(self.base, content, identity=identity if last else None)
-            clash = self.work.rebase(content, verdict)
+            after = head.advance(self.base, winner, identity=identity if last else None)
+            clash = self.work.rebase(winner, verdict)
             if clash is not None:
                 return self._conflict(clash.kind, clash.reason, content.version)
             self.base = after
@@ -393,7 +394,7 @@ class _Attempt:
             reason = f"it follows nothing and could not be taken back: {next(iter(failed.values()))}"
             raise Undecided(slot, reason)
 
-    def _check_table(self, content: Winner) -> None:
+    def _check_table(self, content: Held) -> None:
         info = content.commit_info
         theirs = {None if info is None else info.tableId, None if content.metadata is None else content.metadata.id}
         if theirs - {None, self.base.metadata.id}:

@@ -23,7 +23,7 @@ from indextables.log.names import version_key
 from indextables.log.segment import gap
 from indextables.log.snapshot import Log
 from indextables.log.tokens import Survey, newest_tokens, survey
-from indextables.log.winner import Winner, read_slot
+from indextables.log.winner import Held, read_slot
 
 __all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
 
@@ -136,7 +136,7 @@ def replaced(log: Log, base: Head) -> TableReplaced:
     return TableReplaced(message, url=url, table_id=base.metadata.id)
 
 
-def _is_of(held: Winner, base: Head) -> bool:
+def _is_of(held: Held, base: Head) -> bool:
     """True if a file is the base's, as far as both tell."""
     info = held.commit_info
     if (None if info is None else info.tableId) not in {None, base.metadata.id}:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from indextables.errors import LogGap, MetadataMissing
 from indextables.lazy import pc
-from indextables.log.actions import DomainMetadata, MergeSkip, Txn
+from indextables.log.actions import DomainMetadata, MergeSkip, Protocol, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
 from indextables.log.codec import VersionContent
 from indextables.log.files import FILES_SCHEMA
@@ -46,7 +46,7 @@ def replay(base: TableState | None, versions: Sequence[VersionContent], *, token
 
     Raises LogGap where a version is missing, MetadataMissing if there is no metaData.
     """
-    versions = under_rule(base, versions)
+    versions = under_rule(None if base is None else base.protocol, versions)
     header = header_after(base, versions, token_window=token_window)
     return _whole(header, live_files(_files_of(base), versions))
 
@@ -56,7 +56,7 @@ def replay_pruned(base: PrunedState, versions: Sequence[VersionContent], *, plai
 
     Raises LogGap.
     """
-    versions = under_rule(base, versions)
+    versions = under_rule(base.protocol, versions)
     _check_contiguous(base.version, versions)
     metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
@@ -68,15 +68,18 @@ def replay_plainly(
     base: TableState | None, versions: Sequence[VersionContent], *, token_window: int = 8192
 ) -> TableState:
     """The same fold, one action after the other. Slow; what `transaction.useOptimized=false` selects."""
-    versions = under_rule(base, versions)
+    versions = under_rule(None if base is None else base.protocol, versions)
     header = header_after(base, versions, token_window=token_window)
     return _whole(header, _live_files_plainly(_files_of(base), versions))
 
 
-def under_rule(base: StateHeader | PrunedState | None, versions: Sequence[VersionContent]) -> list[VersionContent]:
-    """The versions with their paths by the rule of the table that they lead to. Raises PathEscape."""
+def under_rule(below: Protocol | None, versions: Sequence[VersionContent]) -> list[VersionContent]:
+    """The versions, above the protocol `below`, with their paths by the rule of the table that they lead to.
+
+    Raises PathEscape.
+    """
     told = (content.protocol for content in reversed(versions) if content.protocol is not None)
-    rule = path_rule(next(told, None if base is None else base.protocol))
+    rule = path_rule(next(told, below))
     return [content.under(rule) for content in versions]
 
 

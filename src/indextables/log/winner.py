@@ -15,32 +15,33 @@ from indextables.log.crcfile import Totals, build_next, crc32c
 from indextables.log.env import LogEnv
 from indextables.log.lines import corrupt
 from indextables.log.names import version_key
+from indextables.log.paths import PathRule
 from indextables.log.staged import has_vectors
 from indextables.log.totals import with_few_files
 
-__all__ = ["Winner", "read_slot", "read_winner"]
+__all__ = ["Held", "Winner", "read_held", "read_slot"]
 
 # A file of this size is read line by line; a larger one goes to the native reader at once.
 _SMALL_BYTES = 64 << 10
 _LINES = msgspec.json.Decoder(Line)
 
 
-class Winner:
-    """One version, with its files left undecoded until somebody asks.
+class Held:
+    """What a slot holds: everything but its files, which only a `Winner` knows, because their names follow the table.
 
     A blind append needs the heads of the versions that it lost against and none of their files, and eight writers
-    read every commit eight times: this is what makes losing a race cheap.
+    read every commit eight times: files that are left undecoded are what makes losing a race cheap.
     """
 
     def __init__(self, data: bytes, version: int, root_url: str, lines: list[Line] | None) -> None:
         self.version = version
         self._data = data
         self._root_url = root_url
-        self._content: VersionContent | None = None
+        self._decoded: VersionContent | None = None
         self._files: list[Add] | None = None
         self._removes = False
         if lines is None:
-            self._take(self.content)
+            self._take(self._decode())
             return
         self.commit_info: CommitInfo | None = next((x.commitInfo for x in lines if x.commitInfo is not None), None)
         check_version(self.commit_info, version)
@@ -63,11 +64,37 @@ class Winner:
         """The checksum of the stored bytes."""
         return crc32c(self._data)
 
+    def under(self, rule: PathRule) -> Winner:
+        """The version with its files, whose paths are read by the table's rule."""
+        return Winner(self, rule)
+
+    def _decode(self) -> VersionContent:
+        if self._decoded is None:
+            self._decoded = decode_version(self._data, self.version, root_url=self._root_url)
+        return self._decoded
+
+    def _take(self, content: VersionContent) -> None:
+        self.commit_info = content.commit_info
+        self.protocol = content.protocol
+        self.metadata = content.metadata
+        self.txns = content.txns
+        self.domains = content.domains
+        self._removes = bool(content.removes.num_rows)
+
+
+class Winner(Held):
+    """A version of a table whose rule of paths is known, with its files left undecoded until somebody asks."""
+
+    def __init__(self, held: Held, rule: PathRule) -> None:
+        self.__dict__.update(held.__dict__)
+        self._rule = rule
+        self._content: VersionContent | None = None
+
     @property
     def content(self) -> VersionContent:
         """Everything. Raises LogCorrupt, LimitExceeded, PathEscape."""
         if self._content is None:
-            self._content = decode_version(self._data, self.version, root_url=self._root_url)
+            self._content = self._decode().under(self._rule)
         return self._content
 
     @property
@@ -84,7 +111,7 @@ class Winner:
         """The running totals; None where removes make them a matter of the file set."""
         if before is None or self._removes:
             return None
-        if self._files is not None and not has_vectors(self._files):
+        if self._files is not None and not has_vectors(self._files) and self._are_canonical(self._files):
             return with_few_files(before, self._files)
         return build_next(before, self.content, b"").totals()
 
@@ -92,30 +119,25 @@ class Winner:
         """The watermarks after this version, where those before it are known."""
         return before if before is None or not self.txns else {**before, **{txn.appId: txn for txn in self.txns}}
 
-    def _take(self, content: VersionContent) -> None:
-        self.commit_info = content.commit_info
-        self.protocol = content.protocol
-        self.metadata = content.metadata
-        self.txns = content.txns
-        self.domains = content.domains
-        self._removes = bool(content.removes.num_rows)
+    def _are_canonical(self, files: list[Add]) -> bool:
+        return all(self._rule.canonical(add.path, self._root_url) == add.path for add in files)
 
 
-def read_winner(data: bytes, version: int, root_url: str) -> Winner:
+def read_held(data: bytes, version: int, root_url: str) -> Held:
     """The version in `data`. Raises LogCorrupt, LimitExceeded, PathEscape.
 
     Whatever the quick look does not like is left to the strict reader, whose verdict counts.
     """
-    return Winner(data, version, root_url, _quick_look(data, version) if len(data) <= _SMALL_BYTES else None)
+    return Held(data, version, root_url, _quick_look(data, version) if len(data) <= _SMALL_BYTES else None)
 
 
-def read_slot(env: LogEnv, version: int) -> Winner | None:
-    """What the slot of `version` holds, None if it is empty. Raises as `read_winner`, and StoreError."""
+def read_slot(env: LogEnv, version: int) -> Held | None:
+    """What the slot of `version` holds, None if it is empty. Raises as `read_held`, and StoreError."""
     try:
         data = env.store.get(version_key(version))
     except ObjectNotFound:
         return None
-    return read_winner(data, version, env.store.url)
+    return read_held(data, version, env.store.url)
 
 
 def _quick_look(data: bytes, version: int) -> list[Line] | None:

@@ -20,6 +20,8 @@ from indextables.log.cache import shared_cache
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
+from indextables.log.paths import PathRule
+from indextables.log.protocol import path_rule
 from indextables.log.reduce import ReducedContent, dump_run, load_run, reduce_versions
 from indextables.log.snapshot import Log
 from indextables.options import Options
@@ -56,6 +58,8 @@ class Run(msgspec.Struct, frozen=True):
     epoch: int = 0
     properties: dict[str, str] = {}
     """Those of the table that concern tasks."""
+    rule: PathRule = PathRule.ENCODED
+    """How the table logs its paths."""
 
 
 class RunAnswer(msgspec.Struct, frozen=True):
@@ -97,7 +101,8 @@ class DistributedTail:
         failures: tuple[type[Exception], ...] = (IndexTablesError, *jvm_errors())
         try:
             # The table's properties as the tail begins: those of its newest version are what is about to be read.
-            configuration = Log(env).metadata_at(max(versions[0] - 1, 0))[2].configuration
+            _, protocol, metadata = Log(env).metadata_at(max(versions[0] - 1, 0))
+            configuration, rule = metadata.configuration, path_rule(protocol)
             options = env.over(configuration)
             files = _listed(env, versions) if self._is_worth_it(options, len(versions)) else None
             if files is None:
@@ -107,9 +112,10 @@ class DistributedTail:
             tasks = _task_count(options, len(files), self._spark)
             properties = {key: text for key, text in configuration.items() if "transaction.cache." in key.lower()}
             epoch = _EPOCHS.get(env.store.url, 0)
-            units = [msgspec.msgpack.encode(Run(part, epoch, properties)) for part in _runs(files, tasks)]
+            units = [msgspec.msgpack.encode(Run(part, epoch, properties, rule)) for part in _runs(files, tasks)]
             answers = [_answer(given) for given in runner.run(read_run, units)]
             contents = [content for answer in answers for content in load_run(answer.run)]
+            _check_rule(contents, rule, env.store.url)
         except failures as error:
             _LOGGER.warning("%s: tasks could not read the log (%s); the driver reads it", env.store.url, error)
             return None
@@ -160,16 +166,19 @@ def read_run(env: LogEnv, unit: bytes) -> bytes:
     read = env.ambient.map("versions", lambda place: _read(env, run.files[place]), missing)
     for place, content in zip(missing, read, strict=True):
         known[place] = content
-    contents = [content for content in known if content is not None]
-    if any(content.on_disk is not None and content.token is None for content in contents):
-        # Tables of IndexTables4Spark, perhaps: which paths hold is known only where the protocol is.
-        raise NotSupported("paths whose rule depends on the protocol are read by the driver", url=env.store.url)
+    contents = [content.under(run.rule) for content in known if content is not None]
     answer = RunAnswer(
         run=dump_run(reduce_versions(contents)),
         hits=len(run.files) - len(missing),
         actions=sum(content.adds.num_rows + content.removes.num_rows for content in contents),
     )
     return msgspec.msgpack.encode(answer)
+
+
+def _check_rule(contents: Sequence[VersionContent], rule: PathRule, url: str) -> None:
+    """Raises NotSupported if the versions lead to a table that logs its paths by another rule than tasks were told."""
+    if any(content.protocol is not None and path_rule(content.protocol) is not rule for content in contents):
+        raise NotSupported("the rule of paths changed in these versions: the driver reads them", url=url)
 
 
 def _recall(env: LogEnv, file: VersionFile) -> VersionContent | None:

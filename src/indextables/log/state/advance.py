@@ -19,8 +19,7 @@ from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import version_key
-from indextables.log.protocol import path_rule
-from indextables.log.replay import header_after, live_files
+from indextables.log.replay import header_after, live_files, under_rule
 from indextables.log.state.avroform import complete_list, read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment
 from indextables.log.state.base import StateHeader, StateRef
@@ -51,8 +50,7 @@ def advance_state(
     from indextables.log.confirm import confirm, table_of
 
     base = complete_list(env, read_list(env, previous))
-    rule = path_rule(base.protocol)
-    tail = [content.under(rule) for content in confirm(env, read_tail(env, previous.version, version))]
+    tail = under_rule(base.protocol, confirm(env, read_tail(env, previous.version, version)))
     table = None if base.metadata is None else base.metadata.id
     if any(table_of(content) not in {None, table} for content in tail):
         key = previous.keys[0]

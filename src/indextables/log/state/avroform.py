@@ -11,12 +11,13 @@ import pyarrow as pa
 from indextables.errors import CheckpointCorrupt, SchemaInvalid
 from indextables.log.actions import MergeSkip, Metadata, Protocol
 from indextables.log.arrays import bool_array
-from indextables.log.codec import decode_version
+from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths
 from indextables.log.protocol import V1, has_own_splits, path_rule
+from indextables.log.replay import under_rule
 from indextables.log.schema import schema_from_json
 from indextables.log.state.base import PrunedState, StateRef, TableState
 from indextables.log.state.bounds import as_maps
@@ -125,7 +126,7 @@ def complete_list(env: LogEnv, state: StateList) -> StateList:
 
     Raises CheckpointCorrupt where no metaData can be found.
     """
-    found = _Found() if state.metadata is not None and state.protocol is not None else _from_versions(env)
+    found = _Found() if state.metadata is not None and state.protocol is not None else _from_versions(env, state)
     metadata = state.metadata or found.metadata
     if metadata is None:
         message = f"the state of version {state.version} names no metaData and no version file tells it"
@@ -150,9 +151,10 @@ class _Found(msgspec.Struct):
     skips: dict[str, MergeSkip] = {}
 
 
-def _from_versions(env: LogEnv) -> _Found:
+def _from_versions(env: LogEnv, state: StateList) -> _Found:
     """The newest of each in all version files: their numbers are another line than the states', so all are read."""
     found = _Found()
+    skipping: list[VersionContent] = []
     for meta in env.store.list_from(LOG_DIR):
         file = parse_key(meta.key)
         if file is None or file.kind != "version":
@@ -160,7 +162,9 @@ def _from_versions(env: LogEnv) -> _Found:
         content = decode_version(env.store.get(version_key(file.version)), file.version, root_url=env.store.url)
         found.protocol = content.protocol or found.protocol
         found.metadata = content.metadata or found.metadata
-        found.skips = {**found.skips, **{skip.path: skip for skip in content.skips}}
+        skipping += [content] if content.skips else []
+    for content in under_rule(state.protocol or found.protocol, skipping):
+        found.skips.update((skip.path, skip) for skip in content.skips)
     return found
 
 

@@ -6,11 +6,11 @@ import msgspec
 import pyarrow.compute as pc
 
 from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectNotFound
-from indextables.log.actions import MergeSkip
+from indextables.log.actions import MergeSkip, Protocol
 from indextables.log.codec import VersionContent, decode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
-from indextables.log.replay import fold_skips
+from indextables.log.replay import fold_skips, under_rule
 from indextables.log.state.avroform import complete_list, read_list
 from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.state.belonging import own_states
@@ -59,17 +59,19 @@ def describe_state(env: LogEnv) -> StateDescription:
     about = StateDescription(
         checkpoints=len(states), pointer_version=None if pointer is None else pointer.version, unusable=unusable
     )
+    protocol: Protocol | None = None
     for ref in states:
         try:
-            about = msgspec.structs.replace(_describe(env, ref), **_shared(about))
+            described, protocol = _describe(env, ref)
+            about = msgspec.structs.replace(described, **_shared(about))
             break
         except (CheckpointError, LimitExceeded, ObjectNotFound) as error:
             unusable[ref.keys[0]] = str(error)
-    return msgspec.structs.replace(about, skips=_live_skips(env, about))
+    return msgspec.structs.replace(about, skips=_live_skips(env, about, protocol))
 
 
-def _live_skips(env: LogEnv, about: StateDescription) -> tuple[MergeSkip, ...]:
-    """The skips of the checkpoint, and what the versions since have made of them."""
+def _live_skips(env: LogEnv, about: StateDescription, protocol: Protocol | None) -> tuple[MergeSkip, ...]:
+    """The skips of the checkpoint, whose protocol is given, and what the versions since have made of them."""
     from indextables.log.confirm import confirm
 
     skips = {skip.path: skip for skip in about.skips}
@@ -79,7 +81,7 @@ def _live_skips(env: LogEnv, about: StateDescription) -> tuple[MergeSkip, ...]:
         while env.store.exists(version_key(version)):
             contents.append(decode_version(env.store.get(version_key(version)), version, root_url=env.store.url))
             version += 1
-        for content in confirm(env, contents):
+        for content in under_rule(protocol, confirm(env, contents)):
             fold_skips(skips, content)
     except (LogError, LimitExceeded, ObjectNotFound) as error:
         about.unusable[version_key(version)] = str(error)
@@ -90,11 +92,11 @@ def _shared(about: StateDescription) -> dict[str, object]:
     return {name: getattr(about, name) for name in ("checkpoints", "pointer_version", "unusable")}
 
 
-def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
+def _describe(env: LogEnv, ref: StateRef) -> tuple[StateDescription, Protocol | None]:
     if ref.format != "avro-state":
         state = read_state(env, ref)
         total = pc.sum(state.files.column("size"), min_count=0).as_py()
-        return StateDescription(
+        about = StateDescription(
             format=ref.format,
             version=ref.version,
             num_files=len(state.files),
@@ -106,8 +108,9 @@ def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
             protocol_version=state.protocol.minReaderVersion,
             tokens_from=_first(state.tokens),
         )
+        return about, state.protocol
     found = complete_list(env, read_list(env, ref, only_counts=True))
-    return StateDescription(
+    about = StateDescription(
         format=ref.format,
         version=ref.version,
         num_files=found.totals.num_files,
@@ -123,6 +126,7 @@ def _describe(env: LogEnv, ref: StateRef) -> StateDescription:
         protocol_version=0 if found.protocol is None else found.protocol.minReaderVersion,
         tokens_from=_first(found.tokens),
     )
+    return about, found.protocol
 
 
 def _first(tokens: TokenWindow | None) -> int | None:
