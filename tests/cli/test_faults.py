@@ -55,8 +55,16 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["ingest", "{logs}", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
         (["ingest", "{logs}", "{file}.jsonl", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
         (["ingest", "{logs}", "{folder}"], 2, "folder: it is a directory; give the files in it\n"),
-        (["ingest", "{logs}", "{null}.jsonl"], 2, "null.jsonl: a line is null where one JSON object belongs\n"),
-        (["ingest", "{missing}", "{null}.jsonl"], 2, "null.jsonl: a line is null where one JSON object belongs\n"),
+        (
+            ["ingest", "{logs}", "{null}.jsonl"],
+            2,
+            "null.jsonl: a line is null where one JSON object belongs, in row 1\n",
+        ),
+        (
+            ["ingest", "{missing}", "{null}.jsonl"],
+            2,
+            "null.jsonl: a line is null where one JSON object belongs, in row 1\n",
+        ),
         (["ingest", "{logs}", "{latin}.jsonl"], 2, "latin.jsonl: column message holds text that is not UTF-8"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
         (["ingest", "{logs}", "{missing}.parquet"], 2, "No such file"),

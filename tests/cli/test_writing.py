@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -220,3 +221,103 @@ def test_a_schema_that_is_none_is_refused(command, tmp_path, schema):
     assert ran.code == 2
     assert ran.err.count("\n") == 1
     assert not (tmp_path / "t").exists()
+
+
+MAPS = (
+    "id bigint, m map<string, bigint>, k map<int, double>, s struct<m: map<string, date>, d: date>, "
+    "l array<map<string, string>>"
+)
+
+
+def test_an_object_of_a_json_line_goes_into_a_map(command, tmp_path):
+    lines = [
+        {"id": 1, "m": {"a": 1, 'q"\u00e9': 2**62}, "k": {"7": 0.5, "-1": None}, "s": {"m": {"x": "2024-02-29"}}},
+        {"id": 2, "m": {}, "k": None, "s": {"m": None, "d": "2024-01-01"}, "l": [{"a": "{}"}, None, {}, {"b": "]"}]},
+        {"id": 3},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n\n".join(map(json.dumps, lines)) + "\n")
+    command("create", tmp_path / "t", "--schema", MAPS)
+    ran = command("ingest", tmp_path / "t", tmp_path / "a.jsonl")
+    assert ran.code == 0, ran.err
+    back = command("sql", tmp_path / "t", "SELECT * FROM t ORDER BY id", "--json").lines
+    empty = {"id": None, "m": None, "k": None, "s": None, "l": None}
+    want = [empty | line for line in lines]
+    want[0]["s"] = {"m": {"x": "2024-02-29"}, "d": None}
+    assert back == want
+
+
+def test_maps_come_through_a_file_of_many_blocks(command, tmp_path):
+    rows = 40_000
+    text = "".join(f'{{"id": {i}, "m": {{"k{i}": {i}}}, "pad": "{"z" * 200}"}}\n' for i in range(rows))
+    (tmp_path / "big.jsonl").write_text(text)
+    command("create", tmp_path / "t", "--schema", "id bigint, m map<string, bigint>, pad string")
+    assert command("ingest", tmp_path / "t", tmp_path / "big.jsonl").code == 0
+    found = indextables.open(tmp_path / "t").to_arrow(columns=["id", "m"]).to_pylist()
+    assert sorted((row["id"], row["m"]) for row in found) == [(i, [(f"k{i}", i)]) for i in range(rows)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "line", "words"),
+    [
+        ("n tinyint", '{"n": 200}', "column n"),
+        ("n bigint", '{"n": 1.5}', "column n"),
+        ("n bigint", '{"n": 99999999999999999999}', "column n"),
+        ("n decimal(5, 2)", '{"n": 1.255}', "column n"),
+        ("n decimal(5, 2)", '{"n": "foo"}', "column n"),
+        ("n double", '{"n": 9007199254740993}', "column n"),
+        ("n bigint", '{"x": 1}', "column x"),
+        ("n bigint", "null", "null"),
+        ("n bigint", '{"n": "many"}', "n is number"),
+        ("n struct<d: date>", '{"n": {"d": "2024-13-01"}}', "column n.d"),
+        ("n struct<d: date>", '{"n": {"e": 1}}', "column n"),
+        ("n struct<d: timestamp_ntz>", '{"n": {"d": "2024-01-01T00:00:00Z"}}', "column n.d"),
+        ("n array<timestamp>", '{"n": ["2024-01-01T00:00:00Z", "soon"]}', "column n[]"),
+        ("n map<string, bigint>", '{"n": 7}', "column n"),
+        ("n map<string, bigint>", '{"n": [{"key": "a", "value": 1}]}', "column n"),
+        ("n map<string, bigint>", '{"n": {"a": "x"}}', "n[].value is number"),
+        ("n map<string, bigint>", '{"n": {"a": 1, "a": 2}}', "'a' twice"),
+        ("n map<int, bigint>", '{"n": {"one": 2}}', "column n"),
+        ("n map<string, double>", '{"n": {"a": 9007199254740993}}', "column n"),
+        ("n map<string, date>", '{"n": {"a": "2024-13-01"}}', "column n{}"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_row_and_its_column(command, tmp_path, schema, line, words):
+    (tmp_path / "bad.jsonl").write_text('{"pad": "x"}\n' * 3 + f'\n{line}\n{{"pad": "end"}}\n')
+    command("create", tmp_path / "t", "--schema", f"{schema}, pad string")
+    ran = command("ingest", tmp_path / "t", tmp_path / "bad.jsonl")
+    assert ran.code == 2
+    assert words in ran.err
+    assert "row 4" in ran.err
+    assert ran.err.count("\n") == 1
+    assert command("count", tmp_path / "t").out == "0\n"
+
+
+def test_the_row_and_the_column_are_told_of_what_comes_by_a_pipe(command, tmp_path):
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    text = f'{{"pad": "{"z" * 1000}"}}\n\n' * 30_000 + '{"n": 1.5}\n{"n": 2}\n'
+    writer = threading.Thread(target=lambda: pipe.write_text(text))
+    command("create", tmp_path / "t", "--schema", "n bigint, pad string")
+    writer.start()
+    ran = command("ingest", tmp_path / "t", pipe)
+    writer.join()
+    assert "column n: '1.5' is not of type int64, in row 30,001" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1}\n\nnull\n', "in row 2"),
+        (
+            '{"a": 0.5}\n{"b": 1, "a": 9007199254740993}\n{"a": 2}\n',
+            "column a: 9007199254740993 is not exact as double",
+        ),
+        ('{"a": {"b": 0.5}}\n{"a": {"b": 9007199254740993}}\n', "in row 2"),
+    ],
+)
+def test_a_file_that_no_table_can_be_made_of_is_refused_with_the_row(command, tmp_path, text, words):
+    (tmp_path / "bad.jsonl").write_text(text)
+    ran = command("ingest", tmp_path / "t", tmp_path / "bad.jsonl")
+    assert ran.code == 2
+    assert words in ran.err
+    assert "in row 2" in ran.err

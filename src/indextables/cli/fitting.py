@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,8 @@ from indextables.query.convert import cast_exactly, cast_or_null
 
 __all__ = ["check_distinct", "conform", "from_texts"]
 
+_Rows = int | np.ndarray
+"""Which rows of the file values are of: the first of a run of rows, or that of each value; counted from 0."""
 _ZONE = r"[0-9]:[0-9.:]+\s*([zZ]|[+-][0-9]{2}(:?[0-9]{2}){0,2}|UTC|GMT)$"
 _INTEGER = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
@@ -65,25 +68,69 @@ def _matched(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> list[tuple[
     ]
 
 
-def _as_type(column: pa.Array, field: pa.Field, name: str, rows_before: int) -> pa.Array:
+def _as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Array:
     if column.type == field.type:
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), field.type)
-    _check_zone(column, field, name, rows_before)
+    if _is_alike(column.type, field.type):
+        return _parts_as_type(column, field, name, rows)
+    _check_zone(column, field, name, rows)
     try:
         if pa.types.is_floating(field.type) and pa.types.is_string(column.type):
             column = pc.utf8_trim_whitespace(column)
-            check_texts(column, field.name, field.type)
+            check_texts(column, field.name, field.type, lambda place: _row_at(rows, place))
         return pc.cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     if not pa.types.is_nested(column.type) and not pa.types.is_nested(field.type):
         converted = cast_or_null(column, field.type)
-        _check_none_lost(column, pc.is_null(converted), field, name, rows_before)
+        _check_none_lost(column, pc.is_null(converted), field, name, rows)
         return converted
     message = f"{name}: column {field.name} is {field.type} in the table, {column.type} in the file"
     raise SchemaMismatch(message, path=name, column=field.name)
+
+
+def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values are found in the parts that they are wanted in: a map as a list of keys and values."""
+    if pa.types.is_struct(wanted):
+        return bool(pa.types.is_struct(found)) and [part.name for part in found] == [part.name for part in wanted]
+    if pa.types.is_map(wanted):
+        pair = found.value_type if pa.types.is_list(found) else None
+        return pair is not None and bool(pa.types.is_struct(pair)) and [part.name for part in pair] == ["key", "value"]
+    return bool(pa.types.is_list(wanted) and pa.types.is_list(found))
+
+
+def _parts_as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Array:
+    """A struct, list or map of the parts of `column`, each of them of its type."""
+
+    def part(values: pa.Array, path: str, kind: pa.DataType, its_rows: _Rows) -> pa.Array:
+        return _as_type(values, pa.field(path, kind), name, its_rows)
+
+    if pa.types.is_struct(field.type):
+        inner = [
+            part(values, f"{field.name}.{one.name}", one.type, rows)
+            for values, one in zip(column.flatten(), field.type, strict=True)
+        ]
+        return pa.StructArray.from_arrays(inner, fields=list(field.type), mask=column.is_null())
+    parents = pc.list_parent_indices(column).to_numpy()
+    inside = np.arange(rows, rows + len(column))[parents] if isinstance(rows, int) else rows[parents]
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)
+    absent = np.append(np.asarray(column.is_null()), False)
+    starts = pa.array(ends, mask=absent)
+    items = column.flatten()
+    if pa.types.is_list(field.type):
+        values = part(items, f"{field.name}[]", field.type.value_type, inside)
+        return pa.ListArray.from_arrays(starts, values, type=field.type)
+    keys, values = items.flatten()
+    keys = part(keys, f"{field.name}{{}}", field.type.key_type, inside)
+    values = part(values, f"{field.name}{{}}", field.type.item_type, inside)
+    return pa.MapArray.from_arrays(starts, keys, values, type=field.type)
+
+
+def _row_at(rows: _Rows, place: int) -> int:
+    return int(rows + place if isinstance(rows, int) else rows[place]) + 1
 
 
 def _read_texts(texts: pa.Array, field: pa.Field, name: str, rows_before: int) -> pa.Array:
@@ -105,7 +152,7 @@ def _read_texts(texts: pa.Array, field: pa.Field, name: str, rows_before: int) -
         converted = cast_or_null(trimmed, field.type)
     lost = pc.is_null(converted)
     if pa.types.is_floating(field.type):
-        check_texts(trimmed, field.name, field.type)
+        check_texts(trimmed, field.name, field.type, lambda place: rows_before + place + 1)
         lost = pc.or_(lost, pc.and_(pc.is_inf(converted), pc.invert(pc.match_substring_regex(trimmed, _INFINITE))))
     _check_none_lost(texts, lost, field, name, rows_before)
     return converted
@@ -119,23 +166,23 @@ def _shape_of(data_type: pa.DataType) -> str | None:
     return _BOOLEAN if pa.types.is_boolean(data_type) else None
 
 
-def _check_zone(column: pa.Array, field: pa.Field, name: str, rows_before: int) -> None:
+def _check_zone(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> None:
     """Raises SchemaMismatch for a text with a zone where the column keeps none."""
     if pa.types.is_string(column.type) and pa.types.is_timestamp(field.type) and field.type.tz is None:
         zoned = pc.match_substring_regex(pc.utf8_trim_whitespace(column), _ZONE)
         advice = (
             ": it has a zone, and a timestamp_ntz keeps none; use a column of type timestamp, or leave the zone out"
         )
-        _check_none_lost(column, zoned, field, name, rows_before, advice)
+        _check_none_lost(column, zoned, field, name, rows, advice)
 
 
 def _check_none_lost(
-    column: pa.Array, lost: pa.Array, field: pa.Field, name: str, rows_before: int, advice: str = ""
+    column: pa.Array, lost: pa.Array, field: pa.Field, name: str, rows: _Rows, advice: str = ""
 ) -> None:
     """Raises SchemaMismatch for the first value that is there and `lost`, with its row and column."""
     bad = pc.index(pc.and_(pc.is_valid(column), pc.fill_null(lost, False)), True).as_py()  # noqa: FBT003
     if bad < 0:
         return
-    value, row = column[bad].as_py(), rows_before + bad + 1
+    value, row = column[bad].as_py(), _row_at(rows, bad)
     message = f"{name}: row {row:,}: column {field.name} is {field.type}, {str(value)[:80]!r} is not{advice}"
     raise SchemaMismatch(message, path=name, column=field.name, row=row)

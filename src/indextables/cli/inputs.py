@@ -11,7 +11,7 @@ import hashlib
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from indextables.cli.csv_files import open_texts, sample_texts, suggested_type
 from indextables.cli.fitting import check_distinct, conform, from_texts
-from indextables.cli.json_lines import NullLine, ObjectLines
+from indextables.cli.json_lines import BadMap, MapLines, NullLine, ObjectLines, RecentLines, first_fault, map_free
 from indextables.cli.reasons import reason_of
 from indextables.cli.whole_numbers import InexactNumber, NumberLines, large_numbers
 from indextables.errors import InvalidArgument
@@ -48,7 +48,10 @@ _SAMPLE_BYTES = 16 * 2**20
 _BLOCK_BYTES = 4 * 2**20
 _PARQUET_ROWS = 65_536
 _WHOLE = pa.decimal128(38, 0)
-_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine, InexactNumber)
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine, InexactNumber, BadMap)
+_OF_A_LINE = (pa.ArrowInvalid, NullLine, InexactNumber, BadMap)
+_Fault = tuple[int, str | None, Exception]
+"""The row, its column if it is known, and what is wrong with it."""
 
 
 class Input:
@@ -61,6 +64,8 @@ class Input:
         self, name: str, size: int | None, batches: Iterator[pa.RecordBatch], position: Callable[[], int]
     ) -> None:
         self.identity: str | None = None
+        self.fault: Callable[[], _Fault | None] = lambda: None
+        """Finds the first row, of those that did not come, that cannot be read."""
         self.name = name
         self.size = size
         self.position = position
@@ -77,7 +82,7 @@ class Input:
             try:
                 batch = next(self._batches, None)
             except _UNREADABLE as cause:
-                raise _unreadable(self.name, cause, rows) from cause
+                raise _unreadable(self.name, cause, rows, self.fault) from cause
             if batch is None:
                 break
             rows += batch.num_rows
@@ -133,6 +138,7 @@ def file_identity(name: str) -> str:
 
 def infer_schema(name: str, kind: Format) -> pa.Schema:
     """The schema that the first megabytes of a file suggest. Raises InvalidArgument."""
+    fault: Callable[[], _Fault | None] = lambda: None  # noqa: E731
     try:
         if kind == "parquet":
             import pyarrow.parquet as pq
@@ -144,17 +150,31 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
             texts = sample_texts(head, name)
             check_distinct(texts.schema.names, name)
             return _suggested_by_texts(texts)
+        fault = partial(_fault_in, head)
         ObjectLines(io.BytesIO(head)).read()
         sample = _read_sample(head, {})
         check_distinct(sample.schema.names, name)
         whole = _whole_numbers(sample, head)
         return _suggested(sample, whole, lambda types: _read_sample(head, types))
     except _UNREADABLE as cause:
-        raise _unreadable(name, cause) from cause
+        raise _unreadable(name, cause, fault=fault) from cause
+
+
+def _fault_in(head: bytes) -> _Fault | None:
+    lines = [line for line in head.split(b"\n") if line.strip()]
+
+    def read(text: bytes) -> None:
+        ObjectLines(io.BytesIO(text)).read()
+        _read_sample(text, {})
+
+    found = first_fault(lines, read)
+    return None if found is None else (found[0] + 1, *found[1:])
 
 
 def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
     """Open a file to be read as batches of exactly `schema`. Raises InvalidArgument."""
+    recent: RecentLines | None = None
+    fault: Callable[[], _Fault | None] = lambda: None  # noqa: E731
     try:
         if kind == "parquet":
             return _open_parquet(name, schema)
@@ -162,12 +182,13 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
         if kind == "csv":
             reader, fit = open_texts(stream, name, _BLOCK_BYTES), from_texts
         else:
-            lines = pa.PythonFile(NumberLines(ObjectLines(stream), schema), mode="r")
-            reader, fit = _open_json(lines, schema), conform
+            stream = recent = RecentLines(stream)
+            fault = partial(_fault_of, recent, lambda text: list(_open_json(io.BytesIO(text), schema)))
+            reader, fit = _open_json(stream, schema), conform
     except StopIteration:
         return Input(name, 0, iter(()), lambda: 0)
     except _UNREADABLE as cause:
-        raise _unreadable(name, cause) from cause
+        raise _unreadable(name, cause, fault=fault) from cause
     blocks = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -177,19 +198,33 @@ def open_input(name: str, kind: Format, schema: pa.Schema) -> Input:
             yield fit(batch, schema, name, rows)
             rows += batch.num_rows
             blocks += 1
+            if recent is not None:
+                recent.taken = rows
 
     # The reader works ahead of us; a batch is a block, unless the file is compressed.
-    return Input(
+    opened = Input(
         name, size, batches(), lambda: min(position(), blocks * _BLOCK_BYTES) if _is_plain(name) else position()
     )
+    opened.fault = fault
+    return opened
+
+
+def _fault_of(recent: RecentLines, read: Callable[[bytes], object]) -> _Fault | None:
+    before, lines = recent.untaken()
+    found = first_fault(lines, read)
+    return None if found is None else (before + found[0] + 1, *found[1:])
 
 
 def _open_json(stream: Any, schema: pa.Schema) -> Any:
+    """A reader of JSON lines. Raises as Arrow does, and what the lines themselves raise; so does what it returns."""
     raw = {field.name: _raw_type(field.type) for field in schema}
     import pyarrow.json as pajson
 
+    lines: io.RawIOBase = NumberLines(ObjectLines(stream), schema)
+    if not map_free(pa.struct(list(schema))):
+        lines = MapLines(lines, schema)
     return pajson.open_json(
-        stream,
+        pa.PythonFile(lines, mode="r"),
         read_options=pajson.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pajson.ParseOptions(
             explicit_schema=pa.schema(list(raw.items())), unexpected_field_behavior="error"
@@ -205,8 +240,12 @@ def _raw_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_temporal(data_type) or pa.types.is_binary(data_type):
         return pa.string()
     if pa.types.is_map(data_type):
-        # Arrow reads no maps: a file may lack the column, and one that has it is refused.
-        return pa.null()
+        # As MapLines writes it.
+        return pa.list_(pa.struct([("key", pa.string()), ("value", _raw_type(data_type.item_type))]))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _raw_type(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(_raw_type(data_type.value_type))
     return data_type
 
 
@@ -321,11 +360,11 @@ def _whole_numbers(sample: pa.Table, head: bytes) -> dict[str, pa.DataType]:
     Raises InexactNumber for one that has fractions as well, or more than 38 digits.
     """
     large = large_numbers(head, sample.schema)
-    for column, number in large.items():
+    for column, (number, row) in large.items():
         try:
             _read_sample(head, {column: _WHOLE})
         except pa.ArrowInvalid:
-            raise InexactNumber(column, number, pa.float64()) from None
+            raise InexactNumber(column, number, pa.float64(), row) from None
     return dict.fromkeys(large, _WHOLE)
 
 
@@ -391,5 +430,13 @@ def _tamed(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def _unreadable(name: str, cause: Exception, rows_before: int = 0) -> InvalidArgument:
-    return InvalidArgument(f"{name}: {reason_of(cause, rows_before)}", path=name)
+def _unreadable(
+    name: str, cause: Exception, rows_before: int = 0, fault: Callable[[], _Fault | None] = lambda: None
+) -> InvalidArgument:
+    told = " in row " in str(cause)
+    found = fault() if isinstance(cause, _OF_A_LINE) and not told else None
+    if found is None:
+        return InvalidArgument(f"{name}: {reason_of(cause, rows_before)}", path=name)
+    row, column, reason = found
+    where = {"row": row} if column is None else {"row": row, "column": column}
+    return InvalidArgument(f"{name}: {reason_of(reason, row=row, column=column)}", path=name, **where)

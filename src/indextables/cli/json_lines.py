@@ -1,19 +1,29 @@
-"""Lines on their way to Arrow's JSON reader, which must not see some of them.
+"""Lines on their way to Arrow's JSON reader: which it must not see, which it reads only otherwise, which it refused.
 
 A block of JSON lines that begins with `null` ends the process inside Arrow. Blocks begin with a line, so that a line
-which begins with it is refused before it gets there.
+which begins with it is refused before it gets there. Maps are rewritten for it. What it refuses it often names neither
+by row nor by column: the lines that it has been given last are kept, so that both can be found.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["NullLine", "ObjectLines"]
+import pyarrow as pa
+
+__all__ = ["BadMap", "MapLines", "NullLine", "ObjectLines", "RecentLines", "count_rows", "first_fault", "map_free"]
 
 _NULL_LINE = re.compile(rb"\n(?:\xef\xbb\xbf)?[ \t\r]*null")
 _BEGINNING = re.compile(rb"\n(?:\xef(?:\xbb\xbf?)?)?[ \t\r]*(?:nu?l?)?")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder(strict=False, parse_float=len, parse_int=len)
+"""Tells where values end; what numbers are is not asked."""
 
 
 class NullLine(ValueError):
@@ -46,3 +56,223 @@ class ObjectLines(io.RawIOBase):
         # Spaces say nothing, and there may be any number of them.
         self._line = b"\n" + last.strip() if _BEGINNING.fullmatch(last) else b""
         return data
+
+
+class BadMap(ValueError):
+    """What stands where a map belongs is no object, or has a key twice."""
+
+
+class MapLines(io.RawIOBase):
+    """The lines of a stream with each object that goes into a map as an array of {"key": …, "value": …}.
+
+    Arrow reads no maps. Everything else stays as it is written, to the digit. A line that is no JSON is passed on, for
+    Arrow to complain about. Raises BadMap from `read`.
+    """
+
+    def __init__(self, stream: Any, schema: pa.Schema) -> None:
+        super().__init__()
+        self._stream = stream
+        self._kind = pa.struct(list(schema))
+        self._open: list[bytes] = []
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, all by default. Raises BadMap, and what the stream raises."""
+        while not self._ready:
+            data = bytes(self._stream.read(size))
+            end = data.rfind(b"\n") + 1 if data and size >= 0 else len(data)
+            if end or not data:
+                text = b"".join([*self._open, data[:end]])
+                self._open = []
+                self._ready = b"\n".join(map(self._line, text.split(b"\n")))
+            self._open.append(data[end:])
+            if not data or size < 0:
+                break
+        size = len(self._ready) if size < 0 else size
+        part, self._ready = self._ready[:size], self._ready[size:]
+        return part
+
+    def _line(self, line: bytes) -> bytes:
+        text = line.decode("utf-8", "surrogateescape")
+        try:
+            start = _SPACE.match(text, 1 if text.startswith("\ufeff") else 0).end()  # type: ignore[union-attr]
+            end = _value_end(text, start)
+            return (text[:start] + _without_maps(text, start, end, self._kind, "") + text[end:]).encode(
+                "utf-8", "surrogateescape"
+            )
+        except BadMap:
+            raise
+        except (ValueError, RecursionError):
+            return line
+
+
+def map_free(kind: pa.DataType) -> bool:
+    """Whether there is no map in `kind`."""
+    if pa.types.is_map(kind):
+        return False
+    return not pa.types.is_nested(kind) or all(map_free(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, int, int, int, int]]:
+    """Of the object that begins at `start`: each key, where it begins and ends, and where its value does.
+
+    Raises ValueError where it is none.
+    """
+    for at, end in _items(text, start, "{}"):
+        key, key_end = _DECODER.raw_decode(text, at)
+        colon = _SPACE.match(text, key_end).end()  # type: ignore[union-attr]
+        yield key, at, key_end, _SPACE.match(text, colon + 1).end(), end  # type: ignore[union-attr]
+
+
+def _items(text: str, start: int, brackets: str) -> Iterator[tuple[int, int]]:
+    """Where each item of an array begins and ends, or each pair of an object."""
+    if text[start : start + 1] != brackets[0]:
+        raise ValueError("it begins otherwise")
+    at = _SPACE.match(text, start + 1).end()  # type: ignore[union-attr]
+    while text[at : at + 1] != brackets[1]:
+        end = _value_end(text, at)
+        if brackets == "{}":
+            colon = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+            if text[at] != '"' or text[colon : colon + 1] != ":":
+                raise ValueError("no key")
+            end = _value_end(text, _SPACE.match(text, colon + 1).end())  # type: ignore[union-attr]
+        yield at, end
+        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+        if text[at : at + 1] == ",":
+            at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+        elif text[at : at + 1] != brackets[1]:
+            raise ValueError("no end")
+
+
+def _value_end(text: str, start: int) -> int:
+    return int(_DECODER.raw_decode(text, start)[1])
+
+
+def _without_maps(text: str, start: int, end: int, kind: pa.DataType, path: str) -> str:
+    """A value as it is written, but for the maps in it."""
+    if map_free(kind) or text.startswith("null", start):
+        return text[start:end]
+    if pa.types.is_map(kind):
+        if text[start] != "{":
+            raise BadMap(f"column {path}: {text[start:end][:60]!r} is no object, and a map is one")
+        seen = set()
+        pairs = []
+        for key, at, key_end, value, value_end in _members(text, start):
+            if key in seen:
+                raise BadMap(f"column {path}: a map has the key {key[:60]!r} twice")
+            seen.add(key)
+            inner = _without_maps(text, value, value_end, kind.item_type, f"{path}{{}}")
+            pairs.append(f'{{"key":{text[at:key_end]},"value":{inner}}}')
+        return f"[{','.join(pairs)}]"
+    if pa.types.is_struct(kind) and text[start] == "{":
+        kinds = {field.name: field.type for field in kind}
+        parts = [
+            f"{text[at:key_end]}:"
+            + _without_maps(text, value, value_end, kinds.get(key, pa.null()), f"{path}.{key}" if path else key)
+            for key, at, key_end, value, value_end in _members(text, start)
+        ]
+        return f"{{{','.join(parts)}}}"
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and text[start] == "[":
+        items = [
+            _without_maps(text, at, item_end, kind.value_type, f"{path}[]")
+            for at, item_end in _items(text, start, "[]")
+        ]
+        return f"[{','.join(items)}]"
+    return text[start:end]
+
+
+class RecentLines(io.RawIOBase):
+    """The bytes of a stream, of which those are kept that hold rows beyond `taken`: they may have to be looked at."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._kept: deque[bytes] = deque()
+        self._ends: deque[int] = deque()
+        """How many rows there are up to the end of each part; the last part may be an open line, which counts later."""
+        self._rows = 0
+        self._first = 0
+        """The rows before what is kept."""
+        self._lock = threading.Lock()
+        """Arrow reads ahead in a thread of its own."""
+        self.taken = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, all by default."""
+        data = bytes(self._stream.read(size))
+        with self._lock:
+            self._keep(data)
+        return data
+
+    def _keep(self, data: bytes) -> None:
+        end = data.rfind(b"\n") + 1
+        whole, rest = data[:end], data[end:]
+        if end:
+            self._kept.append((self._kept.pop() if self._is_open() else b"") + whole)
+            self._rows += count_rows(self._kept[-1])
+            self._ends.append(self._rows)
+        if rest:
+            self._kept.append((self._kept.pop() if self._is_open() else b"") + rest)
+        while self._ends and self._ends[0] <= self.taken:
+            self._kept.popleft()
+            self._first = self._ends.popleft()
+
+    def _is_open(self) -> bool:
+        return len(self._kept) > len(self._ends)
+
+    def untaken(self) -> tuple[int, list[bytes]]:
+        """The lines of the rows that nobody has taken, and how many rows are before them."""
+        with self._lock:
+            rows = [line for line in b"".join(self._kept).split(b"\n") if line.strip()]
+            skipped = max(self.taken - self._first, 0)
+            return self._first + skipped, rows[skipped:]
+
+
+def count_rows(text: bytes) -> int:
+    """The lines of a text that are not blank."""
+    if b"\n\n" in text or b"\n\r" in text or b"\n " in text or b"\n\t" in text or text[:1].isspace():
+        return sum(1 for line in text.split(b"\n") if line.strip())
+    return text.count(b"\n") + (not text.endswith(b"\n")) if text else 0
+
+
+def first_fault(lines: Sequence[bytes], read: Callable[[bytes], object]) -> tuple[int, str | None, Exception] | None:
+    """The first line that cannot be `read`, its first column that cannot, and why; None if all can.
+
+    `read` raises for a text if it raises for the beginning of that text.
+    """
+    if not lines or _why_not(b"\n".join(lines), read) is None:
+        return None
+    good, bad = 0, len(lines)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if _why_not(b"\n".join(lines[:middle]), read) is None:
+            good = middle
+        else:
+            bad = middle
+    line = lines[good]
+    try:
+        text = line.decode().lstrip("\ufeff \t\r")
+        for key, at, _, _, end in _members(text, 0):
+            cause = _why_not(f"{{{text[at:end]}}}".encode(), read)
+            if cause is not None:
+                return good, key, cause
+    except ValueError:
+        pass
+    cause = _why_not(line, read)
+    return None if cause is None else (good, None, cause)
+
+
+def _why_not(text: bytes, read: Callable[[bytes], object]) -> Exception | None:
+    try:
+        read(text)
+    except (pa.ArrowException, ValueError) as cause:
+        return cause
+    return None

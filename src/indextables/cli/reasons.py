@@ -12,6 +12,8 @@ _TWICE = re.compile(r"JSON parse error: Column\(/?(?P<path>[^)]*)\) was specifie
 _WIDTH = re.compile(
     r"CSV parse error: (?:Row #(?P<row>\d+): )?Expected (?P<want>\d+) columns, got (?P<got>\d+): (?P<line>.*)$"
 )
+_NO_VALUE = re.compile(r"Failed to convert JSON to (?P<kind>.+), couldn't parse: ?(?P<value>.*)$")
+_SCALE = re.compile(r"Failed to convert JSON to (?P<kind>decimal\w*\(.+\)): (?P<value>\S+) requires (?P<needs>.+)$")
 _EXCERPT = 60
 _NEW_FIELD = (
     "a line has a field that the table (or the start of the file) does not have; create the table with it first"
@@ -19,20 +21,26 @@ _NEW_FIELD = (
 _NO_OBJECT = "what should be a line with one JSON object is {now}; `jq -c '.[]'` makes lines of an array"
 
 
-def reason_of(cause: Exception, rows_before: int = 0) -> str:
-    """One sentence. `rows_before` are the rows that were read before the block that the cause speaks of."""
+def reason_of(cause: Exception, rows_before: int = 0, row: int | None = None, column: str | None = None) -> str:
+    """One sentence. `rows_before` are the rows that were read before the block that the cause speaks of.
+
+    Where `row`, and perhaps `column`, are known they are told, unless the cause tells them itself.
+    """
     text = " ".join(str(cause).split())
     detail = re.search(r"Detail: \[errno \d+\] (.+)$", text)
     if detail:
         return detail[1]
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
-    row = _ROW.search(text)
-    text = _ROW.sub("", text)
-    place = (
-        f", in row {rows_before + int(row[1]) + 1:,}" if row else f", after row {rows_before:,}" if rows_before else ""
-    )
-    return _meaning(text) + place
+    told = _ROW.search(text)
+    text = _meaning(_ROW.sub("", text))
+    if column is not None and not text.startswith("column "):
+        text = f"column {column}: {text}"
+    if row is None and told:
+        row = rows_before + int(told[1]) + 1
+    if f"in row {row:,}" in text if row else "in row " in text:
+        return text
+    return f"{text}, in row {row:,}" if row else f"{text}, after row {rows_before:,}" if rows_before else text
 
 
 def _meaning(text: str) -> str:
@@ -45,6 +53,10 @@ def _meaning(text: str) -> str:
         return f"{path} is {found['was']} in the table (or further up in the file), here it is {found['now']}"
     if found := _TWICE.search(text):
         return f"an object has {found['path']!r} twice"
+    if found := _NO_VALUE.search(text):
+        return f"{found['value'][:_EXCERPT]!r} is not of type {found['kind']}"
+    if found := _SCALE.search(text):
+        return f"{found['value'][:_EXCERPT]!r} is not of type {found['kind']}: it needs {found['needs']}"
     if found := _WIDTH.search(text):
         # Arrow counts the header.
         row = f"row {int(found['row']) - 1:,}" if found["row"] else "a row"

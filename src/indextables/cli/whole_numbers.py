@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from indextables.cli.json_lines import count_rows
 
 __all__ = ["InexactNumber", "NumberLines", "check_texts", "large_numbers", "large_texts"]
 
@@ -25,8 +27,13 @@ _ADVICE = "; make the table first, with --schema and a type that holds it, such 
 class InexactNumber(ValueError):
     """A whole number that its column cannot hold exactly."""
 
-    def __init__(self, path: str, value: int | str, kind: pa.DataType) -> None:
-        super().__init__(f"{path} holds {str(value)[:60]}, which is not exact as {kind}{_ADVICE}")
+    def __init__(self, path: str, value: int | str, kind: pa.DataType, row: int | None = None) -> None:
+        place = "" if row is None else f", in row {row:,}"
+        super().__init__(f"column {path}: {str(value)[:60]} is not exact as {kind}{place}{_ADVICE}")
+        self.path = path
+        self.value = value
+        self.kind = kind
+        self.row = row
 
 
 class NumberLines(io.RawIOBase):
@@ -56,35 +63,42 @@ class NumberLines(io.RawIOBase):
         return data
 
     def _check(self, text: bytes) -> None:
-        for value in _lines_with(self._digits, text):
+        for _, value in _lines_with(self._digits, text):
             for path, number, kind in _numbers(value, self._kind, ""):
                 if not _is_exact(number, kind):
                     raise InexactNumber(path, number, kind)
 
 
-def check_texts(texts: pa.Array, column: str, kind: pa.DataType) -> None:
+def check_texts(texts: pa.Array, column: str, kind: pa.DataType, row_of: Callable[[int], int]) -> None:
     """Raises InexactNumber for the first text that is a whole number and not exact as `kind`."""
-    for text in texts.filter(pc.fill_null(pc.match_substring_regex(texts, _WHOLE), False)).to_pylist():  # noqa: FBT003
-        if not _is_exact(_read(text, column, kind), kind):
-            raise InexactNumber(column, text.strip(), kind)
+    for place in pc.indices_nonzero(pc.match_substring_regex(texts, _WHOLE)).to_pylist():
+        text = texts[place].as_py().strip()
+        try:
+            exact = _is_exact(int(text), kind)
+        except ValueError:
+            # More digits than Python turns into a number.
+            exact = False
+        if not exact:
+            raise InexactNumber(column, text, kind, row_of(place))
 
 
-def large_numbers(text: bytes, schema: pa.Schema) -> dict[str, int]:
+def large_numbers(text: bytes, schema: pa.Schema) -> dict[str, tuple[int, int]]:
     """Of each column that these JSON lines suggest to be a double: the largest whole number beyond 64 bits or inexact.
 
+    With the row that it stands in, the first of which is 1.
     Raises InexactNumber for one that is deeper than that, where nothing but a double is ever suggested.
     """
     kind = pa.struct(list(schema))
     digits = _digits_of(kind)
-    found: dict[str, int] = {}
-    for value in () if digits is None else _lines_with(digits, text):
+    found: dict[str, tuple[int, int]] = {}
+    for start, value in () if digits is None else _lines_with(digits, text):
         for path, number, inner in _numbers(value, kind, ""):
             if path not in schema.names:
                 if not _is_exact(number, inner):
-                    raise InexactNumber(path, number, inner)
+                    raise InexactNumber(path, number, inner, count_rows(text[:start]) + 1)
             elif _is_large(number, inner):
-                found[path] = max(found.get(path, number), number, key=abs)
-    return found
+                found[path] = max(found.get(path, (0, 0)), (number, start), key=lambda one: abs(one[0]))
+    return {path: (number, count_rows(text[:start]) + 1) for path, (number, start) in found.items()}
 
 
 def large_texts(texts: Mapping[str, pa.Array], kind: pa.DataType) -> dict[str, int]:
@@ -139,8 +153,8 @@ def _floats(kind: pa.DataType) -> Iterator[pa.DataType]:
             yield from _floats(kind.field(place).type)
 
 
-def _lines_with(digits: re.Pattern[bytes] | None, text: bytes) -> Iterator[Any]:
-    """The values of the lines that have such digits; a line that is no JSON is for Arrow to complain about."""
+def _lines_with(digits: re.Pattern[bytes] | None, text: bytes) -> Iterator[tuple[int, Any]]:
+    """Of each line with such digits: where it begins, and its value. What is no JSON is for Arrow to complain about."""
     seen = -1
     for found in digits.finditer(text) if digits is not None else ():
         if found.start() < seen:
@@ -149,7 +163,7 @@ def _lines_with(digits: re.Pattern[bytes] | None, text: bytes) -> Iterator[Any]:
         end = text.find(b"\n", found.end())
         seen = len(text) if end < 0 else end
         try:
-            yield json.loads(text[start:seen])
+            yield start, json.loads(text[start:seen])
         except UnicodeDecodeError:
             continue
         except ValueError as cause:
@@ -167,6 +181,9 @@ def _numbers(value: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, in
         for field in kind:
             if field.name in value:
                 yield from _numbers(value[field.name], field.type, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(value, dict) and pa.types.is_map(kind):
+        for inner in value.values():
+            yield from _numbers(inner, kind.item_type, f"{path}{{}}")
     elif isinstance(value, list) and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         for item in value:
             yield from _numbers(item, kind.value_type, f"{path}[]")
