@@ -32,8 +32,19 @@ from indextables.log.segment import LogSegment, build_segment
 from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, read_state
 from indextables.log.state.avroform import Where, complete_list, read_list
 from indextables.log.state.belonging import keep_own, table_of_version
+from indextables.log.state.statelist import StateList
 
-__all__ = ["Where", "fold", "header_of", "is_another", "load_pruned", "load_state", "newest_of", "segments"]
+__all__ = [
+    "OpenedList",
+    "Where",
+    "fold",
+    "header_of",
+    "is_another",
+    "load_pruned",
+    "load_state",
+    "newest_of",
+    "segments",
+]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=TableState | PrunedState)
@@ -45,14 +56,48 @@ _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
 
+class OpenedList:
+    """The list of an Avro state that the header was read from, until the files are: it is fetched once for both.
+
+    It holds one at most, for one version of one table, and gives it away once: where its manifests are gone by then,
+    the list is read again.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: tuple[StateRef, StateList] | None = None
+
+    def keep(self, ref: StateRef, listed: StateList) -> None:
+        """Hold the completed list of `ref`."""
+        self._held = (ref, listed)
+
+    def take(self, ref: StateRef) -> StateList | None:
+        """The list of `ref`, if that is what is held."""
+        held, self._held = self._held, None
+        return None if held is None or held[0] != ref else held[1]
+
+
 def load_state(
-    env: LogEnv, known: Known, version: int, read_versions: ReadVersions, *, log_table: str | None = None
+    env: LogEnv,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    *,
+    log_table: str | None = None,
+    opened: OpenedList | None = None,
 ) -> TableState:
     """The table at `version`; `log_table` is the id of the table whose log this is, where that was found out before.
 
-    Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, CheckpointError, PathEscape, StoreError.
+    `opened` is what reading the header left. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt,
+    CheckpointError, PathEscape, StoreError.
     """
-    base, contents = _base_and_tail(env, known, version, read_versions, lambda ref: read_state(env, ref), log_table)
+    opened = opened or OpenedList()
+
+    def read(ref: StateRef) -> TableState:
+        return read_state(env, ref, opened.take(ref))
+
+    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
     return fold(env, base, contents)
 
 
@@ -64,14 +109,16 @@ def load_pruned(
     where: Where,
     *,
     log_table: str | None = None,
+    opened: OpenedList | None = None,
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
     The whole table where nothing could be left out. As `load_state`.
     """
+    opened = opened or OpenedList()
 
     def read(ref: StateRef) -> TableState | PrunedState:
-        return read_pruned(env, ref, where)
+        return read_pruned(env, ref, where, opened.take(ref))
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
     if isinstance(base, PrunedState):
@@ -156,19 +203,25 @@ def is_another(base: TableState | PrunedState, contents: Confirmed[VersionConten
 
 
 def header_of(
-    env: LogEnv, known: Known, version: int, contents: Sequence[VersionContent] = ()
+    env: LogEnv,
+    known: Known,
+    version: int,
+    contents: Sequence[VersionContent] = (),
+    *,
+    opened: OpenedList | None = None,
 ) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
     """The newest checkpoint of this table at or below `version` that can be read: its protocol and its metadata.
 
-    `contents` are versions up to `version` that have been read. Without a checkpoint the segment starts at version 0,
-    and there is nothing to tell. Raises as `load_state`.
+    `contents` are versions up to `version` that have been read, `opened` keeps what the files can be read from. Without
+    a checkpoint the segment starts at version 0, and there is nothing to tell. Raises as `load_state`.
     """
-    segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref))
+    opened = opened or OpenedList()
+    segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref, opened))
     ref = segment.base
     if found is None or ref is None or not _is_foreign(env, known, ref, found[1].id, contents):
         return segment, found
     try:
-        return header_of(env, _without(env, known, ref), version, contents)
+        return header_of(env, _without(env, known, ref), version, contents, opened=opened)
     except (VersionExpired, LogGap) as error:
         raise _mixed(env, contents[0].version if contents else known.head) from error
 
@@ -231,11 +284,12 @@ def _first_readable(
     raise failure
 
 
-def _read_header(env: LogEnv, ref: StateRef) -> tuple[Protocol, Metadata]:
+def _read_header(env: LogEnv, ref: StateRef, opened: OpenedList) -> tuple[Protocol, Metadata]:
     if ref.format != "avro-state":
         state = read_state(env, ref)
         return state.protocol, state.metadata
     listed = complete_list(env, read_list(env, ref))
+    opened.keep(ref, listed)
     assert listed.protocol is not None  # noqa: S101 - complete_list found both
     assert listed.metadata is not None  # noqa: S101 - as above
     return listed.protocol, listed.metadata

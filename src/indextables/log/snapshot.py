@@ -21,7 +21,17 @@ from indextables.log.codec import VersionContent
 from indextables.log.confirm import Confirmed, Mixed, Superseded
 from indextables.log.env import LogEnv
 from indextables.log.listing import Known, advance, discover, known_at, unbroken
-from indextables.log.loading import Where, fold, header_of, is_another, load_pruned, load_state, newest_of, segments
+from indextables.log.loading import (
+    OpenedList,
+    Where,
+    fold,
+    header_of,
+    is_another,
+    load_pruned,
+    load_state,
+    newest_of,
+    segments,
+)
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.pinned import Snapshot
 from indextables.log.protocol import V1, check_readable
@@ -292,7 +302,8 @@ class Log:
             contents = self._versions.read_from(base.version, anchor, version)
         if is_new:
             check_newest(self.env, contents)
-        protocol, metadata = self._header(known, version, base, contents)
+        opened = OpenedList()
+        protocol, metadata = self._header(known, version, base, contents, opened)
         check_readable(protocol, self.url)
         self._heed(metadata)
         for content in contents:
@@ -306,20 +317,24 @@ class Log:
         def load() -> TableState:
             if base is not None:
                 return self._kept(fold(self.env, base, contents), anchor_of_this, known.history)
-            return self._kept(
-                load_state(self.env, known, version, more, log_table=metadata.id), anchor_of_this, known.history
-            )
+            found = load_state(self.env, known, version, more, log_table=metadata.id, opened=opened)
+            return self._kept(found, anchor_of_this, known.history)
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
                 return load()
-            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id)
+            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened)
             return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this, known.history)
 
         return _Way(protocol, metadata, load, load_some, known.history)
 
     def _header(
-        self, known: Known, version: int, base: TableState | None, contents: Confirmed[VersionContent]
+        self,
+        known: Known,
+        version: int,
+        base: TableState | None,
+        contents: Confirmed[VersionContent],
+        opened: OpenedList,
     ) -> tuple[Protocol, Metadata]:
         """The newest protocol and metadata. Raises MetadataMissing, and Mixed if this is another table by now."""
         protocol, metadata = newest_of(contents)
@@ -327,7 +342,7 @@ class Log:
             if is_another(base, contents):
                 raise Mixed(f"another table lives at {self.url} now", url=self.url)
             return protocol or base.protocol, metadata or base.metadata
-        return self._completed(known, version, protocol, metadata, contents)
+        return self._completed(known, version, protocol, metadata, contents, opened)
 
     def _completed(
         self,
@@ -336,10 +351,11 @@ class Log:
         protocol: Protocol | None,
         metadata: Metadata | None,
         contents: Confirmed[VersionContent],
+        opened: OpenedList | None = None,
     ) -> tuple[Protocol, Metadata]:
         """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
         if protocol is None or metadata is None:
-            segment, found = header_of(self.env, known, version, contents)
+            segment, found = header_of(self.env, known, version, contents, opened=opened)
             older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
             above = contents[0] if contents else None
             told = newest_of(self._versions.read(older, above=above, files=False))

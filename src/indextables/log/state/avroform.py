@@ -43,14 +43,16 @@ Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
 
 
-def read_avro_state(env: LogEnv, ref: StateRef) -> TableState:
-    """The table at `ref.version`."""
-    return _whole(env, ref, complete_list(env, read_list(env, ref)))
+def read_avro_state(env: LogEnv, ref: StateRef, listed: StateList | None = None) -> TableState:
+    """The table at `ref.version`; `listed` is its completed list, where that was read before."""
+    return _whole(env, ref, listed or complete_list(env, read_list(env, ref)))
 
 
-def read_avro_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | PrunedState:
+def read_avro_pruned(
+    env: LogEnv, ref: StateRef, where: Where, listed: StateList | None = None
+) -> TableState | PrunedState:
     """Only the manifests and entries that may match; the whole table where there is nothing to match."""
-    state = complete_list(env, read_list(env, ref))
+    state = listed or complete_list(env, read_list(env, ref))
     assert state.metadata is not None  # noqa: S101 - complete_list found it
     assert state.protocol is not None  # noqa: S101 - as above
     predicate = where(state.metadata)

@@ -23,6 +23,7 @@ from indextables.log.state.columns import newest_per_path, totals_of, validate
 from indextables.log.state.extras import STATE_DOMAIN, Extras, decode_extras
 from indextables.log.state.jsonform import Parsed, read_json_state
 from indextables.log.state.parquetform import read_parquet_state
+from indextables.log.state.statelist import StateList
 from indextables.query.prune import prune
 
 __all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state", "read_tokens"]
@@ -40,26 +41,26 @@ class Inspected(msgspec.Struct, frozen=True):
     table_id: str | None = None
 
 
-def read_state(env: LogEnv, ref: StateRef) -> TableState:
-    """The table at `ref.version`, whole.
+def read_state(env: LogEnv, ref: StateRef, listed: StateList | None = None) -> TableState:
+    """The table at `ref.version`, whole; `listed` is the completed list of an Avro state that was read before.
 
     Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
     the set hash do not agree, ObjectNotFound for a part or a manifest that is gone (by damage or by cleanup),
     LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were written.
     """
     if ref.format == "avro-state":
-        return read_avro_state(env, ref)
+        return read_avro_state(env, ref, listed)
     return _assemble(_parse(env, ref), ref, env.store.url)
 
 
-def read_pruned(env: LogEnv, ref: StateRef, where: Where) -> TableState | PrunedState:
+def read_pruned(env: LogEnv, ref: StateRef, where: Where, listed: StateList | None = None) -> TableState | PrunedState:
     """The files of the table at `ref.version` that may match the predicate which `where` makes of its metadata.
 
     Of an Avro state only the manifests are read whose partition bounds may match. Without a predicate it is the whole
-    table. Raises as `read_state`.
+    table. `listed` as in `read_state`, and raises as that does.
     """
     if ref.format == "avro-state":
-        return read_avro_pruned(env, ref, where)
+        return read_avro_pruned(env, ref, where, listed)
     state = read_state(env, ref)
     predicate = where(state.metadata)
     if predicate is None:
