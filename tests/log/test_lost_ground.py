@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import msgspec
 import pytest
 from tests.log.commits import METADATA, SCHEMA, add
@@ -61,10 +63,24 @@ def test_a_writer_of_a_dropped_table_writes_nothing_into_the_one_that_took_its_p
     assert append(table.process(), [add("next")]).version == versions + 1
 
 
+def leave_over(place: Place, version: int) -> None:
+    """Put a checkpoint of a table that was dropped here, as its sleeping checkpointer does."""
+    dropped = Place(f"memory://{uuid.uuid4().hex}/dropped")
+    create_table(dropped.process(), ANOTHER)
+    for number in range(version):
+        append(dropped.process(), [add(f"old-{number}")])
+    checkpoint(dropped)
+    source, target = dropped.process().env.store, place.process().env.store
+    for meta in source.list_from(LOG_DIR):
+        if "checkpoint." in meta.key:
+            target.put(meta.key, source.get(meta.key))
+
+
 @pytest.mark.parametrize("lost", [[3], [3, 4]], ids=["one file", "two files"])
 @pytest.mark.parametrize("older", [False, True], ids=["", "files of older writers"])
 @pytest.mark.parametrize("stale", ["remembered", "snapshot"])
-def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stale):
+@pytest.mark.parametrize("left", [None, 3, 7], ids=["", "a state left over at it", "a state left over above"])
+def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stale, left):
     log = table.process()
     for name in "ab":
         append(log, [add(name)])
@@ -80,6 +96,8 @@ def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stal
             without_links(table, version)
     kept = {version: store.get(version_key(version)) for version in lost}
     store.delete_many([version_key(version) for version in lost])
+    if left is not None:
+        leave_over(table, left)
     table.clock.now += 60_000
     with pytest.raises(LogGap) as caught:
         Transaction(log, snapshot, operation="WRITE").add([add("z")]).commit_or_raise()
@@ -89,6 +107,22 @@ def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stal
         store.put(version_key(version), data)
     assert table.paths() == ["a", "b", "c", "d", "e"]
     assert append(log, [add("z")]).version == 6
+
+
+@pytest.mark.parametrize("left", [None, 5, 9])
+def test_a_version_lost_below_the_head_is_a_gap_whatever_a_dropped_table_left(table, left):
+    for name in "ab":
+        append(table.process(), [add(name)])
+    log = table.process()
+    assert log.latest_version() == 2
+    for name in "cdef":
+        append(table.process(), [add(name)])
+    table.process().env.store.delete_many([version_key(4)])
+    if left is not None:
+        leave_over(table, left)
+    with pytest.raises(LogGap) as caught:
+        log.check_unbroken(6, METADATA.id)
+    assert caught.value.version == 4
 
 
 def without_links(place: Place, version: int) -> None:

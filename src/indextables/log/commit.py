@@ -189,7 +189,7 @@ class _Attempt:
         """One slot, until it is ours, somebody else's or undecidable. None: catch up and try again."""
         protocol.check_writable(self.base.protocol, self.env.store.url)
         slot = self.base.version + 1
-        if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot)) is not None:
+        if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot, self.base.metadata.id)) is not None:
             raise _Refused(ground.lost_slot(self.log, slot, above))
         encoded = self.work.encode(self.base, self.token)
         self.work.check(encoded)

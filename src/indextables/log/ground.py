@@ -22,7 +22,7 @@ from indextables.log.head import Head
 from indextables.log.names import version_key
 from indextables.log.segment import gap
 from indextables.log.snapshot import Log
-from indextables.log.tokens import Survey, newest_tokens, survey
+from indextables.log.tokens import Survey, newest_tokens
 from indextables.log.winner import Held, read_slot
 
 __all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
@@ -69,10 +69,13 @@ def stands(env: LogEnv, base: Head, seen: Survey) -> bool:
     return base.token is None or not told.covers(version) or told.token_at(version) == base.token
 
 
-def beyond_gap(env: LogEnv, slot: int) -> int | None:
-    """A version above the empty `slot` where no checkpoint explains why it is empty: its file was lost. Local files."""
+def beyond_gap(env: LogEnv, slot: int, table: str) -> int | None:
+    """A version above the empty `slot` where no checkpoint of `table` explains why it is empty: its file was lost.
+
+    For local files.
+    """
     above = next((slot + step for step in _PROBES if env.store.exists(version_key(slot + step))), None)
-    if above is None or env.store.exists(version_key(slot)) or survey(env, slot).newest is not None:
+    if above is None or env.store.exists(version_key(slot)) or newest_tokens(env, slot, table) is not None:
         return None
     return above
 

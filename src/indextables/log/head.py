@@ -56,10 +56,10 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
     """
     if with_txns:
         snapshot = log.snapshot()
-        log.check_unbroken(snapshot.version)
+        log.check_unbroken(snapshot.version, snapshot.table_id)
         return head_of(snapshot)
     version, protocol, metadata = log.metadata_at()
-    log.check_unbroken(version)
+    log.check_unbroken(version, metadata.id)
     try:
         content = log.read_version(version)
     except (VersionExpired, VersionNotFound, ObjectNotFound):

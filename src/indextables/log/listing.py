@@ -26,7 +26,7 @@ from indextables.log.names import LOG_DIR, MANIFEST_DIR, parse_key, version_key
 from indextables.log.segment import gap, head_of
 from indextables.log.state import StateRef, find_states
 from indextables.log.state.belonging import keep_own
-from indextables.log.tokens import identity, survey
+from indextables.log.tokens import identity, newest_tokens, survey
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["Known", "advance", "discover", "known_at", "unbroken"]
@@ -144,8 +144,11 @@ def _newest(
         versions[head + 1] = meta
 
 
-def unbroken(env: LogEnv, floor: int, version: int) -> None:
-    """Raises LogGap unless every version file above `floor` and below `version` is there, or below a checkpoint."""
+def unbroken(env: LogEnv, floor: int, version: int, table: str) -> None:
+    """Raises LogGap unless every version file above `floor` and below `version` is there, or below a checkpoint.
+
+    Only one of `table` counts: what a dropped table left explains nothing.
+    """
     between = range(floor + 1, version)
     if env.store.is_local and len(between) <= _FEW:
         missing = [number for number in between if _head(env, number) is None]
@@ -155,8 +158,8 @@ def unbroken(env: LogEnv, floor: int, version: int) -> None:
         missing = [number for number in missing if _head(env, number) is None]
     if not missing:
         return
-    newest = survey(env, missing[0]).newest
-    lost = [number for number in missing if newest is None or number > newest.version]
+    told = newest_tokens(env, missing[0], table)
+    lost = [number for number in missing if told is None or number > told.ref.version]
     if lost:
         raise gap(lost[0], version, env.store.url)
 

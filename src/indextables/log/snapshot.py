@@ -152,15 +152,15 @@ class Log:
             check_whole("a version", version)
         return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
 
-    def check_unbroken(self, version: int) -> None:
-        """Raises LogGap if a version file below `version` is missing and no checkpoint explains that.
+    def check_unbroken(self, version: int, table: str) -> None:
+        """Raises LogGap if a version file below `version` is missing and no checkpoint of `table` explains that.
 
         Below what this log has listed, and below the newest checkpoint that it knows, nothing is asked.
         """
         known = self._recall_known()
         states = () if known is None else known.states
         nearest = max((ref.version for ref in states if ref.version <= version), default=-1)
-        unbroken(self.env, max(nearest, self._listed), version)
+        unbroken(self.env, max(nearest, self._listed), version, table)
 
     def versions(self) -> range:
         """The versions whose files are there. Raises TableNotFound, LogGap."""
