@@ -16,7 +16,7 @@ from indextables.errors import ClockSkew
 from indextables.log.env import LogEnv
 from indextables.storage import probe
 
-__all__ = ["allowed_ms", "check", "saw", "skew_ms"]
+__all__ = ["allowed_ms", "check", "known_skew_ms", "saw", "skew_ms"]
 
 
 class _Watch:
@@ -51,6 +51,15 @@ def skew_ms(env: LogEnv) -> int:
     if watch is None or watch.skew_ms != env.store.probe().skew_ms:
         watch = watches[env.store.url] = _Watch(env)
     return watch.skew_ms
+
+
+def known_skew_ms(env: LogEnv) -> int | None:
+    """The store's clock minus ours, for who only looks: a comparison writes, and none is made here.
+
+    None where this process has not compared them, or where ours may have been set since.
+    """
+    watch = _of(env).get(env.store.url)
+    return None if watch is None or watch.is_off(env) else watch.skew_ms
 
 
 def check(env: LogEnv) -> int:

@@ -48,6 +48,7 @@ __all__ = [
     "protect_keys",
     "protect_version",
     "protections",
+    "seen_now_ms",
     "store_now_ms",
     "who_holds",
 ]
@@ -128,6 +129,11 @@ class Holder(msgspec.Struct, frozen=True):
 def store_now_ms(env: LogEnv) -> int:
     """The time by the store's clock, as far as the probe of this process knows the difference. Raises StoreUnsafe."""
     return env.ambient.now_ms() + clock.skew_ms(env)
+
+
+def seen_now_ms(env: LogEnv) -> int:
+    """The same for who only looks and may not write: by our own clock where the two have not been compared."""
+    return env.ambient.now_ms() + (clock.known_skew_ms(env) or 0)
 
 
 def protect_version(env: LogEnv, version: int, *, ttl_ms: int, table_id: str | None = None) -> Protection:
@@ -274,7 +280,7 @@ def leases(env: LogEnv) -> list[Holder]:
             intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
         except ObjectNotFound:
             continue
-        if _is_past(env, meta, intent):
+        if _is_past(seen_now_ms(env), meta, intent):
             continue
         holder = "somebody" if isinstance(intent, str) else intent.holder or "somebody"
         found.append(Holder(name, holder, meta.modified_ms + _ttl_ms(intent)))
@@ -391,13 +397,13 @@ def _is_over(env: LogEnv, meta: ObjectMeta, spare_ms: int = 0) -> bool:
         intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
     except ObjectNotFound:
         return True
-    return _is_past(env, meta, intent, spare_ms)
+    return _is_past(store_now_ms(env) + spare_ms, meta, intent)
 
 
-def _is_past(env: LogEnv, meta: ObjectMeta, intent: Intent | str, spare_ms: int = 0) -> bool:
+def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str) -> bool:
     if isinstance(intent, Intent) and intent.released:
         return True
-    return store_now_ms(env) + spare_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS
+    return now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS
 
 
 def _ttl_ms(intent: Intent | str) -> int:

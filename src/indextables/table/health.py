@@ -20,7 +20,7 @@ from indextables.log.actions import MergeSkip, Metadata
 from indextables.log.arrays import combined, int64_array, text_array
 from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
-from indextables.log.intents import Holder, leases, protections, store_now_ms
+from indextables.log.intents import Holder, leases, protections, seen_now_ms
 from indextables.log.names import LOG_DIR, parse_key
 from indextables.log.protocol import READER_VERSION, has_own_splits, is_foreign, path_rule
 from indextables.log.snapshot import Log, Snapshot
@@ -63,7 +63,8 @@ class Health(msgspec.Struct, frozen=True):
     now. `index_coverage` is the share of rows whose files were written with the index that the table wants now.
     `orphans` estimates the data files that the newest version does not name and that are older than
     `purge.defaultRetentionHours`, some of which older versions may need; `orphans_exact` says that all files were
-    looked at. `leases` tell who is at work that only one may do at a time.
+    looked at. `leases` tell who is at work that only one may do at a time. `clock_skew_ms` is None where this process
+    has not written to the store: clocks are compared by a write, and this writes nothing.
     """
 
     url: str
@@ -93,7 +94,7 @@ class Health(msgspec.Struct, frozen=True):
     live_intents: int
     expired_intents: int
     leases: list[Holder]
-    clock_skew_ms: int
+    clock_skew_ms: int | None
     cache_rates: dict[str, float]
     index_cache: dict[str, int]
     advice: list[Advice] = []
@@ -123,7 +124,7 @@ def health(log: Log) -> Health:
     """The newest version, looked at from outside. Raises LogError, StoreError."""
     snapshot = log.snapshot()
     env = table_env(log.env, snapshot.metadata)
-    now_ms = store_now_ms(env)
+    now_ms = seen_now_ms(env)
     facts = _log_facts(env, snapshot.version)
     state = describe_state(env)
     state = msgspec.structs.replace(state, unusable={**state.unusable, **facts.unusable})
@@ -160,7 +161,7 @@ def health(log: Log) -> Health:
         live_intents=held.live,
         expired_intents=len(held.expired),
         leases=leases(env),
-        clock_skew_ms=clock.skew_ms(env),
+        clock_skew_ms=clock.known_skew_ms(env),
         cache_rates=shared_cache().stats().hit_rates(),
         index_cache=_index_cache(env),
     )
@@ -178,7 +179,7 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
     def say(code: str, problem: str, command: str) -> None:
         table.append(Advice(code, problem, command))
 
-    if abs(found.clock_skew_ms) > _usual(options, opt.COMMIT_MAX_CLOCK_SKEW_MS) // 5:
+    if abs(found.clock_skew_ms or 0) > _usual(options, opt.COMMIT_MAX_CLOCK_SKEW_MS) // 5:
         say("clock", f"the store's clock is {found.clock_skew_ms} ms off this machine's", "set the clock (NTP)")
     if state.unusable:
         say(
