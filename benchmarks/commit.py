@@ -24,6 +24,7 @@ from indextables.log.codec import encode_version
 from indextables.log.create import create_table
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
+from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.log.write import append
 from indextables.options import Options
@@ -201,7 +202,7 @@ SIDES = {
 
 def _log(url: str, options: dict[str, str]) -> Log:
     given = Options({"checkpoint.enabled": "false", **options}, environ={})
-    return Log(LogEnv(open_store(url, given), SystemAmbient(), given), cache=LogCache())
+    return open_log(LogEnv(open_store(url, given), SystemAmbient(), given), cache=LogCache())
 
 
 def _grow(log: Log, length: int, put=None) -> None:

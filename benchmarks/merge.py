@@ -20,7 +20,7 @@ import indextables
 from benchmarks import corpus
 from benchmarks.harness import Bar
 from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.split.writer import write_splits
 from indextables.storage import open_store
 from indextables.table.environment import open_env, table_env
@@ -134,7 +134,7 @@ def _child(what: str, path: Path, target: int) -> dict[str, float]:
 def _in_child(what: str, path: Path, target: int) -> None:
     import resource
 
-    log = Log(open_env(path, _OPTIONS))
+    log = open_log(open_env(path, _OPTIONS))
     snapshot = log.snapshot()
     env = table_env(log.env, snapshot.metadata)
     files = 0

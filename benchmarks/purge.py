@@ -19,7 +19,7 @@ from tests.state.spy import Spy
 import indextables
 from benchmarks.harness import Bar, median_of
 from benchmarks.state import environment, make_files, write_ours
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state.describe import describe_state
 from indextables.table.purge import PurgeReport, purge
 from indextables.table.running import Threads
@@ -59,7 +59,7 @@ def _requests(keys: int, orphans: int) -> list[Bar]:
         root = server.table_url("purged").removeprefix(f"s3://{server.bucket}/")
         for path in files["path"].to_pylist():
             server.put_directly(f"{root}/{path}", b"")
-        log = Log(env)
+        log = open_log(env)
         log.snapshot().files  # noqa: B018 - opening the table is not what is measured
         listed = sum(1 for _ in env.store.list_from(""))
         time.sleep(1.1)  # the store tells whole seconds, and what is older than nothing is a second old

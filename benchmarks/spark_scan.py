@@ -23,7 +23,7 @@ import indextables
 from benchmarks.corpus import logs
 from benchmarks.harness import Bar
 from benchmarks.local_spark import read_all, session, turns
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import checkpoint
 from indextables.log.transaction import Transaction
 from indextables.spark.indextable import IndexTable
@@ -132,7 +132,7 @@ def make_large(path: Path, count: int) -> None:
     table = indextables.create(path, rows.schema, partition_by=["part"])
     for number in range(10):
         table.append(rows.slice(number * 10, 10))
-    log = Log(open_env(path))
+    log = open_log(open_env(path))
     snapshot = log.snapshot()
     first = snapshot.files.slice(0, 1)
     others = np.arange(count - 10)

@@ -26,9 +26,9 @@ from indextables.log.codec import encode_version
 from indextables.log.env import LogEnv
 from indextables.log.files import FILES_SCHEMA
 from indextables.log.names import MANIFEST_DIR, version_key
+from indextables.log.opening import open_log
 from indextables.log.protocol import new_table_protocol
 from indextables.log.schema import schema_from_json
-from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, write_checkpoint
 from indextables.log.state.base import TableState, TokenWindow
 from indextables.options import Options
@@ -222,12 +222,12 @@ def write_delta(folder: Path, files: pa.Table) -> None:
 
 
 def open_all(env: LogEnv) -> int:
-    return Log(env).snapshot().files.num_rows
+    return open_log(env).snapshot().files.num_rows
 
 
 def open_where(env: LogEnv, text: str) -> pa.Table:
     schema = schema_from_json(SCHEMA)
-    return Log(env).snapshot().files_where(lambda _: parse(text, schema))
+    return open_log(env).snapshot().files_where(lambda _: parse(text, schema))
 
 
 def _opens(tables: _Tables) -> list[Bar]:
@@ -287,7 +287,7 @@ def _append_growth(small: _Tables, large: _Tables) -> list[Bar]:
         times, sizes = [], []
         for _ in range(5):
             env = tables.env(**{"checkpoint.interval": 1})
-            log = Log(env)
+            log = open_log(env)
             before = _bytes_of(tables.ours)
             rows = make_files(100, start=10_000_000 + 1000 * len(times))
             began = time.perf_counter()
@@ -307,7 +307,7 @@ def _bytes_of(folder: Path) -> int:
 def _compaction(tables: _Tables) -> list[Bar]:
     """In a process of its own, so that its peak memory is its own."""
     write.append(
-        Log(tables.env(**{"checkpoint.enabled": "false"})),
+        open_log(tables.env(**{"checkpoint.enabled": "false"})),
         make_files(10, start=20_000_000).select(["path", "partitionValues", "size", "modificationTime", "dataChange"]),
     )
     script = f"from benchmarks.state import compact_once; compact_once({str(tables.ours)!r})"
@@ -360,7 +360,7 @@ def _requests(count: int) -> list[Bar]:
         url = server.table_url("state")
         env = LogEnv(open_store(url, options), SystemAmbient(), options)
         write_ours(env, make_files(count))
-        log = Log(env)
+        log = open_log(env)
         before = server.count()
         assert log.snapshot().files.num_rows == count
         cold = server.count() - before

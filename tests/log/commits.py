@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from indextables.ambient import SystemAmbient
+from indextables.log import opening
 from indextables.log.actions import Add, CommitInfo, Metadata, Remove
 from indextables.log.cache import LogCache
 from indextables.log.codec import VersionContent, decode_version, encode_version
@@ -40,7 +41,7 @@ def local_env(path: Path, **options: object) -> LogEnv:
 
 def open_log(env: LogEnv) -> Log:
     """A log with a cache of its own, as in a process of its own."""
-    return Log(env, cache=LogCache())
+    return opening.open_log(env, cache=LogCache())
 
 
 def new_table(path: Path, **options: object) -> Log:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indextables.ambient import SystemAmbient
+from indextables.log import opening
 from indextables.log.actions import Action, Add, CommitInfo, DeletionVector, Metadata, Remove
 from indextables.log.cache import LogCache
 from indextables.log.codec import encode_version
@@ -64,7 +65,7 @@ def memory_env(**options: object) -> LogEnv:
 
 def open_log(env: LogEnv) -> Log:
     """A log with a cache of its own, as in a process of its own."""
-    return Log(env, cache=LogCache() if env.options["transaction.cache.enabled"] != "false" else None)
+    return opening.open_log(env, cache=LogCache() if env.options["transaction.cache.enabled"] != "false" else None)
 
 
 def write(

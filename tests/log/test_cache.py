@@ -6,10 +6,10 @@ import pytest
 from tests.log.logs import add, append, counted, create, local_env, memory_env, open_log, paths, write
 
 from indextables.ambient import SystemAmbient
+from indextables.log import opening
 from indextables.log.cache import LogCache, cache_for, shared_cache
 from indextables.log.env import LogEnv
 from indextables.log.names import crc_key, version_key
-from indextables.log.snapshot import Log
 from indextables.options import Options
 
 
@@ -130,9 +130,9 @@ def test_two_handles_of_a_process_share_what_they_have_read(tmp_path):
     create(env)
     append(env, 1)
     cache = LogCache()
-    paths(Log(env, cache=cache).snapshot())
+    paths(opening.open_log(env, cache=cache).snapshot())
     counting, store = counted(env)
-    assert paths(Log(counting, cache=cache).snapshot()) == ["f1.split"]
+    assert paths(opening.open_log(counting, cache=cache).snapshot()) == ["f1.split"]
     assert store.count("get") == 0
     assert store.count("list") == 0
 
@@ -142,7 +142,7 @@ def test_without_caches_every_read_asks_the_store_and_finds_the_same(tmp_path):
     create(env)
     append(env, 1)
     counting, store = counted(env)
-    log = Log(counting)
+    log = opening.open_log(counting)
     assert log.invalidate() == 0
     assert paths(log.snapshot()) == ["f1.split"]
     first = store.count("get")
@@ -206,7 +206,7 @@ def test_metadata_questions_are_answered_from_the_cache(tmp_path, region):
     create(env)
     write(env, 1, add("a"))
     cache = LogCache()
-    log = Log(env, cache=cache)
+    log = opening.open_log(env, cache=cache)
     log.metadata_at()
     before = cache.stats().regions[region].hits
     assert log.metadata_at()[0] == 1

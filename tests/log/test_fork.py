@@ -13,7 +13,7 @@ from tests.log.commits import add, new_table
 from indextables.ambient import SystemAmbient
 from indextables.log import head
 from indextables.log.cache import shared_cache
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.write import append
 
 pytestmark = [
@@ -39,7 +39,7 @@ def forked_while(held: AbstractContextManager[object], work: Callable[[], object
 def test_the_shared_cache_can_be_used(tmp_path):
     cache = shared_cache()
     assert forked_while(cache._lock, cache.stats) == 0
-    log = Log(new_table(tmp_path / "t").env, cache=cache)
+    log = open_log(new_table(tmp_path / "t").env, cache=cache)
     assert forked_while(cache._lock, log.snapshot) == 0
 
 

@@ -9,17 +9,17 @@ from indextables.errors import PathEscape
 from indextables.log.actions import Add, MergeSkip, Metadata, Protocol, Remove
 from indextables.log.codec import encode_version
 from indextables.log.names import version_key
+from indextables.log.opening import open_log
 from indextables.log.outcome import Committed, Conflicted
 from indextables.log.paths import PathRule
 from indextables.log.protocol import new_table_protocol, path_rule, upgraded
-from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, repair_log
 from indextables.log.state.describe import describe_state
 from indextables.log.state.reading import read_state
 from indextables.log.transaction import Transaction
 from indextables.log.verify import verify
+from indextables.table.keys import data_keys
 from indextables.table.purge import purge
-from indextables.table.reachable import data_keys
 from indextables.table.running import Threads
 
 NAMES = [
@@ -61,7 +61,7 @@ def test_every_name_means_the_file_that_it_is_on_disk(protocol, plainly):
     rule = path_rule(protocol)
     assert rule is (PathRule.ENCODED if protocol is OURS else PathRule.ON_DISK)
     env = table(protocol, rule.logged, **{"transaction.useOptimized": str(not plainly).lower()})
-    state = Log(env).snapshot().state
+    state = open_log(env).snapshot().state
     assert sorted(state.files["path"].to_pylist()) == sorted(map(rule.logged, NAMES))
     assert sorted(data_keys(state.files, env.store.url, rule).to_pylist()) == sorted(NAMES)
     assert list(state.skips) == [rule.logged(NAMES[0])]
@@ -76,13 +76,13 @@ def test_states_that_we_write_keep_the_names_of_the_table(protocol, state_format
     checkpoint(env)
     removed = Remove(rule.logged(NAMES[1]), dataChange=True, deletionTimestamp=1)
     again = Add(rule.logged(NAMES[2]), {"region": "z"}, 4, 1, dataChange=True)
-    newest = Log(env).latest_version() + 1
+    newest = open_log(env).latest_version() + 1
     env.store.put(version_key(newest), encode_version([removed, again], compress=False))
     ref = checkpoint(env)
     wanted = sorted(map(rule.logged, [NAMES[0], *NAMES[2:]]))
     assert sorted(read_state(env, ref).files["path"].to_pylist()) == wanted
-    assert sorted(Log(env).snapshot().files["path"].to_pylist()) == wanted
-    assert list(Log(env).snapshot().skips) == [rule.logged(NAMES[0])]
+    assert sorted(open_log(env).snapshot().files["path"].to_pylist()) == wanted
+    assert list(open_log(env).snapshot().skips) == [rule.logged(NAMES[0])]
 
 
 @pytest.mark.parametrize("protocol", [FOREIGN, OLDER, OURS], ids=["foreign", "older", "ours"])
@@ -94,7 +94,7 @@ def test_a_repaired_log_misses_no_file_that_is_there(protocol):
     report = repair_log(env, target)
     assert report.missing == (rule.logged(NAMES[3]),)
     assert report.num_files == len(NAMES) - 1
-    kept = Log(target).snapshot()
+    kept = open_log(target).snapshot()
     assert sorted(kept.files["path"].to_pylist()) == sorted(rule.logged(n) for n in NAMES if n != NAMES[3])
 
 
@@ -112,7 +112,7 @@ def test_no_live_file_is_an_orphan(protocol):
     for name in [*names, orphan]:
         env.store.put(name, b"rows")
     env.ambient.advance(days=400)
-    log = Log(env)
+    log = open_log(env)
     report = purge(log, older_than_hours=24, runner=Threads(env, "maintenance"))
     assert [path for path in report.files["path"].to_pylist() if path.endswith(".split")] == [orphan]
     assert {meta.key for meta in env.store.list_from("") if meta.key.endswith(".split")} == set(names)
@@ -133,8 +133,8 @@ UPGRADED = upgraded(OLDER, 4, 4)
 def test_a_file_that_the_winner_of_a_race_took_is_not_taken_twice(protocol, name, many):
     rule = path_rule(protocol)
     env = table(protocol, rule.logged)
-    slow = removal(Log(env), rule.logged(name))
-    winner = removal(Log(env), rule.logged(name))
+    slow = removal(open_log(env), rule.logged(name))
+    winner = removal(open_log(env), rule.logged(name))
     if many:
         winner.add([Add(f"part-{number:0200}.split", {}, 1, 1, dataChange=True) for number in range(400)])
     assert isinstance(winner.commit(), Committed)
@@ -146,11 +146,11 @@ def test_a_file_that_the_winner_of_a_race_took_is_not_taken_twice(protocol, name
 @pytest.mark.parametrize("protocol", [OLDER, UPGRADED], ids=["older", "upgraded"])
 def test_a_file_that_another_rule_would_give_the_same_name_is_another_file(protocol):
     env = table(protocol, PathRule.ON_DISK.logged)
-    slow = removal(Log(env), "part-7%41.split")
-    winner = Transaction(Log(env), operation="WRITE").add([Add("part-7A.split", {}, 1, 1, dataChange=True)])
+    slow = removal(open_log(env), "part-7%41.split")
+    winner = Transaction(open_log(env), operation="WRITE").add([Add("part-7A.split", {}, 1, 1, dataChange=True)])
     assert isinstance(winner.commit(), Committed)
     assert isinstance(slow.commit(), Committed)
-    files = Log(env).snapshot().files["path"].to_pylist()
+    files = open_log(env).snapshot().files["path"].to_pylist()
     assert "part-7A.split" in files
     assert "part-7%41.split" not in files
     assert verify(env).findings == ()
@@ -161,11 +161,11 @@ def test_a_file_that_came_back_after_a_checkpoint_has_no_skip_by_any_name(state_
     env = table(OLDER, PathRule.ON_DISK.logged, **{"state.format": state_format})
     checkpoint(env)
     assert [skip.path for skip in describe_state(env).skips] == [NAMES[0]]
-    assert isinstance(removal(Log(env), NAMES[0]).commit(), Committed)
+    assert isinstance(removal(open_log(env), NAMES[0]).commit(), Committed)
     assert describe_state(env).skips == ()
 
 
 @pytest.mark.parametrize("path", ["../x", "_transaction_log/x", "%2e%2e/x", "a%2F..%2Fb/x"])
 def test_names_on_disk_lead_nowhere_else_either(path):
     with pytest.raises(PathEscape):
-        Log(table(FOREIGN, lambda name: path if name == NAMES[0] else name)).snapshot().files  # noqa: B018 - it loads
+        open_log(table(FOREIGN, lambda name: path if name == NAMES[0] else name)).snapshot().files  # noqa: B018 - it loads

@@ -29,11 +29,11 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
+from indextables.log import opening
 from indextables.log.actions import Txn
 from indextables.log.cache import LogCache
 from indextables.log.env import LogEnv
 from indextables.log.names import POINTER_KEY, version_key
-from indextables.log.snapshot import Log
 from indextables.log.state import write_checkpoint
 
 
@@ -358,7 +358,7 @@ def replaced(env, **how):
 def test_a_listed_file_that_is_not_found_at_once_is_looked_for_again(env):
     create(env)
     append(env, 1, 2)
-    log = Log(replaced(env, missing=[version_key(1)]), cache=LogCache())
+    log = opening.open_log(replaced(env, missing=[version_key(1)]), cache=LogCache())
     assert paths(log.snapshot()) == ["f1.split", "f2.split"]
 
 
@@ -366,7 +366,7 @@ def test_a_listed_file_that_is_never_found_is_a_typed_error(env):
     create(env)
     append(env, 1, 2)
     with pytest.raises(LogGap) as caught:
-        Log(replaced(env, missing=[version_key(1)], times=99), cache=LogCache()).snapshot()
+        opening.open_log(replaced(env, missing=[version_key(1)], times=99), cache=LogCache()).snapshot()
     assert caught.value.details["version"] == 1
 
 
@@ -374,7 +374,7 @@ def test_a_listed_file_that_is_never_found_is_a_typed_error(env):
 def test_a_listing_that_lags_behind_does_not_shorten_the_table(env, unlisted):
     create(env)
     append(env, 1, 2, 3)
-    log = Log(replaced(env, unlisted=map(version_key, unlisted)), cache=LogCache())
+    log = opening.open_log(replaced(env, unlisted=map(version_key, unlisted)), cache=LogCache())
     assert paths(log.snapshot()) == ["f1.split", "f2.split", "f3.split"]
 
 

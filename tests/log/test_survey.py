@@ -10,7 +10,7 @@ from tests.state.logs import RandomLog, environment
 
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import checkpoint, clean_up
 from indextables.log.state.find import find_states
 from indextables.log.tokens import survey
@@ -91,4 +91,4 @@ def test_what_lies_between_the_ends_is_passed_over(manifests):
     checkpoint(env)
     assert survey(env, 1).newest.version == 1
     assert survey(env, 2).newest is None
-    assert Log(env).latest_version() == 1
+    assert open_log(env).latest_version() == 1

@@ -318,7 +318,7 @@ BUGS = [
     Bug(
         "a serializable overwrite counts from the newest version, not from what its handle shows",
         TABLE + "begun.py",
-        'if setting(log.env, now.metadata, opt.ISOLATION_LEVEL) != "serializable":',
+        'if log.env.over(now.metadata.configuration)[opt.ISOLATION_LEVEL] != "serializable":',
         "if opt.ISOLATION_LEVEL:",
         OVERLAP_TESTS,
     ),
@@ -828,14 +828,14 @@ BUGS = [
     ),
     Bug(
         "purge compares keys with escaped paths",
-        TABLE + "purge_plan.py",
+        TABLE + "keys.py",
         '    escaped = pc.match_substring(column, "%")\n',
         '    escaped = pc.match_substring(column, "\\x00")\n',
         PURGE_TESTS,
     ),
     Bug(
         "purge does not see deletion vectors",
-        TABLE + "reachable.py",
+        TABLE + "keys.py",
         "    if vectors.null_count == len(vectors):\n        return keys\n    held",
         "    return keys\n    held",
         PURGE_TESTS,
@@ -1040,7 +1040,7 @@ BUGS = [
     ),
     Bug(
         "a head forgets the batches of its own process",
-        LOG + "postcommit.py",
+        LOG + "check_file.py",
         "        txns = {**txns, **{txn.appId: txn for txn in staged.txns}}\n",
         "        pass\n",
         HEAD_TESTS,

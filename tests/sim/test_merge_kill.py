@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import indextables
+from indextables.log import opening
 from indextables.log.snapshot import Log
 from indextables.table.environment import open_env
 from indextables.table.merge_splits import merge_splits
@@ -47,7 +48,7 @@ class Steps(Countdown):
 
 
 def open_log(folder: Path) -> Log:
-    return Log(open_env(str(folder), OPTIONS))
+    return opening.open_log(open_env(str(folder), OPTIONS))
 
 
 def live(folder: Path, step: int, system_calls: bool, told: Connection) -> None:

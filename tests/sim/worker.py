@@ -20,6 +20,7 @@ from indextables.errors import CommitStateUnknown
 from indextables.log.cache import LogCache
 from indextables.log.create import create_table
 from indextables.log.env import LogEnv
+from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.log.write import append, overwrite, resolve_token
 from indextables.options import Options
@@ -37,7 +38,7 @@ def main() -> None:
     countdown = Countdown(job["kill_at"]) if job.get("kill_at") is not None else None
     if countdown is not None:
         countdown.watch(store)
-    log = Log(LogEnv(store, SystemAmbient(), options), cache=LogCache())
+    log = open_log(LogEnv(store, SystemAmbient(), options), cache=LogCache())
     report("ready")
     if job.get("wait"):
         sys.stdin.readline()

@@ -13,7 +13,7 @@ import indextables
 from indextables import IndexTable
 from indextables.errors import LogCorrupt, LogGap
 from indextables.log.names import version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.spark.replay import DistributedTail, forget_in_workers, tasks_for
 from indextables.spark.running import Place
 from indextables.table.environment import open_env
@@ -53,7 +53,7 @@ def cold(spark, url):
     """A log that remembers nothing, with its tail."""
     env = open_env(url, {**NO_STATES, **COLD})
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
-    return Log(env, tail=tail), tail, Log(env)
+    return open_log(env, tail=tail), tail, open_log(env)
 
 
 def assert_same(distributed, local):
@@ -76,17 +76,17 @@ def test_a_log_in_an_object_store_is_read_by_tasks_and_its_workers_remember(spar
     url, settings = s3.table_url(table_name), s3.settings()
     grown(url, settings, 14)
     env = open_env(url, {**settings, **NO_STATES, **COLD})
-    here = Log(env).snapshot().state
+    here = open_log(env).snapshot().state
     hits = []
     for _ in range(4):
         tail = DistributedTail(spark, env, Place(url, settings))
-        assert_same(Log(env, tail=tail).snapshot().state, here)
+        assert_same(open_log(env, tail=tail).snapshot().state, here)
         hits.append(tail.metrics.hits)
     assert hits[0] == 0
     assert max(hits) > 0
     forget_in_workers(env.store.url)
     again = DistributedTail(spark, env, Place(url, settings))
-    Log(env, tail=again).snapshot()
+    open_log(env, tail=again).snapshot()
     assert again.metrics.hits == 0
     handle = IndexTable.forPath(spark, url, {**settings, **NO_STATES})
     assert handle.count() == indextables.open(url, settings).count()
@@ -106,7 +106,7 @@ def test_the_driver_reads_itself_where_it_should(spark, tmp_path, options):
     grown(tmp_path / "t", {}, 12)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **options})
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
-    assert Log(env, tail=tail).snapshot().version == 12
+    assert open_log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
 
 
@@ -119,7 +119,7 @@ def test_the_driver_reads_itself_where_the_table_says_so(spark, tmp_path, proper
     grown(tmp_path / "t", {}, 12, properties)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
-    assert Log(env, tail=tail).snapshot().version == 12
+    assert open_log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
 
 
@@ -128,7 +128,7 @@ def test_a_table_says_how_many_tasks_read_it(spark, tmp_path):
     grown(tmp_path / "t", {}, 12, asked)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
-    Log(env, tail=tail).snapshot()
+    open_log(env, tail=tail).snapshot()
     assert tail.metrics.tasks == 3
 
 
@@ -136,7 +136,7 @@ def test_a_local_log_is_read_by_the_driver(spark, tmp_path):
     grown(tmp_path / "t", {}, 12)
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD})
     tail = DistributedTail(spark, env, Place(env.store.url))
-    assert Log(env, tail=tail).snapshot().version == 12
+    assert open_log(env, tail=tail).snapshot().version == 12
     assert tail.metrics is None
 
 
@@ -145,7 +145,7 @@ def test_a_fixed_number_of_tasks(spark, tmp_path):
     asked = {"transaction.distributed.adaptiveParallelism": "false", "transaction.distributed.parallelism": "3"}
     env = open_env(tmp_path / "t", {**NO_STATES, **COLD, **asked})
     tail = DistributedTail(spark, env, Place(env.store.url), remote_only=False)
-    Log(env, tail=tail).snapshot()
+    open_log(env, tail=tail).snapshot()
     assert tail.metrics.tasks == 3
 
 
@@ -178,7 +178,7 @@ def test_tasks_that_cannot_reach_the_store_leave_it_to_the_driver(spark, s3, tab
         "storage.timeoutSeconds": "2",
     }
     tail = DistributedTail(spark, env, Place(url, wrong))
-    assert Log(env, tail=tail).snapshot().state.files.num_rows > 0
+    assert open_log(env, tail=tail).snapshot().state.files.num_rows > 0
     assert tail.metrics is None
 
 
@@ -186,7 +186,7 @@ def test_a_fault_of_the_store_in_a_task_changes_nothing(spark, s3, table_name):
     url, settings = s3.table_url(table_name), s3.settings()
     grown(url, settings, 11)
     env = open_env(url, {**settings, **NO_STATES, **COLD})
-    here = Log(env).snapshot().state
+    here = open_log(env).snapshot().state
     forget_in_workers(env.store.url)
     s3.inject(Fault(method="GET", key=r"0005\.json", before=503, times=2))
-    assert_same(Log(env, tail=DistributedTail(spark, env, Place(url, settings))).snapshot().state, here)
+    assert_same(open_log(env, tail=DistributedTail(spark, env, Place(url, settings))).snapshot().state, here)

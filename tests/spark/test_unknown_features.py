@@ -10,7 +10,7 @@ from tests.spark.orphans import ROWS
 import indextables
 from indextables.errors import ProtocolUnsupported
 from indextables.log.names import version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.write import record_skip
 from indextables.spark.indextable import IndexTable
 from indextables.table.environment import open_env
@@ -62,7 +62,7 @@ def test_no_verb_of_spark_writes_what_it_does_not_understand(spark, tmp_path):
     table = indextables.create(path, ROWS.schema, partition_by=["p"], indexing={"m": "text"})
     table.append(ROWS)
     table.append(ROWS)
-    record_skip(Log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")
+    record_skip(open_log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")
     frame = spark.createDataFrame(ROWS.to_pandas())
     needs = {"minReaderVersion": 4, "minWriterVersion": 4, "readerFeatures": KNOWN, "writerFeatures": [*KNOWN, "zz"]}
     (path / version_key(4)).write_text(json.dumps({"protocol": needs}) + "\n")

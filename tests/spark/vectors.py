@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from indextables.log.actions import Add, DeletionVector, Remove
+from indextables.log.opening import open_log
 from indextables.log.paths import decode_path
-from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
 from indextables.split import dv
 from indextables.table.environment import open_env
@@ -17,7 +17,7 @@ def delete_rows(path, rows_of, options=None, told_rows=None):
 
     With `told_rows` the log tells so many rows of each split afterwards, whatever is true.
     """
-    log = Log(open_env(str(path), options))
+    log = open_log(open_env(str(path), options))
     snapshot = log.snapshot()
     adds, removes, gone = [], [], 0
     for number, file in enumerate(snapshot.files.sort_by("path").to_pylist()):
@@ -42,7 +42,7 @@ def delete_rows(path, rows_of, options=None, told_rows=None):
 
 def copy_split(path, folder):
     """The first split once more, under the same name in another folder."""
-    log = Log(open_env(str(path)))
+    log = open_log(open_env(str(path)))
     snapshot = log.snapshot()
     (file, *_) = snapshot.files.to_pylist()
     key = f"{folder}/{file['path'].rpartition('/')[2]}"

@@ -13,8 +13,8 @@ from indextables.errors import CheckpointInvalid, StoreError, VersionExpired
 from indextables.log.env import LogEnv
 from indextables.log.intents import INTENT_DIR, protect_version
 from indextables.log.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
+from indextables.log.opening import open_log
 from indextables.log.replay import TableState, replay
-from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, clean_up, find_states, read_state, write_checkpoint
 from indextables.log.state.advance import advance_state
 from indextables.log.state.avroform import manifest_keys, read_list
@@ -68,9 +68,9 @@ def test_version_files_go_when_they_are_old_and_covered_and_states_below_the_cut
     assert slots(env) == list(range(71, 101))
     assert states(env) == [70, 80, 90, 100]
     for version in (70, 71, 79, 80, 81, 99, 100):
-        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+        same(open_log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
     with pytest.raises(VersionExpired):
-        Log(env).snapshot(69)
+        open_log(env).snapshot(69)
 
 
 def test_the_example_of_the_protocol_thirty_days_checkpoint_ninety_current_one_hundred():
@@ -88,7 +88,7 @@ def test_every_format_can_be_the_base(kind):
     log = aged_log(env, 60)
     assert clean_up(env).cut == 30
     for version in (30, 31, 59, 60):
-        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+        same(open_log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
 
 
 def test_nothing_goes_while_all_is_young():
@@ -109,7 +109,7 @@ def test_a_table_that_rests_keeps_its_newest_state_and_its_current_version():
     assert report.cut == 40
     assert slots(env) == [40]
     assert states(env) == [40]
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
 
 
 @pytest.mark.parametrize("kept", [1, 4, 100])
@@ -127,7 +127,7 @@ def test_states_that_were_written_within_the_retention_are_kept_by_number():
     written = []
     for _ in range(6):
         log.step()
-        written.append(Log(env).snapshot().state)
+        written.append(open_log(env).snapshot().state)
     env.ambient.advance(days=31)
     for state in written:
         write_checkpoint(env, state)
@@ -229,7 +229,7 @@ def test_a_damaged_checkpoint_is_no_base_for_deleting(damage):
     usable = max(set(range(10, 80, 10)) - harmed)
     assert clean_up(env).cut == usable
     for version in (usable, usable + 1, 70, 71, 79, 100):
-        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+        same(open_log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
 
 
 @DAMAGE
@@ -244,7 +244,7 @@ def test_nothing_goes_while_the_newest_checkpoint_cannot_be_used(damage):
     assert "newest checkpoint" in report.reason
     assert keys(env) == before
     for version in (0, 70, 100):
-        same(Log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
+        same(open_log(env).snapshot(version).state, replay(None, log.history[: version + 1]))
 
 
 def test_a_missing_version_above_the_cut_stops_cleanup():
@@ -315,7 +315,7 @@ def test_while_an_old_state_cannot_be_deleted_no_version_file_is():
     assert report.failed == {state_key(50): "denied"}
     assert report.versions == ()
     assert slots(env) == list(range(101))
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
     failing = msgspec.structs.replace(
         stubborn, options=Options(RETENTION | {"cleanup.failurePolicy": "fail"}, environ={})
     )
@@ -345,7 +345,7 @@ def test_manifests_nobody_names_go_after_the_safety_window_and_no_sooner():
     env.ambient.advance(hours=2)
     report = clean_up(env)
     assert report.manifests == (manifest_key("orphan"),)
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
 
 
 def test_no_manifest_goes_while_a_state_cannot_be_read():
@@ -385,8 +385,8 @@ def test_a_state_that_a_stalled_writer_publishes_after_its_manifests_were_collec
     stalled = msgspec.structs.replace(env, store=Stalls(env.store, "nothing"))
     with pytest.raises(CheckpointInvalid):
         advance_state(stalled, old, 15)
-    same(replay(None, log.history), Log(env).snapshot().state)
-    same(replay(None, log.history[:16]), Log(env).snapshot(15).state)
+    same(replay(None, log.history), open_log(env).snapshot().state)
+    same(replay(None, log.history[:16]), open_log(env).snapshot(15).state)
 
 
 def test_a_state_that_was_published_is_never_taken_back_for_a_listing_that_lags():
@@ -403,7 +403,7 @@ def test_a_state_that_was_published_is_never_taken_back_for_a_listing_that_lags(
             return (meta for meta in found if not meta.key.startswith(MANIFEST_DIR))
 
     checkpoint(msgspec.structs.replace(env, store=Lags(env.store, "nothing")))
-    newest = Log(env).latest_version()
+    newest = open_log(env).latest_version()
     assert newest in states(env)
     same(replay(None, log.history), newest_state(env))
 
@@ -412,7 +412,7 @@ def test_a_state_that_cannot_be_published_in_full_is_left_where_others_may_have_
     env = environment(RETENTION)
     log = RandomLog(env, 3)
     log.append(5)
-    newest = Log(env).latest_version()
+    newest = open_log(env).latest_version()
 
     class Races(Stubborn):
         """The manifests go right before the put; right after it another writer replaces the state, which is broken."""
@@ -440,7 +440,7 @@ def test_what_a_live_reader_protects_stays_until_its_intent_is_over():
     held = protect_version(env, 45, ttl_ms=3_600_000)
     report = clean_up(env)
     assert report.cut == 40
-    same(Log(env).snapshot(45).state, replay(None, log.history[:46]))
+    same(open_log(env).snapshot(45).state, replay(None, log.history[:46]))
     env.ambient.advance(hours=2)
     assert clean_up(env).cut == 70
     held.release()

@@ -28,6 +28,7 @@ from indextables.log.names import (
     state_key,
     version_key,
 )
+from indextables.log.opening import open_log
 from indextables.log.replay import replay
 from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, find_states, read_state, write_checkpoint
@@ -68,7 +69,7 @@ def _made(name: str, seed: int, table_id: str) -> tuple[RandomLog, list[str]]:
 
 
 def snapshot(env: LogEnv) -> Log:
-    return Log(with_options(env, transaction_cache_enabled="false"))
+    return open_log(with_options(env, transaction_cache_enabled="false"))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -226,7 +227,7 @@ def test_a_manifest_of_another_size_is_refused_where_the_state_tells_nothing_but
     env.store.put(changed, out.getvalue())
     with pytest.raises(CheckpointInvalid, match="bytes"):
         read_state(env, newest)
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
 
 
 # Avro, by hand
@@ -609,7 +610,7 @@ def test_a_damaged_checkpoint_of_another_format_goes_once_the_new_one_stands():
     env, log = damaged_at_head("json", "cut")
     checkpoint(with_options(env, state_format="avro"))
     assert [ref.format for ref in find_states(env.store.list_from(LOG_DIR))] == ["avro-state"]
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -10,6 +10,7 @@ import pytest
 import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import NotSupported
+from indextables.log import opening
 from indextables.log.env import LogEnv
 from indextables.log.schema import schema_from_json
 from indextables.log.snapshot import Log
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(not NAMES, reason=f"the tables of IndexTables4Sp
 
 def open_log(path: Path) -> Log:
     options = Options(environ={})
-    return Log(LogEnv(open_store(str(path), options), SystemAmbient(), options))
+    return opening.open_log(LogEnv(open_store(str(path), options), SystemAmbient(), options))
 
 
 def plain(files: list[dict]) -> list[dict]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from indextables.ambient import SystemAmbient
 from indextables.log.env import LogEnv
 from indextables.log.names import MANIFEST_DIR
+from indextables.log.opening import open_log
 from indextables.log.schema import schema_from_json
-from indextables.log.snapshot import Log
 from indextables.log.state import PrunedState, TableState, checkpoint, read_pruned, read_state, write_checkpoint
 from indextables.log.state.avroform import read_list
 from indextables.log.state.bounds import bounds_of
@@ -105,7 +105,7 @@ def test_a_snapshot_for_a_filter_sees_the_tail_too(table):
     checkpoint(env)
     log.step()
     text = "day = DATE '2024-01-09'"
-    found = Log(env).snapshot().files_where(where(text))
+    found = open_log(env).snapshot().files_where(where(text))
     whole = log.state().files
     wanted = whole.filter(prune(whole, parse(text, SCHEMA), SCHEMA, ["day", "shard"]))
     assert set(wanted["path"].to_pylist()) <= set(found["path"].to_pylist()) <= set(whole["path"].to_pylist())
@@ -163,7 +163,7 @@ def test_requests_of_a_cold_and_a_warm_open():
         log.append(1000)
         checkpoint(env)
         manifests = sum(1 for _ in env.store.list_from(MANIFEST_DIR))
-        reader = Log(LogEnv(env.store, env.ambient, options))
+        reader = open_log(LogEnv(env.store, env.ambient, options))
         reader.invalidate()
         server.requests.clear()
         assert reader.snapshot().files.num_rows == 1000

@@ -12,7 +12,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupt, Ta
 from indextables.log.actions import MergeSkip
 from indextables.log.env import LogEnv
 from indextables.log.names import POINTER_KEY, state_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import (
     SplitFacts,
     checkpoint,
@@ -54,7 +54,7 @@ def test_a_repaired_log_holds_what_is_there_and_names_what_is_not():
     paths = log.state().files["path"].to_pylist()
     assert sorted(report.missing) == sorted(paths[:3])
     assert report.wrong_size == ()
-    snapshot = Log(target).snapshot()
+    snapshot = open_log(target).snapshot()
     assert sorted(snapshot.files["path"].to_pylist()) == sorted(paths[3:])
     assert snapshot.metadata == log.state().metadata
     assert (snapshot.txns, snapshot.domains, snapshot.skips) == (
@@ -87,7 +87,7 @@ def test_a_table_whose_splits_are_all_gone_is_repaired_to_an_empty_one():
     target = environment()
     report = repair_log(env, target)
     assert (report.num_files, len(report.missing)) == (0, len(log.state().files))
-    assert len(Log(target).snapshot().files) == 0
+    assert len(open_log(target).snapshot().files) == 0
 
 
 def test_a_split_of_another_size_is_told_and_kept():
@@ -104,7 +104,7 @@ def test_repair_reads_past_a_damaged_checkpoint():
     env.store.put(state_key(1), b"broken")
     target = environment()
     repair_log(env, target)
-    assert len(Log(target).snapshot().files) == len(log.state().files)
+    assert len(open_log(target).snapshot().files) == len(log.state().files)
 
 
 def parquet_table(env: LogEnv, key: str, rows: int, **columns: object) -> None:
@@ -137,7 +137,7 @@ def test_a_lost_log_is_rebuilt_from_the_splits():
     assert report.num_files == 7
     assert list(report.unreadable) == ["day=2024-01-01/a%20b=x%2Fy/splits/broken.split"]
     assert report.warnings
-    snapshot = Log(env).snapshot()
+    snapshot = open_log(env).snapshot()
     assert snapshot.partition_columns == ["day", "a b"]
     assert set(snapshot.schema.names) == {"id", "note", "day", "a b"}
     assert sum(snapshot.files["numRecords"].to_pylist()) == 65
@@ -183,7 +183,7 @@ def test_a_lost_or_wrong_pointer_is_made_again(content):
     assert ref is not None
     assert ref.version == 2
     assert read_pointer(env).version == 2
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
 
 
 def test_the_pointer_is_made_to_the_newest_checkpoint_that_works():

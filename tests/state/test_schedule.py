@@ -15,9 +15,9 @@ from indextables.log.actions import CommitInfo, Protocol
 from indextables.log.codec import encode_version
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, POINTER_KEY, state_key, version_key
+from indextables.log.opening import open_log
 from indextables.log.protocol import new_table_protocol
 from indextables.log.replay import replay
-from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, find_states, maybe_checkpoint, read_state, write_checkpoint
 from indextables.log.state.avroform import read_list
 from indextables.log.state.pointer import Pointer, read_pointer
@@ -84,7 +84,7 @@ def test_no_checkpoint_when_switched_off_and_on_demand_all_the_same():
 @pytest.mark.parametrize("kind", ["json", "parquet", "avro"])
 def test_commits_through_the_log_checkpoint_themselves_in_the_format_asked_for(kind):
     env = environment({"checkpoint.interval": 3, "state.format": kind})
-    log = Log(env)
+    log = open_log(env)
     chance = random.Random(3)
     _create(env)
     for number in range(10):
@@ -92,7 +92,7 @@ def test_commits_through_the_log_checkpoint_themselves_in_the_format_asked_for(k
     found = find_states(env.store.list_from(LOG_DIR))
     assert found
     assert {ref.format for ref in found} == {"avro-state" if kind == "avro" else kind}
-    assert len(Log(env).snapshot().files) == 10
+    assert len(open_log(env).snapshot().files) == 10
 
 
 def _create(env: LogEnv, protocol: Protocol | None = None) -> None:
@@ -129,11 +129,11 @@ def test_a_failed_checkpoint_is_reported_and_the_commit_stands(kind, caplog):
     broken = msgspec.structs.replace(env, store=Broken(env.store))
     chance = random.Random(3)
     with caplog.at_level(logging.WARNING, "indextables"):
-        committed = write.append(Log(broken), adds_table([add_row(1, chance)]))
+        committed = write.append(open_log(broken), adds_table([add_row(1, chance)]))
     assert committed.version == 1
     assert "checkpoint of version 1" in caplog.text
     assert versions(env) == []
-    assert len(Log(env).snapshot().files) == 1
+    assert len(open_log(env).snapshot().files) == 1
 
 
 def test_a_value_that_the_state_cannot_hold_fails_the_checkpoint_and_no_commit(caplog):
@@ -141,10 +141,10 @@ def test_a_value_that_the_state_cannot_hold_fails_the_checkpoint_and_no_commit(c
     _create(env)
     row = add_row(1, random.Random(3)) | {"numMergeOps": 2**40}
     with caplog.at_level(logging.WARNING, "indextables"):
-        committed = write.append(Log(env), adds_table([row]))
+        committed = write.append(open_log(env), adds_table([row]))
     assert committed.version == 1
     assert "numMergeOps" in caplog.text
-    assert Log(env).snapshot().files["numMergeOps"].to_pylist() == [2**40]
+    assert open_log(env).snapshot().files["numMergeOps"].to_pylist() == [2**40]
 
 
 def test_in_the_background_the_checkpoint_arrives_after_the_commit():
@@ -161,16 +161,16 @@ def test_in_the_background_the_checkpoint_arrives_after_the_commit():
 def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(protocol):
     env = environment({"checkpoint.interval": 2})
     _create(env, protocol)
-    log = Log(env)
+    log = open_log(env)
     chance = random.Random(3)
     write.append(log, adds_table([add_row(1, chance)]))
     write.append(log, adds_table([add_row(2, chance)]))
-    snapshot = Log(env).snapshot()
+    snapshot = open_log(env).snapshot()
     assert snapshot.protocol.minReaderVersion == 4
     assert {"avroState", "schemaDeduplication"} <= set(snapshot.protocol.readerFeatures or [])
     assert "parquetSplit" not in (snapshot.protocol.readerFeatures or [])
     assert len(snapshot.files) == 2
-    assert Log(env).read_version(2).protocol == snapshot.protocol
+    assert open_log(env).read_version(2).protocol == snapshot.protocol
     assert versions(env) == [2]
     write.append(log, adds_table([add_row(3, chance)]))
     assert checkpoint(env).version == 4
@@ -179,7 +179,7 @@ def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(
 def test_an_older_table_keeps_its_version_while_it_is_only_read():
     env = environment()
     _create(env, Protocol(2, 2))
-    assert Log(env).snapshot().protocol == Protocol(2, 2)
+    assert open_log(env).snapshot().protocol == Protocol(2, 2)
     assert not [key for key in (m.key for m in env.store.list_from(LOG_DIR)) if key != version_key(0)]
 
 
@@ -235,7 +235,7 @@ def test_a_broken_pointer_says_nothing_and_changes_no_result(content):
     log.append(2)
     env.store.put(POINTER_KEY, content)
     assert read_pointer(env) is None
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
     checkpoint(env)
     assert read_pointer(env).version == 4
 
@@ -249,9 +249,9 @@ def test_a_pointer_to_anything_else_changes_no_result(version):
         checkpoint(env)
     log.append(2)
     env.store.put(POINTER_KEY, msgspec.json.encode(Pointer(version=version, format="avro-state")))
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
     checkpoint(env)
-    same(Log(env).snapshot().state, log.state())
+    same(open_log(env).snapshot().state, log.state())
     assert read_pointer(env).version == 4
 
 

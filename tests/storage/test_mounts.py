@@ -10,7 +10,7 @@ from indextables.ambient import SystemAmbient
 from indextables.errors import StoreUnsafe
 from indextables.log.actions import Add
 from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import clean_up
 from indextables.log.write import append
 from indextables.options import Options
@@ -65,14 +65,14 @@ def test_a_table_on_a_network_file_system_is_read_but_not_written(tmp_path, kind
     (tmp_path / "mounted").mkdir()
     (tmp_path / "t").rename(tmp_path / "mounted" / "t")
     before = sorted(tmp_path.rglob("*"))
-    log = Log(environment(tmp_path / "mounted" / "t", kind))
+    log = open_log(environment(tmp_path / "mounted" / "t", kind))
     assert log.snapshot().files.num_rows == 1
     for call in (lambda: append(log, [Add("x", {}, 1, 1, dataChange=True)]), lambda: clean_up(log.env)):
         with pytest.raises(StoreUnsafe, match=kind) as told:
             call()
         assert told.value.details["file_system"] == kind
     assert sorted(tmp_path.rglob("*")) == before
-    other = Log(environment(tmp_path / "mounted" / "t", "xfs"))
+    other = open_log(environment(tmp_path / "mounted" / "t", "xfs"))
     with pytest.raises(StoreUnsafe):
         append(log, [Add("x", {}, 1, 1, dataChange=True)])
     assert append(other, [Add("x", {}, 1, 1, dataChange=True)]).version == 2

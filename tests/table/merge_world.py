@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import indextables
 from indextables.log.actions import Add, DeletionVector, Remove
 from indextables.log.env import LogEnv
+from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
 from indextables.split import dv
@@ -38,7 +39,7 @@ def table_of(path, counts: Iterable[int], *, partitions: Sequence[str] = ("a",),
 
 
 def log_of(table) -> Log:
-    return Log(open_env(table.url.removeprefix("file://")))
+    return open_log(open_env(table.url.removeprefix("file://")))
 
 
 def ids(data: pa.Table) -> list[int]:

@@ -14,7 +14,7 @@ from indextables.errors import StoreUnavailable
 from indextables.log.actions import Add
 from indextables.log.cache import LogCache
 from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.write import overwrite
 from indextables.storage.store import ObjectMeta
 from indextables.table.purge import PurgeReport, purge
@@ -74,14 +74,14 @@ def splits(table) -> set[str]:
 
 def contents(table, versions: Iterable[int]) -> dict[int, list[str]]:
     """The files of versions, read from the store anew; each is there."""
-    log = Log(table._log.env, cache=LogCache())
+    log = open_log(table._log.env, cache=LogCache())
     found = {version: log.snapshot(version).files["path"].to_pylist() for version in versions}
     assert {path for paths in found.values() for path in paths} <= keys(table)
     return found
 
 
 def purge_of(env: LogEnv, **more: Any) -> PurgeReport:
-    return purge(Log(env), runner=Threads(env), **more)
+    return purge(open_log(env), runner=Threads(env), **more)
 
 
 class Faulty:

@@ -12,7 +12,7 @@ import pytest
 import indextables
 from indextables.errors import VersionExpired
 from indextables.log.cache import LogCache
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.table.environment import open_env
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -84,7 +84,7 @@ def handle(path, template, at, **which):
     """A handle in a process of its own, in which the table moves on before call number `at` of the store."""
     env = open_env(path, SETTINGS)
     store = Interrupted(env.store, at, lambda: moved_on(path, template))
-    log = Log(type(env)(store, env.ambient, env.options), cache=LogCache())
+    log = open_log(type(env)(store, env.ambient, env.options), cache=LogCache())
     return store, indextables.Table(log, log.snapshot(), **which)
 
 

@@ -8,7 +8,7 @@ from tests.table.operate_world import Faulty, new_table, rows, splits
 import indextables
 from indextables.embedded.table import Table
 from indextables.errors import CommitError
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 
 VERBS = {
     "append": lambda table: table.append(rows(9)),
@@ -41,7 +41,7 @@ BY_INTENT = {"merge", "clustering", "reindex"}
 
 
 def table_of(env) -> Table:
-    log = Log(env)
+    log = open_log(env)
     return Table(log, log.snapshot())
 
 

@@ -11,7 +11,7 @@ from tests.table.operate_world import SCHEMA, new_table, orphan, rows
 
 import indextables
 from indextables.errors import MetadataChanged
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.write import change_metadata
 
 
@@ -27,7 +27,7 @@ def ids(table) -> list[int]:
 
 
 def set_property(table, key: str, value: str) -> None:
-    log = Log(table._log.env)
+    log = open_log(table._log.env)
     metadata = log.snapshot().metadata
     change_metadata(log, msgspec.structs.replace(metadata, configuration={**metadata.configuration, key: value}))
 

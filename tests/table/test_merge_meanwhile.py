@@ -26,7 +26,7 @@ from indextables.errors import MetadataChanged
 from indextables.log.actions import DeletionVector, Remove
 from indextables.log.intents import INTENT_DIR
 from indextables.log.names import version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.transaction import Transaction
 from indextables.log.write import change_metadata
 from indextables.split import dv
@@ -127,7 +127,7 @@ def test_the_history_counts_the_groups_that_a_commit_really_merged(tmp_path):
         return False
 
     env = Faulty(log.env, delete_at_the_commit).env
-    report = merge_splits(Log(env), runner=Threads(env))
+    report = merge_splits(open_log(env), runner=Threads(env))
     assert (report.merged_groups, report.given_up, report.versions) == (2, 0, [5, 6])
     merges = [dict(told["operationMetrics"]) for told in table.refresh().history(2).to_pylist()]
     assert [(told["numGroups"], told["numRemovedFiles"], told["numOutputRows"]) for told in merges] == [

@@ -13,7 +13,7 @@ from tests.table.merge_world import SCHEMA, damage, ids, log_of, row
 import indextables
 from indextables.ambient import SystemAmbient
 from indextables.log.intents import acquire
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.table.environment import open_env
 from indextables.table.upkeep import LEASE, merge_if_due
 
@@ -74,9 +74,9 @@ def test_one_process_at_a_time_merges_unasked(make):
     for n in range(6):
         table.append([row(n)])
     assert table.refresh().files().num_rows == 6
-    assert merge_if_due(Log(env)) == []
+    assert merge_if_due(open_log(env)) == []
     lease.release()
-    assert len(merge_if_due(Log(env))) == 1
+    assert len(merge_if_due(open_log(env))) == 1
     assert table.refresh().files().num_rows == 1
 
 

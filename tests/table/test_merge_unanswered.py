@@ -11,7 +11,7 @@ from tests.table.unanswered import Unanswered
 
 from indextables.errors import CommitStateUnknown
 from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.options import Options
 from indextables.table.merge_splits import merge_splits
 from indextables.table.running import Threads
@@ -27,7 +27,7 @@ def table(tmp_path):
 def merge_through(table, **network):
     env = log_of(table).env
     behind = LogEnv(Unanswered(env.store, **network), env.ambient, Options(QUICK))
-    return merge_splits(Log(behind), runner=Threads(behind))
+    return merge_splits(open_log(behind), runner=Threads(behind))
 
 
 @pytest.mark.parametrize("lands", [True, False])

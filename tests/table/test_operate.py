@@ -28,7 +28,7 @@ from indextables.log.cache import LogCache
 from indextables.log.env import LogEnv
 from indextables.log.intents import acquire, protect_version
 from indextables.log.names import LOG_DIR, version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.transaction import Transaction
 from indextables.log.write import append as log_append
 from indextables.log.write import change_metadata, overwrite, record_skip
@@ -217,7 +217,7 @@ def test_a_restore_whose_files_a_purge_has_taken_meanwhile_commits_nothing():
         clock.advance(days=8)
         assert rival.purge().count("split") == 1
 
-    log = Log(table._log.env)
+    log = open_log(table._log.env)
     with pytest.raises(CommitConflict, match="purge"):
         restore(log, version=1, runner=Meanwhile(log.env, purged))
     assert ids(table.refresh()) == [2]
@@ -225,7 +225,7 @@ def test_a_restore_whose_files_a_purge_has_taken_meanwhile_commits_nothing():
 
 def test_a_restore_of_many_files_holds_its_lease_as_long_as_it_takes():
     table, clock = new_table()
-    log = Log(table._log.env)
+    log = open_log(table._log.env)
     env = log.env
     log_append(log, [_add(env) for _ in range(8001)])
     table.overwrite(rows(2))
@@ -258,10 +258,10 @@ def test_a_purge_that_stalls_before_a_delete_takes_nothing_of_a_restore_that_cam
             if job is delete_keys and not back:
                 clock.advance(hours=0.3)
                 with acquire(env, LEASE):
-                    back.append(log_append(Log(env), [Add(path, {}, 4, 1, dataChange=True, numRecords=1)]))
+                    back.append(log_append(open_log(env), [Add(path, {}, 4, 1, dataChange=True, numRecords=1)]))
             return super().run(job, units)
 
-    report = purge(Log(env), runner=Stalling(env))
+    report = purge(open_log(env), runner=Stalling(env))
     assert back
     assert (report.count("split"), report.reason) == (0, "it took longer than its lease lasts: run it again")
     assert path in keys(table)
@@ -280,7 +280,7 @@ def test_deletes_are_not_sent_when_the_lease_is_about_to_end():
             clock.advance(hours=0.2 if job is delete_keys else 0)
             return super().run(job, units)
 
-    report = purge(Log(env), runner=Slow(env))
+    report = purge(open_log(env), runner=Slow(env))
     assert (report.count("split"), report.failed) == (0, {})
     assert "took longer" in report.reason
     assert strays <= keys(table)
@@ -305,7 +305,7 @@ def test_a_restore_that_stalls_at_its_commit_tells_that_a_purge_has_taken_its_fi
 
     env = Faulty(table._log.env, stall).env
     with pytest.raises(IndexTablesError) as raised:
-        restore(Log(env), version=1, runner=Threads(env))
+        restore(open_log(env), version=1, runner=Threads(env))
     assert purged[1] == 1
     assert path not in keys(table)
     if isinstance(raised.value, VersionExpired):
@@ -318,7 +318,7 @@ def test_a_restore_that_another_commit_overtakes_is_a_conflict():
     table, _ = new_table()
     table.append(rows(1))
     env = table._log.env
-    log = Log(env)
+    log = open_log(env)
     overtaken = []
 
     class Overtaking(Threads):
@@ -329,7 +329,7 @@ def test_a_restore_that_another_commit_overtakes_is_a_conflict():
 
     table.overwrite(rows(2))
     with pytest.raises(CommitConflict):
-        restore(Log(env), version=1, runner=Overtaking(env))
+        restore(open_log(env), version=1, runner=Overtaking(env))
     assert overtaken
 
 
@@ -391,7 +391,7 @@ def test_what_a_reader_protects_is_not_truncated():
 def test_commits_go_on_after_a_truncation():
     table, clock = new_table()
     table.append(rows(1))
-    truncate_time_travel(Log(table._log.env))
+    truncate_time_travel(open_log(table._log.env))
     table.append(rows(2))
     assert ids(table) == [1, 2]
     clock.advance(days=8)
@@ -409,10 +409,10 @@ def test_what_came_after_the_plan_of_a_truncation_stays():
 
     def append_at_the_commit(method: str, key: str) -> bool:
         if method == "put_if_absent" and key == version_key(13) and version_key(13) not in keys(table):
-            log_append(Log(env), [_add(env)])
+            log_append(open_log(env), [_add(env)])
         return False
 
-    report = truncate_time_travel(Log(Faulty(env, append_at_the_commit).env))
+    report = truncate_time_travel(open_log(Faulty(env, append_at_the_commit).env))
     assert (report.states, report.versions, report.manifests) == (dry.states, dry.versions, dry.manifests)
     assert before - keys(table) == {*dry.states, *dry.versions, *dry.manifests}
     assert version_key(13) in keys(table)
@@ -493,12 +493,12 @@ def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays
     """An append right before each step of the drop: both happened, one after the other, whichever was first."""
     table, _ = _two_partitions()
     quiet, calls = _meanwhile(table._log.env, None, lambda: None)
-    drop_partitions(Log(quiet, cache=LogCache()), where="d = 'a'")
+    drop_partitions(open_log(quiet, cache=LogCache()), where="d = 'a'")
     seen = set()
     for call in range(1, len(calls) + 1):
         table, more = _two_partitions()
         env, _ = _meanwhile(table._log.env, call, lambda table=table, more=more: table.append(more))
-        report = drop_partitions(Log(env, cache=LogCache()), where="d = 'a'")
+        report = drop_partitions(open_log(env, cache=LogCache()), where="d = 'a'")
         operations = table.history()["operation"].to_pylist()
         appended_first = operations[:2] == ["DROP PARTITIONS", "WRITE"]
         assert ids(table.refresh()) == ([2, 5] if appended_first else [2, 3, 4, 5])
@@ -518,7 +518,7 @@ def test_a_serializable_drop_does_not_take_rows_that_it_did_not_see():
         return False
 
     with pytest.raises(CommitConflict):
-        drop_partitions(Log(Faulty(table._log.env, append_at_the_commit).env), where="d = 'a'")
+        drop_partitions(open_log(Faulty(table._log.env, append_at_the_commit).env), where="d = 'a'")
     assert ids(table.refresh()) == [1, 2, 3, 4, 5]
 
 
@@ -527,7 +527,7 @@ def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
     table, _ = _two_partitions()
     table.append(pa.table({"id": [0], "d": [None]}, schema=SCHEMA))
     quiet, calls = _meanwhile(table._log.env, None, lambda: None)
-    drop_partitions(Log(quiet, cache=LogCache()), where="d IS NULL")
+    drop_partitions(open_log(quiet, cache=LogCache()), where="d IS NULL")
     committed = next(n for n, call in enumerate(calls, 1) if call.startswith("put_if_absent"))
     for call in range(1, committed + 1):
         table, _ = _two_partitions()
@@ -539,7 +539,7 @@ def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
 
         env, _ = _meanwhile(table._log.env, call, repartition)
         with pytest.raises((CommitError, NotSupported)):
-            drop_partitions(Log(env, cache=LogCache()), where="d IS NULL")
+            drop_partitions(open_log(env, cache=LogCache()), where="d IS NULL")
         assert ids(table.refresh()) == [7, 8]
 
 

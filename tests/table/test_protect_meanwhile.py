@@ -13,7 +13,7 @@ import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import VersionExpired
 from indextables.log.intents import announce_sweep
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import clean_up
 from indextables.table.environment import open_env
 
@@ -129,4 +129,4 @@ def test_a_cleanup_that_died_does_not_hold_protect_up_for_ever(tmp_path):
     with pytest.raises(indextables.errors.StoreUnavailable, match="try again"):
         waiting.protect()
     assert ambient.sleeps.is_set()
-    assert Log(open_env(tmp_path / "t")).latest_version() == made.version
+    assert open_log(open_env(tmp_path / "t")).latest_version() == made.version

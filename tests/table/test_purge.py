@@ -30,14 +30,15 @@ from indextables.log.actions import Add, DeletionVector, Remove
 from indextables.log.arrays import text_array
 from indextables.log.intents import acquire, protect_keys, protect_version
 from indextables.log.names import LOG_DIR, version_key
+from indextables.log.opening import open_log
 from indextables.log.protocol import new_table_protocol
-from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
 from indextables.split import dv
 from indextables.storage.store import StoreFacts
+from indextables.table.keys import keys_of_paths
 from indextables.table.partitions import partitionings
 from indextables.table.purge import LEASE
-from indextables.table.purge_plan import Claims, Names, decide, keys_of_paths, listed_table, ranges_over
+from indextables.table.purge_plan import Claims, Names, decide, listed_table, ranges_over
 from indextables.table.running import Step
 
 
@@ -783,7 +784,7 @@ def test_reading_the_log_sees_what_was_committed_between_the_listing_and_it():
     table.truncate_time_travel()
     clock.advance(days=8)
     env = table._log.env
-    log = Log(env)
+    log = open_log(env)
 
     def commit_at_the_right_time(method: str, key: str) -> bool:
         if method == "list" and key == LOG_DIR and not done:

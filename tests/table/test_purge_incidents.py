@@ -11,7 +11,7 @@ import indextables
 from indextables.errors import CommitError, IndexTablesError, LogGap, StoreError
 from indextables.log.actions import Add
 from indextables.log.names import LOG_DIR, POINTER_KEY, parse_key, version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.transaction import Transaction
 from indextables.storage.memory import MemoryStore
 from indextables.table.append import commit_append
@@ -168,7 +168,7 @@ def test_a_file_that_comes_back_to_life_while_purge_is_at_work_stays():
     stays_dead = orphan(table, 8)
     clock.advance(days=8)
     env = table._log.env
-    log = Log(env)
+    log = open_log(env)
     seen: list[str] = []
 
     def revive(method: str, name: str) -> bool:

@@ -10,7 +10,7 @@ from tests.table.merge_world import damage, ids, log_of, row, splits_in_store, t
 
 from indextables.errors import SplitCorrupt, StoreUnavailable
 from indextables.log.actions import Add
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.options import Options
 from indextables.table.append import commit_append
 from indextables.table.environment import open_env
@@ -40,7 +40,7 @@ def table(tmp_path):
 
 
 def with_options(table, **options):
-    return Log(open_env(table.url, options))
+    return open_log(open_env(table.url, options))
 
 
 def test_the_rows_of_a_write_are_in_few_files_of_one_version(table):

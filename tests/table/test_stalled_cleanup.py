@@ -18,7 +18,7 @@ import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import IndexTablesError, StoreUnavailable, VersionExpired
 from indextables.log.names import LOG_DIR
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import clean_up
 from indextables.table.environment import open_env
 from indextables.table.purge import purge
@@ -154,7 +154,7 @@ def stalled(path, verb, at, meanwhile):
     store = Stalling(env.store, at, stop)
     raised = None
     try:
-        VERBS[verb](Log(msgspec.structs.replace(env, store=store, ambient=ambient)))
+        VERBS[verb](open_log(msgspec.structs.replace(env, store=store, ambient=ambient)))
     except IndexTablesError as error:
         raised = error
     return store, raised

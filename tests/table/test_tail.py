@@ -22,7 +22,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.log.actions import Add, Metadata, Remove
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.transaction import Transaction
 from indextables.table.environment import open_env
 from indextables.table.tail import Limits, Place, Tail, pieces_between, place_after, place_from, place_to
@@ -138,7 +138,7 @@ def make(path):
 
 
 def log_of(path):
-    return Log(open_env(path, {"storage.fsync": "false"}))
+    return open_log(open_env(path, {"storage.fsync": "false"}))
 
 
 def tail_of(log, **more):

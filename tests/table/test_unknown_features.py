@@ -20,7 +20,7 @@ from indextables import Table, errors
 from indextables.cli import main
 from indextables.cli.app import COMMANDS
 from indextables.log.names import POINTER_KEY, version_key
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.state import maybe_checkpoint
 from indextables.log.write import record_skip
 from indextables.sql import statements
@@ -72,7 +72,7 @@ def template(tmp_path_factory):
         table.append(rows("a" if x % 2 else "b", x))
         if x in (1, 2):
             table.checkpoint()
-    record_skip(Log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")
+    record_skip(open_log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")
     table.refresh().checkpoint()
     orphan = next(path.rglob("*.split"))
     shutil.copy(orphan, orphan.with_name("orphan.split"))
@@ -374,7 +374,7 @@ def test_what_follows_a_commit_by_itself_asks_too(at, kind):
     require(at, UNKNOWN[kind])
     before = world(at)
     env = open_env(at, {"checkpoint.interval": "1", "checkpoint.async": "false"})
-    newest = Log(env).metadata_at()[0]
+    newest = open_log(env).metadata_at()[0]
     for version in (newest - 1, newest):
         maybe_checkpoint(env, version)
         assert world(at) == before

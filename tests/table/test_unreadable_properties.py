@@ -12,7 +12,7 @@ import pytest
 import indextables as it
 from indextables import options as opt
 from indextables.errors import InvalidArgument
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.log.write import change_metadata
 from indextables.sql.local import LocalSession
 from indextables.table.environment import open_env
@@ -170,7 +170,7 @@ def test_nobody_can_set_such_a_value(key, made, tmp_path, monkeypatch):
         with pytest.raises(InvalidArgument):
             it.open(made, options={key: UNREADABLE}).append(rows(2))
         return
-    log = Log(open_env(made))
+    log = open_log(open_env(made))
     metadata = log.snapshot().metadata
     changed = {**metadata.configuration, key: UNREADABLE}
     with pytest.raises(InvalidArgument, match=key):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from indextables.embedded.table import Table
-from indextables.log.snapshot import Log
+from indextables.log.opening import open_log
 from indextables.table import create as create_verb
 from indextables.table.arguments import check_names, check_spelling
 from indextables.table.environment import open_env
@@ -31,7 +31,7 @@ def create_with_rows(
 
     Arguments as for `create` and `append`. Raises what they raise; a failure before the commit leaves no table.
     """
-    log = Log(open_env(path, check_spelling("options", options)))
+    log = open_log(open_env(path, check_spelling("options", options)))
     wanted = {**create_verb.indexing_properties(indexing, rows.schema), **create_verb.given_properties(properties)}
     columns = check_names("partition_by", partition_by)
     version = create_verb.create_with_rows(

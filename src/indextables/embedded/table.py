@@ -22,6 +22,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.actions import Metadata, Protocol
 from indextables.log.codec import raw_lines
+from indextables.log.opening import open_log
 from indextables.log.readable import snapshot_at
 from indextables.log.snapshot import Log, Snapshot
 from indextables.table.arguments import (
@@ -104,7 +105,7 @@ def create(
         InvalidArgument: A column or option is wrong; nothing was written.
         CommitStateUnknown: The store did not tell whether the table was made.
     """
-    log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
+    log = open_log(open_env(path, check_spelling("options", options), ambient=ambient))
     arrow = schema_of(schema)
     columns = check_names("partition_by", partition_by)
     wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
@@ -135,7 +136,7 @@ def open_table(
         ProtocolUnsupported: It needs a newer library.
         LogError: Its log cannot be read as it stands.
     """
-    log = Log(open_env(path, check_spelling("options", options), ambient=ambient))
+    log = open_log(open_env(path, check_spelling("options", options), ambient=ambient))
     try:
         if version is None and timestamp is None:
             return Table(log, log.snapshot(), is_seen=False)

@@ -19,10 +19,9 @@ from indextables.log.docmapping import REGISTRY_PREFIX
 from indextables.log.foreign import check_not_foreign
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Unknown, error_of
-from indextables.log.postcommit import after_commit
 from indextables.log.protocol import new_table_protocol
 from indextables.log.schema import assign_ids, schema_from_json, schema_to_json, validate_schema
-from indextables.log.snapshot import Log
+from indextables.log.snapshot import AfterCommit, Log
 from indextables.log.staged import Staged, encode
 
 __all__ = ["Created", "create_table", "new_metadata"]
@@ -73,16 +72,17 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     metadata that no reader would accept or that sets an option to a value it cannot have, or if another system's table
     is there.
     """
+    follow = log.after_commit
     existing = _existing(log, metadata)
     if existing is not None:
         return existing
     check_not_foreign(log.env.store)
     clock.check(log.env)
     log.env.options.setting(metadata.configuration)
-    return _race(log, metadata, protocol or new_table_protocol())
+    return _race(log, metadata, protocol or new_table_protocol(), follow)
 
 
-def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
+def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit) -> Created:
     env = msgspec.structs.replace(log.env, options=log.env.over(metadata.configuration))
     token = env.ambient.token()
     now_ms = env.ambient.now_ms()
@@ -111,7 +111,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol) -> Created:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
     if held.state == "ours" and (covering is None or _is_this(log, metadata)):
         base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS)
-        after_commit(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, identity))
+        follow(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, identity))
         return Created(0, is_new=True, metadata=metadata)
     existing = _existing(log, metadata)
     if existing is None:

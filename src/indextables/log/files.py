@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["ADD_TYPE", "DV_TYPE", "FILES_SCHEMA", "REMOVE_TYPE", "STRING_MAP", "empty_files"]
+from indextables.lazy import pc
+from indextables.log.arrays import combined
+
+__all__ = ["ADD_TYPE", "DV_TYPE", "FILES_SCHEMA", "REMOVE_TYPE", "STRING_MAP", "empty_files", "vector_ids"]
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -78,3 +81,13 @@ FILES_SCHEMA = pa.schema(
 def empty_files() -> pa.Table:
     """A file set without files."""
     return pa.Table.from_batches([], schema=FILES_SCHEMA)
+
+
+def vector_ids(vectors: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """What tells deletion vectors apart: storage type, path or inline text, and offset; null for no vector."""
+    column = combined(vectors)
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
+    kind, text, _, _, offset = column.flatten()
+    place = pc.binary_join_element_wise(pc.fill_null(offset.cast(pa.string()), ""), text, "|")
+    return pc.binary_join_element_wise(kind, place, "|")

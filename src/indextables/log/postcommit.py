@@ -2,83 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TypeVar
-
 import msgspec
-import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import IndexTablesError, ObjectNotFound
-from indextables.log import crcfile, head
-from indextables.log.actions import Metadata
+from indextables.log import head
+from indextables.log.check_file import note_commit
 from indextables.log.commit import Landed
 from indextables.log.env import LogEnv
 from indextables.log.head import Head
-from indextables.log.names import crc_key
 from indextables.log.snapshot import Log
-from indextables.log.staged import changes_data, content_of, has_vectors
-from indextables.log.state import maybe_checkpoint
-from indextables.log.totals import with_few_files
-from indextables.options import Option
-from indextables.storage.store import CallPolicy
+from indextables.log.staged import changes_data
+from indextables.log.state.schedule import maybe_checkpoint
 
-__all__ = ["after_commit", "setting"]
-
-T = TypeVar("T")
-
-# A check file is advisory: what a crash takes is not missed.
-_NOT_DURABLE = CallPolicy(attempts=1, durable=False)
-
-_LOGGER = logging.getLogger("indextables")
+__all__ = ["after_commit"]
 
 
 def after_commit(log: Log, landed: Landed) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
-    encoded, base, staged = landed.encoded, landed.base, landed.encoded.staged
-    crc = _check_file(log.env, landed)
-    txns = base.txns
-    if txns is not None and staged.txns:
-        txns = {**txns, **{txn.appId: txn for txn in staged.txns}}
-    new = Head(
-        version=encoded.version,
-        protocol=staged.protocol or base.protocol,
-        metadata=staged.metadata or base.metadata,
-        in_commit_timestamp=encoded.info.inCommitTimestamp,
-        token=encoded.info.token,
-        identity=landed.identity,
-        txns=txns,
-        totals=crc.totals(),
-        checkpoint=base.checkpoint,
-        crc32c=crc.crc32c,
-    )
-    head.remember(log, new)
-    try:
-        log.env.store.put_if_absent(crc_key(encoded.version), crcfile.encode_crc(crc), policy=_NOT_DURABLE)
-    except IndexTablesError as error:
-        _LOGGER.warning("the check file of version %d was not written: %s", encoded.version, error)
+    staged = landed.encoded.staged
+    new = note_commit(log, landed)
     _checkpoint_if_due(log, new, after_merge=bool(len(staged.removes)) and not changes_data(staged))
-
-
-def _check_file(env: LogEnv, landed: Landed) -> crcfile.CrcFile:
-    encoded, staged = landed.encoded, landed.encoded.staged
-    before = landed.base.totals if landed.base.totals is not None else _read_totals(env, landed.base)
-    if before is None or len(staged.removes) or isinstance(staged.adds, pa.Table) or has_vectors(staged.adds):
-        if len(staged.removes) and staged.removed_rows is None:
-            before = None
-        content = content_of(staged, encoded.info, encoded.version)
-        return crcfile.build_next(before, content, encoded.data, removed=staged.removed_rows)
-    after = with_few_files(before, staged.adds)
-    return crcfile.CrcFile(
-        crc32c=crcfile.crc32c(encoded.data),
-        token=encoded.info.token,
-        tableSizeBytes=after.size_bytes,
-        numFiles=after.num_files,
-        numRecords=after.num_records,
-        numMetadata=1,
-        numProtocol=1,
-        setHash=after.set_hash,
-    )
 
 
 def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
@@ -100,19 +43,3 @@ def _is_overdue(env: LogEnv, versions: int) -> bool:
     options = env.options
     waits = options[opt.CHECKPOINT_ENABLED] and not options[opt.CHECKPOINT_ASYNC]
     return waits and versions >= options[opt.CHECKPOINT_INTERVAL]
-
-
-def setting(env: LogEnv, metadata: Metadata, option: Option[T]) -> T:
-    """An option as the call, the session or the environment gives it, else as the table's configuration does."""
-    return env.over(metadata.configuration)[option]
-
-
-def _read_totals(env: LogEnv, base: Head) -> crcfile.Totals | None:
-    try:
-        crc = crcfile.parse_crc(env.store.get(crc_key(base.version)))
-    except ObjectNotFound:
-        return None
-    except IndexTablesError as error:
-        _LOGGER.warning("the check file of version %d was not read: %s", base.version, error)
-        return None
-    return None if crc is None or crc.token is None or crc.token != base.token else crc.totals()

@@ -20,8 +20,7 @@ from indextables.errors import LogCorrupt
 from indextables.log.actions import CommitInfo, DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, int64_values
 from indextables.log.codec import REMOVES_SCHEMA, VersionContent
-from indextables.log.files import FILES_SCHEMA
-from indextables.log.replay import vector_ids
+from indextables.log.files import FILES_SCHEMA, vector_ids
 
 __all__ = ["ReducedContent", "dump_run", "load_run", "reduce_versions"]
 

@@ -18,7 +18,7 @@ from indextables.lazy import pc
 from indextables.log.actions import DomainMetadata, MergeSkip, Protocol, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
 from indextables.log.codec import VersionContent
-from indextables.log.files import FILES_SCHEMA
+from indextables.log.files import FILES_SCHEMA, vector_ids
 from indextables.log.protocol import V1, path_rule
 from indextables.log.state.base import PrunedState, StateHeader, TableState, TokenWindow
 
@@ -30,7 +30,6 @@ __all__ = [
     "replay_plainly",
     "replay_pruned",
     "under_rule",
-    "vector_ids",
 ]
 
 # (version, line) as one number: the version's place in the tail above, the line below.
@@ -106,16 +105,6 @@ def _live_files_plainly(base_files: pa.Table, versions: Sequence[VersionContent]
     kept = np.zeros(rows.num_rows, dtype=np.bool_)
     kept[list(live.values())] = True
     return rows.filter(bool_array(kept))
-
-
-def vector_ids(vectors: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """What tells deletion vectors apart: storage type, path or inline text, and offset; null for no vector."""
-    column = combined(vectors)
-    if column.null_count == len(column):
-        return pa.nulls(len(column), pa.string())
-    kind, text, _, _, offset = column.flatten()
-    place = pc.binary_join_element_wise(pc.fill_null(offset.cast(pa.string()), ""), text, "|")
-    return pc.binary_join_element_wise(kind, place, "|")
 
 
 def _files_of(base: TableState | None) -> pa.Table:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.log.arrays import combined, int64_values, validity
-from indextables.log.replay import vector_ids
+from indextables.log.files import vector_ids
 
 __all__ = ["EMPTY", "combine", "set_hash", "subtract"]
 

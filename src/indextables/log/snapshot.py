@@ -41,7 +41,7 @@ from indextables.log.state import PrunedState, StateRef, TableState
 from indextables.log.state.belonging import keep_own
 from indextables.log.versions import ReadTail, Versions
 
-__all__ = ["Log", "ReadTail", "Snapshot"]
+__all__ = ["AfterCommit", "Log", "ReadTail", "Snapshot"]
 
 T = TypeVar("T")
 
@@ -55,12 +55,26 @@ _LONG_TAIL = 64
 _AT_ONCE = 8  # version files that are looked at together when metadata is searched backwards
 
 
-class Log:
-    """The log of one table, for reading. Safe to use from several threads."""
+AfterCommit = Callable[["Log", Any], object]
+"""What follows a commit: it is given the log and the commit that landed (`indextables.log.commit.Landed`)."""
 
-    def __init__(self, env: LogEnv, cache: LogCache | None = None, tail: ReadTail | None = None) -> None:
-        """`tail` reads many version files at once, in other places than this process; None where it declines."""
+
+class Log:
+    """The log of one table. Safe to use from several threads. `open_log` gives one that can commit."""
+
+    def __init__(
+        self,
+        env: LogEnv,
+        cache: LogCache | None = None,
+        tail: ReadTail | None = None,
+        after_commit: AfterCommit | None = None,
+    ) -> None:
+        """`tail` reads many version files at once, in other places than this process; None where it declines.
+
+        `after_commit` is called with this log and what landed. Without it the log only reads: a commit is refused.
+        """
         self.env = env
+        self._after_commit = after_commit
         self._cache = cache if cache is not None else cache_for(env)
         self._versions = Versions(env, self._recall_version, tail, lambda: self._options[opt.TRANSACTION_USE_OPTIMIZED])
         self._looked_at: float | None = None
@@ -74,6 +88,13 @@ class Log:
     def url(self) -> str:
         """Where the table is."""
         return self.env.store.url
+
+    @property
+    def after_commit(self) -> AfterCommit:
+        """What follows a commit. Raises RuntimeError where this log was opened only to read."""
+        if self._after_commit is None:
+            raise RuntimeError(f"the log at {self.url} was opened only to read: `open_log` opens one that can commit")
+        return self._after_commit
 
     def latest_version(self, known: int | None = None) -> int:
         """The newest committed version; `known` is one that existed, from which slots are probed.

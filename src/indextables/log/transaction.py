@@ -27,7 +27,6 @@ from indextables.log.codec import VersionContent
 from indextables.log.commit import Encoded, Landed, commit
 from indextables.log.head import Head
 from indextables.log.outcome import Committed, Conflicted, Outcome, error_of
-from indextables.log.postcommit import after_commit, setting
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Files, Removes, Staged, changes_data, encode, has_vectors, paths_of
 from indextables.log.winner import Winner
@@ -179,6 +178,7 @@ class Transaction:
         if self._done:
             raise InvalidArgument("a transaction can be committed once: begin another one")
         self._done = True
+        follow = self.log.after_commit
         base = self._base()
         protocol.check_writable(base.protocol, self.log.env.store.url)
         clock.check(self.log.env)
@@ -191,7 +191,7 @@ class Transaction:
             return outdated
         settled = commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
-            after_commit(self.log, settled)
+            follow(self.log, settled)
             return settled.outcome
         return settled
 
@@ -279,7 +279,7 @@ class Transaction:
             version=base.version + 1,
             previous=Previous(base.token, base.crc32c),
         )
-        compress = setting(self.log.env, base.metadata, opt.TRANSACTION_COMPRESSION_ENABLED)
+        compress = self.log.env.over(base.metadata.configuration)[opt.TRANSACTION_COMPRESSION_ENABLED]
         version = base.version + 1
         data = encode(staged, info, version=version, root_url=self.log.env.store.url, compress=compress)
         return Encoded(data, version, info, staged)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from indextables.log.env import LogEnv
+from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.options import Options
 from indextables.spark.replay import DistributedTail
@@ -52,7 +53,7 @@ class SparkHandle:
         """The log, looked at anew; a long tail in an object store is read by tasks."""
         place = self.place() if place is None else place
         env = self.env(place)
-        return Log(env, tail=DistributedTail(self.spark, env, place))
+        return open_log(env, tail=DistributedTail(self.spark, env, place))
 
     def reader_options(self, place: Place | None = None) -> dict[str, str]:
         """What the data source must be told, since its workers do not see the session: keys without prefix."""

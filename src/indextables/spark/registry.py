@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from indextables.errors import InvalidArgument, TableNotFound
+from indextables.options import PREFIX
 from indextables.spark.jvm import jvm_errors
-from indextables.spark.running import REGISTRY_PREFIX
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_text
 
@@ -26,6 +26,7 @@ __all__ = [
     "NOT_TOLD",
     "OWN_KEY",
     "PATH_KEY",
+    "REGISTRY_PREFIX",
     "carried_path",
     "forget",
     "key_of_name",
@@ -34,6 +35,9 @@ __all__ = [
     "register",
     "resolve",
 ]
+
+REGISTRY_PREFIX = f"{PREFIX}tables."
+"""Session settings that name tables begin with it."""
 
 PATH_KEY = "indextables.path"
 """Metadata of a column of a catalog table: the path of the table that it belongs to."""

@@ -17,6 +17,7 @@ import msgspec
 from indextables import errors
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated
 from indextables.options import COMMIT_USER, PREFIX
+from indextables.spark.registry import REGISTRY_PREFIX
 from indextables.spark.zones import session_zone
 from indextables.table.running import Answer, Job
 
@@ -34,7 +35,6 @@ _MOST_BYTES = 8 << 20
 _MOST_TASKS = 4096
 """Units in one job, so that a driver does not drown in tasks."""
 
-REGISTRY_PREFIX = f"{PREFIX}tables."
 """Names of tables in the session's configuration; they are no options."""
 
 _ARROW, _SEPARATOR = " -> ", "\x1f\x1e"

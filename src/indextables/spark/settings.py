@@ -17,7 +17,7 @@ from typing import Any
 from indextables import options as opt
 from indextables.errors import InvalidArgument, StorePermissionDenied, StoreUnavailable
 from indextables.options import OPTIMIZE_WRITE, PREFIX
-from indextables.spark.running import REGISTRY_PREFIX
+from indextables.spark.registry import REGISTRY_PREFIX
 from indextables.table.arguments import check_names, check_text
 
 __all__ = ["NAMES", "SESSION", "Settings", "check_session", "planning", "session_overwrites", "task_session"]

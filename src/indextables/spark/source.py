@@ -197,10 +197,10 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         raise InvalidArgument(message, option="path")
 
     def _log(self, settings: Settings, url: str) -> Log:
-        from indextables.log.snapshot import Log
+        from indextables.log.opening import open_log
         from indextables.table.environment import open_env
 
-        return Log(open_env(url, settings.table_options, session=settings.session))
+        return open_log(open_env(url, settings.table_options, session=settings.session))
 
 
 def spark_schema(text: str) -> StructType:

@@ -356,9 +356,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return open_env(self._url, self._options, session={**(session or {}), **self._settings.session})
 
     def _log(self, session: Mapping[str, str] | None = None) -> Log:
-        from indextables.log.snapshot import Log
+        from indextables.log.opening import open_log
 
-        return Log(self._env(session))
+        return open_log(self._env(session))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
+from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.query.convert import zone_info
 from indextables.sql.statements import Moment, Target
@@ -72,17 +73,17 @@ class LocalContext:
     def knows(self, target: Target) -> bool:
         if not target.is_path:
             return target.text.lower() in self._names
-        return is_table(Log(open_env(target.text, self._options)))
+        return is_table(open_log(open_env(target.text, self._options)))
 
     def log(self, target: Target) -> Log:
         if target.is_path:
-            return Log(open_env(target.text, self._options))
+            return open_log(open_env(target.text, self._options))
         path = self._names.get(target.text.lower())
         if path is None:
             known = f"the names are {', '.join(sorted(self._names))}" if self._names else "no name is known"
             message = f"no table is called {target.text!r} here ({known}): write its path in quotes"
             raise TableNotFound(message, name=target.text)
-        return Log(open_env(path, self._options))
+        return open_log(open_env(path, self._options))
 
     def runner(self, log: Log) -> Runner:
         return Threads(log.env, "maintenance")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from indextables import options as opt
 from indextables.errors import CommitConflict, VersionExpired, VersionNotFound
-from indextables.log.postcommit import setting
 from indextables.log.snapshot import Log, Snapshot
 
 __all__ = ["begun", "begun_at", "newest"]
@@ -18,7 +17,7 @@ def begun(log: Log, now: Snapshot, pinned: Snapshot | None = None, *, txn: tuple
     """
     if pinned is None or pinned.table_id != now.table_id:
         return now
-    if setting(log.env, now.metadata, opt.ISOLATION_LEVEL) != "serializable":
+    if log.env.over(now.metadata.configuration)[opt.ISOLATION_LEVEL] != "serializable":
         return now
     held = None if txn is None else now.txns.get(txn[0])
     return now if txn is not None and held is not None and held.version >= txn[1] else pinned

@@ -34,10 +34,10 @@ from indextables.split.reindex import stale_in
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows
+from indextables.table.keys import data_keys
 from indextables.table.merge_plan import Limits, plan_groups
 from indextables.table.partitions import partitionings
 from indextables.table.purge_plan import LOG_END, Names, listed_table
-from indextables.table.reachable import data_keys
 from indextables.table.search import shared_index_cache
 from indextables.table.write import MAPPING_KEY, target_of
 

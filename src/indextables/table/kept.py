@@ -16,8 +16,8 @@ from indextables.log.intents import Holder, who_holds
 from indextables.log.paths import PathRule
 from indextables.log.staged import Files, Staged, changes_data, files_of
 from indextables.options import Options
+from indextables.table.keys import data_keys
 from indextables.table.purge_mark import LEASE, is_marked_since
-from indextables.table.reachable import data_keys
 
 __all__ = ["check_kept", "safe_age_ms"]
 

@@ -47,6 +47,7 @@ from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
 from indextables.table.kept import safe_age_ms
+from indextables.table.keys import data_keys
 from indextables.table.purge_idle import idle_checkpoint
 from indextables.table.purge_listing import Listed, list_data
 from indextables.table.purge_mark import LEASE, leave_mark
@@ -56,7 +57,7 @@ from indextables.table.purge_plan import (
     Decision,
     decide,
 )
-from indextables.table.reachable import Reach, data_keys, named_since, reach
+from indextables.table.reachable import Reach, named_since, reach
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.truncated import truncated_at
 

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.arrays import combined, int64_array, text_array
-from indextables.log.paths import PathRule, canonical_paths, decode_path
+from indextables.log.paths import PathRule
+from indextables.table.keys import keys_of_paths
 from indextables.table.partitions import folder_pattern
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
     "KeyRange",
     "Names",
     "decide",
-    "keys_of_paths",
     "listed_table",
     "nested_roots",
     "ranges_over",
@@ -152,27 +152,6 @@ def decide(listed: pa.Table, claims: Claims, *, now_ms: int, retention_ms: int, 
     if claims.protected:
         keep("protected by a writer", pc.is_in(left["path"], value_set=text_array(sorted(claims.protected))))
     return Decision(left, kept)
-
-
-def keys_of_paths(paths: pa.Array | pa.ChunkedArray, root_url: str = "", rule: PathRule = PathRule.ENCODED) -> pa.Array:
-    """The keys that logged paths name. Folders repeat, so that each is decoded once. Raises PathEscape."""
-    column = canonical_paths(paths, root_url, rule)
-    if rule is PathRule.ON_DISK:
-        return column
-    escaped = pc.match_substring(column, "%")
-    if not pc.any(escaped, min_count=0).as_py():
-        return column
-    odd = column.filter(escaped)
-    parts = pc.split_pattern(odd, "/", max_splits=1, reverse=True)
-    if not pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
-        return pc.replace_with_mask(column, escaped, text_array([decode_path(path) for path in odd.to_pylist()]))
-    folders = pc.list_element(parts, 0).dictionary_encode()
-    names = pc.list_element(parts, 1)
-    decoded = text_array([decode_path(folder) for folder in folders.dictionary.to_pylist()])
-    if pc.any(pc.match_substring(names, "%"), min_count=0).as_py():
-        names = text_array([decode_path(name) for name in names.to_pylist()])
-    fixed = pc.binary_join_element_wise(decoded.take(folders.indices), names, "/")
-    return pc.replace_with_mask(column, escaped, fixed)
 
 
 def _ranges(after: str, cuts: Sequence[str]) -> Iterator[KeyRange]:

@@ -26,11 +26,10 @@ from indextables.log.state.cleanup import CleanupPlan
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import read_state
 from indextables.log.versions import Stamp
-from indextables.split import dv
-from indextables.table.purge_plan import keys_of_paths
+from indextables.table.keys import data_keys
 from indextables.table.running import Progress, Runner, Step, batches
 
-__all__ = ["Reach", "data_keys", "from_ipc", "named_since", "reach", "read_versions", "to_ipc"]
+__all__ = ["Reach", "from_ipc", "named_since", "reach", "read_versions", "to_ipc"]
 
 _VERSIONS_PER_UNIT = 200
 _UNITS_PER_SLOT = 8
@@ -141,18 +140,6 @@ def read_versions(env: LogEnv, unit: bytes) -> bytes:
     return msgspec.msgpack.encode(
         _Answer(to_ipc(pa.concat_tables([table for table, _ in found])), [s for _, s in found])
     )
-
-
-def data_keys(files: pa.Table, root_url: str, rule: PathRule) -> pa.Array:
-    """The keys of data files and of vector files that rows of `add` or `remove` name. Raises PathEscape, DvCorrupt."""
-    keys = keys_of_paths(files["path"], root_url, rule)
-    vectors = combined(files["deletionVector"])
-    if vectors.null_count == len(vectors):
-        return keys
-    held = vectors.drop_null()
-    named = held.filter(pc.equal(pc.struct_field(held, "storageType"), "u"))
-    texts = pc.unique(pc.struct_field(named, "pathOrInlineDv")).to_pylist()
-    return pa.concat_arrays([keys, text_array([dv.file_key(text, "a logged vector") for text in texts])])
 
 
 def to_ipc(table: pa.Table) -> bytes:

@@ -19,20 +19,19 @@ from indextables.log.actions import Metadata
 from indextables.log.arrays import combined, int64_array
 from indextables.log.conflict import merge_registry
 from indextables.log.env import LogEnv
-from indextables.log.files import ADD_TYPE
+from indextables.log.files import ADD_TYPE, vector_ids
 from indextables.log.intents import Lease, acquire, who_holds
 from indextables.log.protocol import check_writable, path_rule
-from indextables.log.replay import vector_ids
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import removes_of
 from indextables.log.transaction import Transaction
 from indextables.table.arguments import check_version, millis
 from indextables.table.evolve import keep_highest_id
+from indextables.table.keys import data_keys
 from indextables.table.once import turned
 from indextables.table.order import POSITION, positions
 from indextables.table.partitions import remembering
 from indextables.table.purge_mark import LEASE
-from indextables.table.reachable import data_keys
 from indextables.table.running import Progress, Runner, Step
 
 __all__ = ["RestoreReport", "missing_keys", "restore"]

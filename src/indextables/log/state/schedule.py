@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterator
 
-import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
@@ -53,10 +52,12 @@ def checkpoint(env: LogEnv, *, compact: Mode = "auto") -> StateRef:
     A table of protocol V1 to V3 is upgraded first, by a version file of its own. Raises NotSupported for tables of
     other systems, ProtocolUnsupported, CheckpointError, LogError, StoreError, CommitError.
     """
+    from indextables.log.check_file import note_commit
     from indextables.log.snapshot import Log
     from indextables.log.write import upgrade_protocol
 
-    log = Log(_quiet(env))
+    # The upgrade's own commit must not start another checkpoint.
+    log = Log(env, after_commit=note_commit)
     version, protocol, _ = log.metadata_at()
     check_writable(protocol, env.store.url)
     if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
@@ -256,8 +257,3 @@ def _agree(env: LogEnv, version: int, counted: Totals, tokens: TokenWindow | Non
             "right, delete this check file"
         )
         raise CheckpointInvalid(message, version=version, path=key, reason="totals")
-
-
-def _quiet(env: LogEnv) -> LogEnv:
-    """The same table without automatic checkpoints: the upgrade's own commit must not start another one."""
-    return msgspec.structs.replace(env, options=env.options.also({opt.CHECKPOINT_ENABLED.key: "false"}))
