@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from indextables import options as opt
 from indextables.errors import (
@@ -15,7 +15,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.log.actions import Metadata, Protocol
-from indextables.log.cache import KeptState, LogCache, Region, Small, cache_for
+from indextables.log.cache import LogCache, Region
 from indextables.log.checked import check_newest
 from indextables.log.codec import VersionContent
 from indextables.log.confirm import Confirmed, Mixed, Superseded
@@ -32,6 +32,7 @@ from indextables.log.loading import (
     newest_of,
     segments,
 )
+from indextables.log.memory import LogMemory
 from indextables.log.names import MAX_VERSION, check_whole, parse_key, version_key
 from indextables.log.pinned import Snapshot
 from indextables.log.protocol import V1, check_readable
@@ -75,14 +76,11 @@ class Log:
         """
         self.env = env
         self._after_commit = after_commit
-        self._cache = cache if cache is not None else cache_for(env)
-        self._versions = Versions(env, self._recall_version, tail, lambda: self._options[opt.TRANSACTION_USE_OPTIMIZED])
+        self._memory = memory = LogMemory(env, cache)
+        self._versions = Versions(env, memory.version, tail, lambda: memory.options[opt.TRANSACTION_USE_OPTIMIZED])
         self._looked_at: float | None = None
         self._seen: int | None = None
         self._listed = -1
-        self._last: Known | None = None
-        self._options = env.options
-        self._heeded: object = None
 
     @property
     def url(self) -> str:
@@ -103,7 +101,7 @@ class Log:
         """
         if known is not None:
             check_whole("a version", known)
-        if known is not None and 0 <= known <= MAX_VERSION and self._recall_known() is None:
+        if known is not None and 0 <= known <= MAX_VERSION and self._memory.known() is None:
             start = known_at(self.env, known)
             newer = None if start is None else advance(self.env, start)
             if newer is not None:
@@ -154,7 +152,7 @@ class Log:
             except ObjectNotFound as error:
                 number = error.details.get("version") or getattr(parse_key(str(error.details.get("key"))), "version", 0)
                 missing = int(str(number))
-        known = self._list_again(self._recall_known())
+        known = self._list_again(self._memory.known())
         if not 0 <= missing <= known.head:
             message = f"version {missing} does not exist at {self.url}: the newest is {known.head}"
             raise VersionNotFound(message, version=missing, latest=known.head, url=self.url)
@@ -178,7 +176,7 @@ class Log:
 
         Below what this log has listed, and below the newest checkpoint that it knows, nothing is asked.
         """
-        known = self._recall_known()
+        known = self._memory.known()
         states = () if known is None else known.states
         nearest = max((ref.version for ref in states if ref.version <= version), default=-1)
         unbroken(self.env, max(nearest, self._listed), version, table)
@@ -196,26 +194,25 @@ class Log:
 
     def seen(self) -> int | None:
         """The newest version that a read through this log, or through its cache, has found. No request is made."""
-        known = self._recall_known()
+        known = self._memory.known()
         return self._seen if known is None else known.head
 
     def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
         """Drop what is cached of this table; the number of entries."""
         self._looked_at = self._seen = None
-        if self._cache is None:
-            return 0
-        return self._cache.invalidate(self.url) if regions is None else self._cache.invalidate(self.url, regions)
+        return self._memory.invalidate(regions)
 
     def _current(self) -> Known:
         """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
-        known = self._recall_known()
+        known = self._memory.known()
         if known is not None and self._is_recent():
             return known
         now = self.env.ambient.monotonic()
         fresh = None if known is None else advance(self.env, known)
         if fresh is None:
             return self._list_again(known)
-        self._learn(fresh)
+        self._seen = fresh.head
+        self._memory.learn(fresh)
         self._looked_at = now
         return fresh
 
@@ -223,9 +220,10 @@ class Log:
         """What is newest by a full listing. Raises as `_current`."""
         now = self.env.ambient.monotonic()
         # Without a cache nothing is remembered, but whoever holds a snapshot still wants to know whether it is current.
-        fresh = discover(self.env, self._last if self._cache is None else known)
+        fresh = discover(self.env, known if self._memory.is_kept else self._memory.last_listed())
         self._listed = fresh.head
-        self._learn(fresh)
+        self._seen = fresh.head
+        self._memory.learn(fresh)
         self._looked_at = now
         return fresh
 
@@ -309,14 +307,14 @@ class Log:
     def _way_to(self, known: Known, version: int) -> _Way:
         """How to read a version, by what is known now; protocol and metadata are read and checked."""
         known = self._reaching(known, version)
-        cached = self._recall_state(known.history, version)
+        cached = self._memory.state(known.history, version)
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
             return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole, known.history)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
-        is_new = self._recall_version(version) is None
+        is_new = self._memory.version(version) is None
         if base is None:
             contents = self._versions.read(next(segments(self.env, known, version)).versions)
         else:
@@ -326,10 +324,10 @@ class Log:
         opened = OpenedList()
         protocol, metadata = self._header(known, version, base, contents, opened)
         check_readable(protocol, self.url)
-        self._heed(metadata)
+        self._memory.heed(metadata)
         for content in contents:
             if not isinstance(content, ReducedContent):
-                self._keep("version", known.history, content.version, content, content.weight)
+                self._memory.keep("version", known.history, content.version, content, content.weight)
         anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
@@ -337,15 +335,19 @@ class Log:
 
         def load() -> TableState:
             if base is not None:
-                return self._kept(fold(self.env, base, contents), anchor_of_this, known.history)
+                return self._memory.keep_state(fold(self.env, base, contents), anchor_of_this, known.history)
             found = load_state(self.env, known, version, more, log_table=metadata.id, opened=opened)
-            return self._kept(found, anchor_of_this, known.history)
+            return self._memory.keep_state(found, anchor_of_this, known.history)
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
                 return load()
             found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened)
-            return found if isinstance(found, PrunedState) else self._kept(found, anchor_of_this, known.history)
+            return (
+                found
+                if isinstance(found, PrunedState)
+                else self._memory.keep_state(found, anchor_of_this, known.history)
+            )
 
         return _Way(protocol, metadata, load, load_some, known.history)
 
@@ -394,13 +396,13 @@ class Log:
 
     def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
         known = self._reaching(known, version)
-        protocol = self._recall("protocol", known.history, version)
-        metadata = self._recall("metadata", known.history, version)
+        protocol = self._memory.recall("protocol", known.history, version)
+        metadata = self._memory.recall("metadata", known.history, version)
         if protocol is None or metadata is None:
             protocol, metadata = self._searched_back(known, version)
-            self._heed(metadata)
-            self._keep("protocol", known.history, version, protocol)
-            self._keep("metadata", known.history, version, metadata)
+            self._memory.heed(metadata)
+            self._memory.keep("protocol", known.history, version, protocol)
+            self._memory.keep("metadata", known.history, version, metadata)
         return version, protocol, metadata
 
     def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
@@ -423,76 +425,18 @@ class Log:
     def _with_short_tail(self, known: Known, version: int) -> Known:
         """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
         nearest = max((state.version for state in known.states if state.version <= version), default=-1)
-        if self._cache is None or version - nearest <= _LONG_TAIL:
+        if not self._memory.is_kept or version - nearest <= _LONG_TAIL:
             return known
         fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
 
     def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
         """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
-        kept = self._recall_state(known.history, "newest")
+        kept = self._memory.state(known.history, "newest")
         if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
             return None, None
         nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
         return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)
-
-    def _recall_known(self) -> Known | None:
-        if self._cache is None:
-            return None
-        known = self._cache.get("versionsList", (self.url,), self.env.ambient.monotonic())
-        return known if isinstance(known, Known) else None
-
-    def _learn(self, known: Known) -> None:
-        self._seen = known.head
-        if self._cache is None:
-            self._last = known
-            return
-
-        def is_newer(kept: Known) -> bool:
-            """A slower thread must not bring back what this process knew before: memory reaches further than that."""
-            return (kept.history, kept.head) > (known.history, known.head)
-
-        self._cache.put_unless("versionsList", (self.url,), known, self._expiry(), is_newer)
-
-    def _recall(self, region: Small, history: int, version: int | str) -> Any:
-        if self._cache is None:
-            return None
-        return self._cache.get(region, (self.url, history, version), self.env.ambient.monotonic())
-
-    def _recall_version(self, version: int) -> VersionContent | None:
-        known = self._recall_known()
-        found: VersionContent | None = None if known is None else self._recall("version", known.history, version)
-        return found
-
-    def _recall_state(self, history: int, version: int | Literal["newest"]) -> KeptState | None:
-        if self._cache is None:
-            return None
-        return self._cache.get("files", (self.url, history, version), self.env.ambient.monotonic())
-
-    def _keep(self, region: Small, history: int, version: int | str, value: Any, size: int = 0) -> None:
-        if self._cache is not None:
-            self._cache.put(region, (self.url, history, version), value, self._expiry(), size)
-
-    def _kept(self, state: TableState, anchor: str | None, history: int) -> TableState:
-        """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
-        if self._cache is not None:
-            kept = KeptState(state, anchor)
-            self._cache.put("files", (self.url, history, state.version), kept, self._expiry())
-            newest = self._recall_state(history, "newest")
-            if newest is None or newest.state.version <= state.version:
-                self._cache.put("files", (self.url, history, "newest"), kept, self._expiry())
-        return state
-
-    def _expiry(self) -> float:
-        return self.env.ambient.monotonic() + self._options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]
-
-    def _heed(self, metadata: Metadata) -> None:
-        """Go by the table's own properties from now on, where nobody asked otherwise."""
-        if self._heeded is not metadata.configuration:
-            self._heeded, self._options = metadata.configuration, self.env.over(metadata.configuration)
-        if self._cache is not None and not self._options[opt.TRANSACTION_CACHE_ENABLED]:
-            self._cache.invalidate(self.url)
-            self._cache = None
 
 
 class _Way(NamedTuple):
