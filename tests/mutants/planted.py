@@ -393,6 +393,14 @@ BUGS = [
         ("tests/state/test_cleanup.py",),
     ),
     Bug(
+        "a checkpoint right below what was read confirms it, in the simulation",
+        LOG + "confirm.py",
+        "    if open_:\n        _ask_checkpoints(env, open_, seen)\n",
+        "    if open_ and not any(ref.version < read[0].version for ref in survey(env, read[0].version - 1).states):\n"
+        "        _ask_checkpoints(env, open_, seen)\n",
+        HAUNTED_SIMULATION,
+    ),
+    Bug(
         "a clock that is set goes unnoticed, in the simulation",
         LOG + "clock.py",
         "return self.is_doubted or abs(self.skew_ms) > allowed or abs(self.skew_ms - stepped_ms) > allowed",
@@ -727,6 +735,35 @@ BUGS = [
         "                after = LOG_END\n                break\n",
         "                return\n",
         PURGE_TESTS,
+    ),
+    Bug(
+        "purge believes a refilled slot about what was committed since its plan, in the simulation",
+        TABLE + "reachable.py",
+        "        contents = log.read_versions(range(first, newest + 1))\n    except",
+        "        raw = {v: log.env.store.get(version_key(v)) for v in range(first, newest + 1)}\n"
+        "        contents = [decode_version(raw[v], v, root_url=log.url) for v in raw]\n    except",
+        CARE_SIMULATION,
+    ),
+    Bug(
+        "a purge below the safe age leaves no mark, in the simulation",
+        TABLE + "purge.py",
+        "    if left.num_rows and asked.retention_ms < safe_age_ms(plan.snapshot.metadata):\n",
+        "    if False:\n",
+        CARE_SIMULATION,
+    ),
+    Bug(
+        "a writer commits while a purge that may take its files is at work, in the simulation",
+        TABLE + "kept.py",
+        "        held = who_holds(env, LEASE)\n",
+        "        held = None\n",
+        CARE_SIMULATION,
+    ),
+    Bug(
+        "a writer looks for files that it wrote long ago in no case, in the simulation",
+        TABLE + "kept.py",
+        "    if marked or moves or oldest_ms > _SAFE_MS // 2 or max(made) > now_ms:\n",
+        "    if moves:\n",
+        CARE_SIMULATION,
     ),
     Bug(
         "purge goes on when somebody else has its lease",

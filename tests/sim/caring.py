@@ -15,12 +15,14 @@ from collections.abc import Callable
 
 import greenlet
 
-from indextables.errors import CommitConflict, CommitStateUnknown, LogError, StoreError, VersionExpired
+from indextables.errors import CommitConflict, CommitError, CommitStateUnknown, LogError, StoreError, VersionExpired
 from indextables.log.actions import Metadata, Remove
 from indextables.log.create import create_table
 from indextables.log.intents import protect_keys, protect_version, store_now_ms
+from indextables.log.staged import Staged
 from indextables.log.transaction import Transaction
 from indextables.log.write import append
+from indextables.table.kept import check_kept
 from indextables.table.purge import purge
 from indextables.table.restore import restore
 from indextables.table.running import Threads
@@ -29,7 +31,6 @@ from tests.log.commits import open_log
 from tests.sim.merging import (
     NAPS_MS,
     RETENTION_S,
-    Report,
     RowTruth,
     _next_row,
     appender,
@@ -38,7 +39,8 @@ from tests.sim.merging import (
     old_reader,
     put_rows,
 )
-from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
+from tests.sim.playing import Report, played
+from tests.sim.schedule import SCHEMA, TROUBLE, _set_domain, cleaner
 from tests.sim.truth import SLOT, Broken, Version
 from tests.sim.watching import told
 from tests.sim.world import ANY_CALL, COMMIT, Actor, Chances, Sleeper, World
@@ -47,6 +49,9 @@ REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
 MOST_STEPS = 80_000
 FOREIGN = ("notes.txt", "splits/other.split", "sub/splits/split-" + "0" * 32 + ".split", "_transaction_log/mine.txt")
 PURGE_LEASE = re.compile(r"put(?:_if_absent)? .*lease-purge.*|list splits/.*")
+LEASE_RENEWAL = re.compile(r"put .*lease-purge.*")
+FIRST_DELETE = re.compile(r"delete splits/.*")
+SAFE_S = 25 * 3600
 _STATE = re.compile(r"_transaction_log/(?:([0-9]{20})\.checkpoint\.json|state-v([0-9]{20})/_manifest\.avro)")
 
 
@@ -58,6 +63,8 @@ class CareTruth(RowTruth):
         self.unfinished: set[str] = set()
         """Files of writers that have announced themselves and have not committed yet."""
         self.created: dict[str, int] = {}
+        self.kept_s = RETENTION_S
+        """What a purge asks for here: nothing younger goes."""
 
     def put(self, key: str, data: bytes) -> None:
         super().put(key, data)
@@ -77,7 +84,7 @@ class CareTruth(RowTruth):
             # Who gives up takes its own files away, whenever it likes.
             self._expect(key not in self.unfinished, f"P2: {key} belongs to a live writer and is deleted")
             age = self.world.clock_ms - self.created[key]
-            self._expect(age > RETENTION_S * 1000, f"P2: {key} is deleted after {age} ms")
+            self._expect(age > self.kept_s * 1000, f"P2: {key} is deleted after {age} ms")
         for version in self.readable():
             self._expect(key not in self.live[version], f"P1: {key} is deleted, version {version} needs it")
 
@@ -110,13 +117,22 @@ class CareTruth(RowTruth):
             self._expect(self.live[-1] == before, f"P9: {version.operation} changes version {version.number}")
 
 
-def purger(count: int, outcomes: Counter[str], *, dry_share: float = 0.2) -> Callable[[Actor], None]:
+def purger(
+    count: int,
+    outcomes: Counter[str],
+    *,
+    dry_share: float = 0.2,
+    kept_s: int = RETENTION_S,
+    waits: tuple[float, float] = (0.5, 1.5),
+) -> Callable[[Actor], None]:
+    """Purges what is older than `kept_s`, each time after a wait of so many times that."""
+
     def script(actor: Actor) -> None:
         actor.doing = "purge"
         log = open_log(actor.env())
         for _ in range(count):
-            actor.ambient.sleep(RETENTION_S * (0.5 + actor.ambient.random()))
-            hours = RETENTION_S / 3600
+            actor.ambient.sleep(kept_s * (waits[0] + (waits[1] - waits[0]) * actor.ambient.random()))
+            hours = kept_s / 3600
             dry = actor.ambient.random() < dry_share
             try:
                 report = purge(
@@ -124,7 +140,7 @@ def purger(count: int, outcomes: Counter[str], *, dry_share: float = 0.2) -> Cal
                     older_than_hours=hours,
                     tx_log_retention_hours=hours,
                     dry_run=dry,
-                    force=True,
+                    force=kept_s == RETENTION_S,
                     runner=Threads(actor.env()),
                 )
             except REFUSED:
@@ -223,6 +239,58 @@ def patient_writer(count: int, outcomes: Counter[str]) -> Callable[[Actor], None
     return script
 
 
+def silent_writer(count: int, outcomes: Counter[str], kept_s: int) -> Callable[[Actor], None]:
+    """Announces nothing, and takes longer to commit than files without an owner are kept.
+
+    It looks for its files right before its put, as everybody who adds files does, and puts at once: one that sleeps
+    between the two is helped by nobody.
+    """
+
+    def script(actor: Actor) -> None:
+        actor.doing = "write unannounced"
+        log = open_log(actor.env())
+
+        def look(staged: Staged) -> None:
+            actor.hurries = True
+            try:
+                check_kept(log.env, staged)
+            except BaseException:
+                actor.hurries = False
+                raise
+
+        for _ in range(count):
+            try:
+                add = put_rows(actor, [_next_row(actor)])
+                actor.ambient.sleep(kept_s * (0.9 + 1.1 * actor.ambient.random()))
+                done = Transaction(log, operation="WRITE").add([add]).before_put(look).commit_or_raise()
+                actor.world.truth.committed(done.version, done.token)
+                outcomes["written unannounced"] += 1
+            except CommitError as error:
+                taken = "missing" in error.details
+                outcomes["taken from its writer" if taken else "in the way of a purge"] += 1
+                if taken and add.path in actor.world.objects:
+                    raise Broken(f"seed {actor.world.seed}: P2: {add.path} is said to be gone, it is there") from None
+            except REFUSED:
+                outcomes["unannounced write in trouble"] += 1
+
+    return script
+
+
+def drowsy_writer(outcomes: Counter[str]) -> Callable[[Actor], None]:
+    """Commits what needs no file, as late as it likes."""
+
+    def script(actor: Actor) -> None:
+        actor.doing = "set a domain"
+        log = open_log(actor.env())
+        actor.ambient.sleep(actor.ambient.random() * RETENTION_S)
+        try:
+            _set_domain(actor, log).commit_or_raise()
+        except REFUSED:
+            outcomes["domain refused"] += 1
+
+    return script
+
+
 def traveller(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
     """Protects an old version, looks whether it is still there, and then relies on it."""
 
@@ -256,19 +324,9 @@ def traveller(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
     return script
 
 
-def run(seed: int, *, keep_lines: bool = False) -> Report:
+def run(seed: int) -> Report:
     """Play the schedule of a seed to its end. Raises Broken or Stuck, which name the seed."""
-    world, outcomes = build(seed)
-    if keep_lines:
-        world.lines = []
-    try:
-        world.run(MOST_STEPS)
-        settle(world, outcomes)
-    except Exception as error:
-        if not isinstance(error, AssertionError):
-            raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
-        raise
-    return Report(seed, world.trace.hexdigest(), outcomes + world.happened())
+    return played(*build(seed), settle, MOST_STEPS)
 
 
 def build(seed: int) -> tuple[World, Counter[str]]:
@@ -289,6 +347,9 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     maker = world.spawn("maker", _make)
     world.run()
     world.actors.remove(maker)
+    if seed % 4 == 1:
+        _say_nothing(world, dice, outcomes)
+        return world, outcomes
     if dice.random() < 0.85:
         world.chances = Chances(
             put=dice.choice((0.0, 0.1, 0.3)),
@@ -330,6 +391,33 @@ def build(seed: int) -> tuple[World, Counter[str]]:
     elif dice.random() < 0.5:
         world.sleepers.append(Sleeper(by_name["purger"], ANY_CALL, dice.randrange(120)))
     return world, outcomes
+
+
+def _say_nothing(world: World, dice: random.Random, outcomes: Counter[str]) -> None:
+    """Writers without an announcement beside a purge of what is as old as their files, with force or by the safe age.
+
+    The first purge sleeps between its plan and its deletes, between its last look and its deletes, or not at all. In
+    that time what it is about to delete is committed, covered and cleaned up, and the slot of that commit is filled by
+    a writer that was asleep.
+    """
+    truth = world.truth
+    assert isinstance(truth, CareTruth)
+    sleeps = ("plan", "look", "plan", "never")[world.seed // 4 % 4]
+    # By the safe age nobody commits beside a purge what it has planned to take.
+    truth.kept_s = kept_s = dice.choice((RETENTION_S, RETENTION_S if sleeps == "plan" else SAFE_S))
+    world.chances = Chances(stall=dice.choice((0.0, 0.0, 0.02)), torn=dice.choice((0.0, 0.2)))
+    world.naps_ms = NAPS_MS
+    first = world.spawn("purger", purger(1, outcomes, dry_share=0.0, kept_s=kept_s, waits=(1.05, 1.2)))
+    world.spawn("purger2", purger(2, outcomes, kept_s=kept_s, waits=(1.5, 4.0)))
+    asleep = world.spawn("drowsy", drowsy_writer(outcomes))
+    for number in range(1 if sleeps == "plan" else 2):
+        world.spawn(f"silent{number}", silent_writer(1, outcomes, kept_s))
+    world.spawn("tidy", cleaner(5, RETENTION_S * 1000))
+    # The file of the newest version never goes.
+    world.spawn("later", appender(1, outcomes, delay_s=2.5 * RETENTION_S))
+    world.sleepers = [Sleeper(asleep, COMMIT)]
+    if sleeps != "never":
+        world.sleepers.append(Sleeper(first, LEASE_RENEWAL if sleeps == "plan" else FIRST_DELETE))
 
 
 def settle(world: World, outcomes: Counter[str]) -> None:

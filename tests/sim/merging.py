@@ -11,7 +11,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -38,6 +38,7 @@ from indextables.table.order import POSITION, position_tag, positions
 from indextables.table.purge import purge
 from indextables.table.running import Answer, Job, Threads
 from tests.log.commits import open_log
+from tests.sim.playing import Report, played
 from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import Broken, Truth, Version
 from tests.sim.watching import told
@@ -53,12 +54,6 @@ BROKEN = b"these bytes are no split"
 
 NAPS_MS = (4_000 * RETENTION_S, 8_000 * RETENTION_S)
 """How long a sleeper sleeps: until what it was about to follow is committed, covered and cleaned up."""
-
-
-class Report(NamedTuple):
-    seed: int
-    trace: str
-    outcomes: Counter[str]
 
 
 class RowTruth(Truth):
@@ -210,10 +205,14 @@ def put_rows(actor: Actor, rows: list[int], *, data_change: bool = True, content
     raise StoreUnavailable(f"{path} cannot be put", key=path)
 
 
-def appender(count: int, outcomes: Counter[str], pause_s: float = 1.0) -> Callable[[Actor], None]:
+def appender(
+    count: int, outcomes: Counter[str], pause_s: float = 1.0, *, delay_s: float = 0.0
+) -> Callable[[Actor], None]:
     def script(actor: Actor) -> None:
         actor.doing = "append"
         log = open_log(actor.env())
+        if delay_s:
+            actor.ambient.sleep(delay_s)
         for _ in range(count):
             rows = [_next_row(actor) for _ in range(1 + int(actor.ambient.random() * 3))]
             damaged = actor.ambient.random() < 0.1
@@ -371,19 +370,9 @@ def _read_slowly(actor: Actor, snapshot: Snapshot, outcomes: Counter[str]) -> No
         outcomes["old files read"] += 1
 
 
-def run(seed: int, *, keep_lines: bool = False) -> Report:
+def run(seed: int) -> Report:
     """Play the schedule of a seed to its end. Raises Broken or Stuck, which name the seed."""
-    world, outcomes = build(seed)
-    if keep_lines:
-        world.lines = []
-    try:
-        world.run(MOST_STEPS)
-        settle(world, outcomes)
-    except Exception as error:
-        if not isinstance(error, AssertionError):
-            raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
-        raise
-    return Report(seed, world.trace.hexdigest(), outcomes + world.happened())
+    return played(*build(seed), settle, MOST_STEPS)
 
 
 def small_world(seed: int, options: dict[str, object], *, local: bool) -> World:

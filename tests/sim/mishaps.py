@@ -17,7 +17,7 @@ from indextables.log.outcome import Committed
 from indextables.log.state import clean_up, write_checkpoint
 from tests.log.commits import open_log
 from tests.sim import schedule
-from tests.sim.merging import Report
+from tests.sim.playing import Report, played
 from tests.sim.truth import SLOT, Broken, Read, Truth, Version
 from tests.sim.watching import told
 from tests.sim.world import Actor, Chances, Item, World
@@ -259,21 +259,13 @@ def dropper(outcomes: Counter[str]) -> Callable[[Actor], None]:
     return script
 
 
-def run(seed: int, *, keep_lines: bool = False) -> Report:
+def run(seed: int) -> Report:
     """Play the schedule of a seed to its end. Raises Broken or Stuck, which name the seed."""
-    world, outcomes = build(seed)
-    if keep_lines:
-        world.lines = []
-    try:
-        world.run(MOST_STEPS)
-        settle(world, outcomes)
-    except Exception as error:
-        if not isinstance(error, AssertionError):
-            raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
-        raise
-    if not outcomes[KINDS[seed % len(KINDS)]]:
-        raise Broken(f"seed {seed}: nothing happened: {KINDS[seed % len(KINDS)]}")
-    return Report(seed, world.trace.hexdigest(), outcomes + world.happened())
+    report = played(*build(seed), settle, MOST_STEPS)
+    kind = KINDS[seed % len(KINDS)]
+    if not report.outcomes[kind]:
+        raise Broken(f"seed {seed}: nothing happened: {kind}")
+    return report
 
 
 def build(seed: int) -> tuple[World, Counter[str]]:

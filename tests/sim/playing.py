@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
+from tests.sim.truth import Broken
 from tests.sim.world import PUT_FAULTS, Actor, World
 
 FAULTS = ("die", "die-after", *PUT_FAULTS)
@@ -21,6 +24,28 @@ def play(script: ModuleType, seeds: range) -> Counter[str]:
         except AssertionError as error:
             pytest.fail(f"{error}\n\n{_tell(script, seed)}", pytrace=False)
     return outcomes
+
+
+class Report(NamedTuple):
+    """What one schedule came to."""
+
+    seed: int
+    trace: str
+    outcomes: Counter[str]
+
+
+def played(
+    world: World, outcomes: Counter[str], settle: Callable[[World, Counter[str]], None], most_steps: int
+) -> Report:
+    """Play a world to its end and look at what is left. Raises Broken or Stuck, which name the seed."""
+    try:
+        world.run(most_steps)
+        settle(world, outcomes)
+    except Exception as error:
+        if not isinstance(error, AssertionError):
+            raise Broken(f"seed {world.seed}: {type(error).__name__}: {error}") from error
+        raise
+    return Report(world.seed, world.trace.hexdigest(), outcomes + world.happened())
 
 
 def faults_of(call: str) -> tuple[str, ...]:

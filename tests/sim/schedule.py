@@ -28,6 +28,7 @@ from indextables.log.transaction import Transaction
 from indextables.log.write import resolve_token
 from indextables.split import dv
 from tests.log.commits import open_log
+from tests.sim.playing import played
 from tests.sim.truth import Broken
 from tests.sim.watching import follower, historian, protector, told
 from tests.sim.world import ANY_CALL, CHECKPOINT, COMMIT, LAG_MS, PUT_FAULTS, Actor, Chances, Sleeper, World
@@ -38,6 +39,7 @@ SCHEMA = (
 )
 PARTITIONS = ("a", "", None, "a/b c%25", "ü")
 RETENTION_MS = 600
+MOST_STEPS = 20_000
 ROWS = 5
 
 # What a process may run into because of the faults, and report as what it is.
@@ -56,18 +58,10 @@ class Report(NamedTuple):
     coverage: Counter[tuple[str, str, str]]
 
 
-def run(seed: int, *, keep_lines: bool = False) -> Report:
+def run(seed: int) -> Report:
     """Play the schedule of a seed to its end. Raises Broken or Stuck, which name the seed."""
     world, outcomes = build(seed)
-    if keep_lines:
-        world.lines = []
-    try:
-        world.run()
-        settle(world, outcomes)
-    except Exception as error:
-        if not isinstance(error, AssertionError):
-            raise Broken(f"seed {seed}: {type(error).__name__}: {error}") from error
-        raise
+    played(world, outcomes, settle, MOST_STEPS)
     truth = world.truth
     return Report(
         seed, world.trace.hexdigest(), world.steps, len(truth.history), truth.refills, outcomes, world.coverage

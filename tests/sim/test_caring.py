@@ -19,6 +19,8 @@ def test_no_schedule_deletes_what_anybody_needs():
     seen = ("purged", "cut", "truncated", "restored", "too late to restore", "travelled files", "written for long")
     for kind in (*seen, "merged", "removed", "busy"):
         assert outcomes[kind] >= SCHEDULES // 20, outcomes
+    for kind in ("written unannounced", "taken from its writer", "in the way of a purge"):
+        assert outcomes[kind] >= SCHEDULES // 20, outcomes
     for kind in ("sleep", "refilled", "late", "delete-late", "torn-list", "stale-list", "death", "stall"):
         assert outcomes[kind] >= SCHEDULES // 60, outcomes
 

@@ -88,6 +88,8 @@ class Truth:
         self.doubtful: list[tuple[str, int]] = []
         self.tokens: dict[str, int] = {}
         self.refills = 0
+        self.refilled: list[int] = []
+        """The slots that were filled again, in that order."""
         self.cleaned = -1
         """The newest version whose file was deleted."""
         self.cut = -1
@@ -103,6 +105,7 @@ class Truth:
         if number < len(self.history):
             # Only a slot that cleanup has emptied can be taken a second time; that is no commit.
             self.refills += 1
+            self.refilled.append(number)
             return
         self._expect(number == len(self.history), f"L6: version {number} lands above a gap")
         self._commit(Version(number, data))

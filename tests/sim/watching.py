@@ -6,6 +6,7 @@ never committed is one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -20,12 +21,14 @@ from indextables.errors import (
 )
 from indextables.log.history import history, version_at
 from indextables.log.intents import await_sweeps, protect_version
+from indextables.log.names import version_key
 from indextables.log.snapshot import Log, Snapshot
+from indextables.log.state import maybe_checkpoint, write_checkpoint
 from indextables.table.order import in_order
 from indextables.table.tail import Limits, Place, Tail
 from tests.log.commits import open_log
 from tests.sim.truth import Broken, Read, Truth
-from tests.sim.world import Actor
+from tests.sim.world import Actor, Sleeper
 
 TROUBLE = (StoreError, LogError, TableNotFound, TableReplaced)
 PROTECTED_MS = 3_600_000
@@ -157,6 +160,55 @@ def _check_time(actor: Actor, log: Log, outcomes: Counter[str]) -> None:
         return
     _expect(actor, found == number, f"S3: version {found} is told to be newest at {time}, it was {number}")
     outcomes["travelled by time"] += 1
+
+
+def visitor(writer: Actor, outcomes: Counter[str], *, publishes: bool) -> Callable[[Actor], None]:
+    """Reads up to the slot that `writer` is about to fill, asleep from before the read of its file on.
+
+    One that `publishes` is a checkpointer of that version.
+    """
+
+    def script(actor: Actor) -> None:
+        actor.doing = "visit"
+        truth, objects = actor.world.truth, actor.world.objects
+        slot = re.compile(r"put_if_absent _transaction_log/([0-9]{20})\.json")
+        for _ in range(400):
+            found = slot.fullmatch(writer.about_to)
+            if found is not None and int(found[1]) < len(truth.history) - 1 and version_key(int(found[1])) in objects:
+                break
+            actor.ambient.sleep(0.01)
+        else:
+            return
+        version = int(found[1])
+        actor.world.sleepers.append(Sleeper(actor, re.compile(f"get {version_key(version)}")))
+        try:
+            if publishes:
+                maybe_checkpoint(actor.env(**{"checkpoint.interval": "1", "cleanup.enabled": "false"}), version)
+            truth.read(told(open_log(actor.env()).snapshot(version)))
+            outcomes["visited"] += 1
+        except VersionExpired:
+            truth.expired(version)
+            outcomes["visited in vain"] += 1
+        except TROUBLE:
+            outcomes["visit in trouble"] += 1
+
+    return script
+
+
+def late_checkpointer(outcomes: Counter[str]) -> Callable[[Actor], None]:
+    """Writes the checkpoint of the version that it found when it began, however long that takes it."""
+
+    def script(actor: Actor) -> None:
+        actor.doing = "checkpoint late"
+        env = actor.env()
+        try:
+            state = open_log(env).snapshot().state
+            write_checkpoint(env, state)
+            outcomes["below the cut"] += state.version <= actor.world.truth.cleaned
+        except TROUBLE:
+            outcomes["late checkpoint in trouble"] += 1
+
+    return script
 
 
 def protector(rounds: int, outcomes: Counter[str], nap_s: float) -> Callable[[Actor], None]:

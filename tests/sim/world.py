@@ -121,6 +121,8 @@ class Actor:
         self.lives = 1
         self.calls = 0
         self.faults = 0
+        self.hurries = False
+        """Nothing comes between its calls until it has put something."""
         self.store = SimStore(world, self)
         self.ambient = SimAmbient(world, self)
         self.greenlet = greenlet.greenlet(self._run)
@@ -198,7 +200,11 @@ class World:
                 self.clock_ms = min(a.wake_ms for a in alive)
                 continue
             self.clock_ms += self.random.randrange(5)
-            self._go(ready[int(self.random.random() * len(ready))])
+            hurried = [a for a in ready if a.hurries and not a.dead]
+            if hurried:
+                hurried[0].greenlet.switch()
+            else:
+                self._go(ready[int(self.random.random() * len(ready))])
 
     def note(self, actor: Actor | None, what: str, key: str = "", result: object = "") -> None:
         """One line of the trace."""
@@ -373,6 +379,7 @@ class SimStore:
 
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: object = None) -> PutAnswer:
         self._step("put_if_absent", key)
+        self.actor.hurries = False
         if self.planned is not None or self._chance(self.world.chances.put):
             return self._faulty_put(key, bytes(data))
         created = self.world.create(key, bytes(data))
