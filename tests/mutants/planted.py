@@ -662,8 +662,8 @@ BUGS = [
     Bug(
         "truncate takes what its plan did not name",
         TABLE + "truncate.py",
-        "only(plan_cleanup(env, _rules(env)), told)",
-        "plan_cleanup(env, _rules(env))",
+        "only(plan_cleanup(env, _rules(env, store_now_ms(env))), told)",
+        "plan_cleanup(env, _rules(env, store_now_ms(env)))",
         OPERATE_TESTS,
     ),
     Bug(

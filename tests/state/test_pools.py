@@ -12,9 +12,8 @@ import pytest
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import StoreUnavailable
-from indextables.log.state.pools import pool_sizes
 from indextables.options import Options
-from indextables.table.environment import open_env
+from indextables.table.environment import open_env, pool_sizes
 
 PATIENCE_S = 120
 """How long a test waits for threads of a busy machine before it takes them for stuck."""

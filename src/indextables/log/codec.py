@@ -41,6 +41,7 @@ from indextables.log.lines import (
 )
 from indextables.log.names import version_key
 from indextables.log.paths import PathRule, canonical_path, canonical_paths
+from indextables.log.protocol import path_rule
 
 __all__ = [
     "MAX_OTHER_LINES",
@@ -54,6 +55,7 @@ __all__ = [
     "encode_version",
     "in_order",
     "raw_lines",
+    "under_rule",
 ]
 
 # The fields of `remove`, then its line in the version file, counted from 1.
@@ -420,3 +422,13 @@ class _Reader:
     def _escaped(self, error: PathEscape, line: int | None) -> IndexTablesError:
         where = f"version {self.version}" if line is None else f"line {line} of version {self.version}"
         return PathEscape(f"{where}: {error}", **{**error.details, "version": self.version, "line": line})
+
+
+def under_rule(below: Protocol | None, versions: Sequence[VersionContent]) -> list[VersionContent]:
+    """The versions, above the protocol `below`, with their paths by the rule of the table that they lead to.
+
+    Raises PathEscape.
+    """
+    told = (content.protocol for content in reversed(versions) if content.protocol is not None)
+    rule = path_rule(next(told, below))
+    return [content.under(rule) for content in versions]

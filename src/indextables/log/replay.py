@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from indextables.errors import LogGap, MetadataMissing
 from indextables.lazy import pc
-from indextables.log.actions import DomainMetadata, MergeSkip, Protocol, Txn
+from indextables.log.actions import DomainMetadata, MergeSkip, Txn
 from indextables.log.arrays import Bools, Ints, bool_array, combined, int64_values
-from indextables.log.codec import VersionContent
+from indextables.log.codec import VersionContent, under_rule
 from indextables.log.files import FILES_SCHEMA, vector_ids
-from indextables.log.protocol import V1, path_rule
+from indextables.log.protocol import V1
 from indextables.log.state.base import PrunedState, StateHeader, TableState, TokenWindow
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "replay",
     "replay_plainly",
     "replay_pruned",
-    "under_rule",
 ]
 
 # (version, line) as one number: the version's place in the tail above, the line below.
@@ -70,16 +69,6 @@ def replay_plainly(
     versions = under_rule(None if base is None else base.protocol, versions)
     header = header_after(base, versions, token_window=token_window)
     return _whole(header, _live_files_plainly(_files_of(base), versions))
-
-
-def under_rule(below: Protocol | None, versions: Sequence[VersionContent]) -> list[VersionContent]:
-    """The versions, above the protocol `below`, with their paths by the rule of the table that they lead to.
-
-    Raises PathEscape.
-    """
-    told = (content.protocol for content in reversed(versions) if content.protocol is not None)
-    rule = path_rule(next(told, below))
-    return [content.under(rule) for content in versions]
 
 
 def _live_files_plainly(base_files: pa.Table, versions: Sequence[VersionContent]) -> pa.Table:

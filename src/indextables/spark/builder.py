@@ -111,7 +111,7 @@ class TableBuilder(Generic[H]):
         """
         from pyspark.sql.types import StructType
 
-        from indextables.spark.write import arrow_schema
+        from indextables.spark.schema import arrow_schema
 
         if self._path is None:
             raise InvalidArgument("a table needs a place: location(path)")

@@ -24,8 +24,8 @@ from indextables.spark.operate import Operate
 from indextables.spark.replay import forget_in_workers
 from indextables.spark.running import Place
 from indextables.spark.scan_native import native_scan
+from indextables.spark.schema import spark_schema
 from indextables.spark.search import Question, count_matches, search_rows
-from indextables.spark.source import spark_schema
 from indextables.spark.zones import instant_ms, session_zone
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env

@@ -15,8 +15,7 @@ import numpy as np
 
 from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
 from indextables.log.actions import Metadata
-from indextables.spark.read import grouped
-from indextables.spark.running import Place
+from indextables.spark.running import Place, grouped
 from indextables.split.carrier import TermStats
 from indextables.split.ref import SplitRef
 
@@ -293,7 +292,7 @@ def _planned(env: LogEnv, snapshot: Snapshot, mark: Mark) -> Plan:
 def _schema(metadata: Metadata, columns: Sequence[str], flags: Sequence[str], *, score: bool) -> StructType:
     from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 
-    from indextables.spark.source import spark_schema
+    from indextables.spark.schema import spark_schema
 
     whole = spark_schema(metadata.schemaString)
     kept = [StructField(name, whole[name].dataType, True) for name in columns]  # noqa: FBT003 - Spark's signature

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.spark.registry import how_to_renew
+from indextables.spark.running import grouped
 from indextables.spark.settings import READING, check_session, task_session
 from indextables.split.ref import SplitRef
 
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from indextables.query.expr import Node
     from indextables.split.carrier import TermStats
 
-__all__ = ["FoundPartition", "SplitPartition", "TableReader", "grouped"]
-
-_TASK_BYTES = 128 << 20
-"""Small splits share a task up to this size."""
+__all__ = ["FoundPartition", "SplitPartition", "TableReader"]
 
 _SCORE = "_score"
 
@@ -220,20 +218,6 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         from indextables.table.environment import open_env
 
         return open_env(self._url, self._options, session={**(session or {}), **self._session})
-
-
-def grouped(refs: Sequence[SplitRef], task_bytes: int = _TASK_BYTES) -> Iterator[list[SplitRef]]:
-    """The splits of each task: small ones share one, up to `task_bytes`."""
-    group: list[SplitRef] = []
-    size = 0
-    for ref in refs:
-        if group and size + (ref.size or 0) > task_bytes:
-            yield group
-            group, size = [], 0
-        group.append(ref)
-        size += ref.size or 0
-    if group:
-        yield group
 
 
 def _enough(refs: Sequence[SplitRef], limit: int) -> Iterator[SplitRef]:

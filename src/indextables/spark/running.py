@@ -25,7 +25,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["Place", "SparkRunner", "default_parallelism", "dump_error", "load_error", "place_of", "session_options"]
+    from indextables.split.ref import SplitRef
+
+__all__ = [
+    "Place",
+    "SparkRunner",
+    "default_parallelism",
+    "dump_error",
+    "grouped",
+    "load_error",
+    "place_of",
+    "session_options",
+]
 
 _DDL = "place bigint, is_error boolean, answer binary"
 
@@ -239,3 +250,21 @@ def _settings(spark: SparkSession) -> dict[str, str]:
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
 _READ_PLACE = msgspec.msgpack.Decoder(Place)
+
+
+TASK_BYTES = 128 << 20
+"""Small splits share a task up to this size, where a task scans them."""
+
+
+def grouped(refs: Sequence[SplitRef], task_bytes: int = TASK_BYTES) -> Iterator[list[SplitRef]]:
+    """The splits of each task: small ones share one, up to `task_bytes`."""
+    group: list[SplitRef] = []
+    size = 0
+    for ref in refs:
+        if group and size + (ref.size or 0) > task_bytes:
+            yield group
+            group, size = [], 0
+        group.append(ref)
+        size += ref.size or 0
+    if group:
+        yield group

@@ -28,7 +28,7 @@ from indextables.query.expr import Node, walk
 from indextables.spark.dialect import reads_otherwise
 from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
 from indextables.spark.jvm import jvm_errors
-from indextables.spark.source import spark_schema
+from indextables.spark.schema import spark_schema
 from indextables.spark.zones import session_zone
 from indextables.split import dv
 from indextables.split.identity import check_identity

@@ -28,7 +28,7 @@ from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.found import searcher_of
 from indextables.spark.running import Place
-from indextables.spark.source import spark_schema
+from indextables.spark.schema import spark_schema
 from indextables.split.carrier import TermStats, merge_stats, scored_terms
 from indextables.split.highlight import snippets
 from indextables.split.ref import SplitRef

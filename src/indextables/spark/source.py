@@ -13,9 +13,7 @@ the statement only.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -27,23 +25,21 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
+from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.spark.registry import COLUMN_KEY, NOT_TOLD, OWN_KEY, PATH_KEY, carried_path, how_to_renew
+from indextables.spark.schema import spark_schema
 from indextables.spark.settings import READING, Settings, planning
 from indextables.storage.url import parse_location
 
 if TYPE_CHECKING:
     from indextables.log.snapshot import Log
 
-__all__ = ["SCORE", "IndexTablesSource", "check_texts", "drop_ids", "spark_schema"]
+__all__ = ["SCORE", "IndexTablesSource"]
 
 SCORE = "_score"
 
 _CATALOG = ("provider", "location")
 """Options that only CREATE TABLE brings."""
-
-# Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
-_COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 
 _WAYS_TO_READ = (
     "spark.read.format('indextables').load(path), a temporary view over that, IndexTable.forPath(spark, path).toDF(), "
@@ -201,50 +197,6 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         from indextables.table.environment import open_env
 
         return open_log(open_env(url, settings.table_options, session=settings.session))
-
-
-def spark_schema(text: str) -> StructType:
-    """The schema of the log as Spark has it, without our ids."""
-    parsed = json.loads(text)
-    drop_ids(parsed)
-    return StructType.fromJson(parsed)
-
-
-def drop_ids(node: Any) -> None:
-    """Take our ids and paths out of a schema as JSON values, in place: they belong to one table.
-
-    So do rules by which Spark would compare texts in another way than by their letters: indexes and bounds know none.
-    """
-    if isinstance(node, Mapping):
-        metadata = node.get("metadata")
-        if isinstance(metadata, dict):
-            for key in ("indextables.id", PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
-                metadata.pop(key, None)
-        for child in node.values():
-            drop_ids(child)
-    elif isinstance(node, list):
-        for child in node:
-            drop_ids(child)
-
-
-def check_texts(schema: StructType) -> None:
-    """Raises NotSupported for texts that Spark compares in another way than letter by letter."""
-
-    def check(node: Any, name: str) -> None:
-        if isinstance(node, Mapping):
-            name = str(node.get("name", name))
-            metadata = node.get("metadata") or {}
-            if _COLLATIONS in metadata or "char(" in str(metadata.get(_LENGTHS, "")).replace("varchar(", ""):
-                message = (
-                    f"column {name!r} is a text with a collation, or a CHAR that Spark fills up with blanks: rows "
-                    f"would be found by one way of reading and not by another. Write cast({name} as string)"
-                )
-                raise NotSupported(message, column=name)
-        children = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
-        for child in children:
-            check(child, name)
-
-    check(schema.jsonValue(), "")
 
 
 def _version(settings: Settings, log: Log) -> int | None:

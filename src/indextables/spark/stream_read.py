@@ -21,7 +21,8 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import TableReplaced
-from indextables.spark.read import SplitPartition, TableReader, grouped
+from indextables.spark.read import SplitPartition, TableReader
+from indextables.spark.running import grouped
 from indextables.table.tail import Limits, Place, Tail, place_from, place_to
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
 from indextables.log.actions import Add, Metadata, Protocol
+from indextables.spark.schema import arrow_schema
 from indextables.spark.settings import WRITING, Settings, check_session, planning, session_overwrites, task_session
 from indextables.table.answers import Answer, accepted, heard
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from indextables.table.overwrite import PartitionMode
     from indextables.table.write import Target
 
-__all__ = ["TableWriter", "WrittenFiles", "arrow_schema"]
+__all__ = ["TableWriter", "WrittenFiles"]
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -359,38 +360,6 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         from indextables.log.opening import open_log
 
         return open_log(self._env(session))
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """Spark's schema as the log would have it, without ids that came with another table's columns.
-
-    Raises NotSupported for texts with a collation and for values that Spark does not hand to Python, SchemaInvalid for
-    types that no table has.
-    """
-    from indextables.log.schema import schema_from_json
-    from indextables.spark.source import check_texts, drop_ids
-
-    check_texts(schema)
-    parsed = schema.jsonValue()
-    drop_ids(parsed)
-    found = schema_from_json(msgspec.json.encode(parsed).decode())
-    for field in schema.fields:
-        _check_handed(field)
-    return found
-
-
-def _check_handed(field: StructField) -> None:
-    from pyspark.errors import PySparkTypeError
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    try:
-        to_arrow_schema(StructType([field]), timezone="UTC")
-    except PySparkTypeError as cause:
-        kind = field.dataType.simpleString()
-        message = (
-            f"column {field.name!r} is {kind}, which Spark does not hand to Python: cast it, to string for example"
-        )
-        raise NotSupported(message, column=field.name) from cause
 
 
 def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:

@@ -11,20 +11,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-from indextables.ambient import Ambient, SystemAmbient
+from indextables import options as opt
+from indextables.ambient import Ambient, Pool, SystemAmbient
 from indextables.errors import InvalidArgument
 from indextables.log.actions import Metadata
 from indextables.log.env import LogEnv
-from indextables.log.state.pools import pool_sizes, read_patience
 from indextables.options import COMMIT_USER, LOADING, PREFIX, SAVING, Options
 from indextables.storage import open_store
 from indextables.table.arguments import check_mapping
 
-__all__ = ["open_env", "table_env"]
+__all__ = ["open_env", "pool_sizes", "table_env"]
 
 # Tables that ask for the same threads share them.
 _AMBIENTS: dict[tuple[object, ...], SystemAmbient] = {}
 _LOCK = threading.Lock()
+
+_CHECKPOINT_WRITERS = 2
 
 _INSTEAD = {
     "versionAsOf": "open(path, version=...) or Table.at(version)",
@@ -97,10 +99,27 @@ def table_env(env: LogEnv, metadata: Metadata) -> LogEnv:
 
 
 def _ambient(options: Options) -> SystemAmbient:
-    sizes, patience = pool_sizes(options), read_patience(options)
+    sizes, patience = pool_sizes(options), _read_patience(options)
     key = (*sizes.items(), *patience.items())
     with _LOCK:
         found = _AMBIENTS.get(key)
         if found is None:
             found = _AMBIENTS[key] = SystemAmbient(sizes, patience)
         return found
+
+
+def pool_sizes(options: Options) -> dict[Pool, int]:
+    """The sizes of the pools for `SystemAmbient`, as the options say."""
+    cores = os.cpu_count() or 1
+    return {
+        "listing": cores,
+        "versions": options[opt.CHECKPOINT_PARALLELISM],
+        "manifests": options[opt.STATE_READ_PARALLELISM],
+        "checkpoint": _CHECKPOINT_WRITERS,
+    }
+
+
+def _read_patience(options: Options) -> dict[Pool, float]:
+    """How long a parallel read waits for its next answer, by pool (`checkpoint.read.timeoutSeconds`)."""
+    seconds = float(options[opt.CHECKPOINT_READ_TIMEOUT_SECONDS])
+    return {"versions": seconds, "manifests": seconds}

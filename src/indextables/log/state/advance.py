@@ -15,11 +15,11 @@ from indextables import options as opt
 from indextables.errors import CheckpointInvalid
 from indextables.log.arrays import bool_array, combined
 from indextables.log.checked import check_newest
-from indextables.log.codec import VersionContent, decode_version
+from indextables.log.codec import VersionContent, decode_version, under_rule
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import version_key
-from indextables.log.replay import header_after, live_files, under_rule
+from indextables.log.replay import header_after, live_files
 from indextables.log.state.avroform import complete_list, read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment
 from indextables.log.state.base import StateHeader, StateRef

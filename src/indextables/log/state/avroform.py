@@ -11,13 +11,12 @@ import pyarrow as pa
 from indextables.errors import CheckpointCorrupt, SchemaInvalid
 from indextables.log.actions import MergeSkip, Metadata, Protocol
 from indextables.log.arrays import bool_array
-from indextables.log.codec import VersionContent, decode_version
+from indextables.log.codec import VersionContent, decode_version, under_rule
 from indextables.log.env import LogEnv
 from indextables.log.files import empty_files
 from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.paths import canonical_paths
 from indextables.log.protocol import V1, has_own_splits, path_rule
-from indextables.log.replay import under_rule
 from indextables.log.schema import schema_from_json
 from indextables.log.state.base import PrunedState, StateRef, TableState
 from indextables.log.state.bounds import as_maps

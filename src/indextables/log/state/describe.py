@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 
 from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectNotFound
 from indextables.log.actions import MergeSkip, Protocol
-from indextables.log.codec import VersionContent, decode_version
+from indextables.log.codec import VersionContent, decode_version, under_rule
 from indextables.log.env import LogEnv
 from indextables.log.names import version_key
-from indextables.log.replay import fold_skips, under_rule
+from indextables.log.replay import fold_skips
 from indextables.log.state.avroform import complete_list, read_list
 from indextables.log.state.base import StateRef, TokenWindow
 from indextables.log.state.belonging import own_states
