@@ -34,6 +34,7 @@ from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint, find_states, read_state, write_checkpoint
 from indextables.log.state.avro_schema import ENTRY, LIST
 from indextables.log.verify import verify
+from tests.log.scripted import Scripted
 from tests.state.logs import TABLE_ID, RandomLog, environment, same, with_options
 from tests.state.spy import Spy
 
@@ -611,6 +612,24 @@ def test_a_damaged_checkpoint_of_another_format_goes_once_the_new_one_stands():
     checkpoint(with_options(env, state_format="avro"))
     assert [ref.format for ref in find_states(env.store.list_from(LOG_DIR))] == ["avro-state"]
     same(open_log(env).snapshot().state, log.state())
+
+
+def test_a_damaged_checkpoint_that_somebody_wrote_anew_meanwhile_stays():
+    """Another writer mends the file of the other format between our look at it and our delete."""
+    env, log = damaged_at_head("json", "cut")
+    store = Scripted(env.store)
+
+    def mended(call):
+        checkpoint(env)
+        return call()
+
+    store.play("delete", "checkpoint", mended)
+    ours = msgspec.structs.replace(with_options(env, state_format="avro"), store=store)
+    checkpoint(ours)
+    assert store.count("delete", "checkpoint") == 1
+    assert sorted(ref.format for ref in find_states(env.store.list_from(LOG_DIR))) == ["avro-state", "json"]
+    for ref in find_states(env.store.list_from(LOG_DIR)):
+        same(read_state(env, ref), log.state())
 
 
 @pytest.mark.parametrize("name", FORMATS)

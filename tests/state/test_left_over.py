@@ -122,8 +122,56 @@ def test_a_checkpoint_and_a_purge_beside_a_left_over_state_lose_nothing(place: P
     table.checkpoint()
     table.purge(older_than_hours=0, tx_log_retention_hours=0, force=True)
     assert values(opened(place)) == [100, 101, 102, 103, 104]
-    found = opened(place).verify(data_files=True).findings
-    assert [finding.kind for finding in found if finding.severity == "error"] == ["table"]
+    assert opened(place).verify(data_files=True).ok
+
+
+def states_of(place: Path) -> list[str]:
+    files = sorted(path.relative_to(place).as_posix() for path in log_of(place).rglob("*") if path.is_file())
+    return [name for name in files if "checkpoint." in name or "/state-v" in name]
+
+
+def test_cleanup_takes_a_left_over_state_once_it_is_past_retention(place: Path) -> None:
+    left = states_of(place)
+    young = opened(place).clean_up(dry_run=False)
+    assert (young.states, states_of(place)) == ((), left)
+    foreseen = opened(place, NOTHING_KEPT).clean_up(dry_run=True)
+    assert (sorted(foreseen.states), states_of(place)) == (left, left)
+    done = opened(place, NOTHING_KEPT).clean_up(dry_run=False)
+    assert (sorted(done.states), done.failed, states_of(place)) == (left, {}, [])
+    assert values(opened(place)) == [100, 101, 102, 103]
+    assert opened(place).verify().ok
+
+
+def test_cleanup_leaves_a_state_alone_that_its_own_table_put_there_meanwhile(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The left-over state was taken back and the name taken anew between the plan and the delete."""
+    left = states_of(place)
+    real = LocalStore.delete_many
+
+    def delete(store: LocalStore, keys: list[str], **how: object) -> object:
+        if any(key in left for key in keys):
+            for name in left:
+                (place / name).write_bytes(b"another file")
+        return real(store, keys, **how)
+
+    monkeypatch.setattr(LocalStore, "delete_many", delete)
+    done = opened(place, NOTHING_KEPT).clean_up(dry_run=False)
+    assert set(left) & set(done.failed)
+    assert states_of(place) == left
+
+
+def test_truncation_counts_no_version_that_only_a_dropped_table_had(form: str, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "t"
+    filled(old, 2, 0, form).checkpoint()
+    filled(new, 4, 100, form)
+    opened(new).truncate_time_travel()
+    newest = opened(new).version
+    plant(old, new)
+    again = opened(new).truncate_time_travel(dry_run=True)
+    assert (again.version, again.oldest) == (newest, newest)
+    assert opened(new).truncate_time_travel().version == newest
+    assert opened(new).version == newest
 
 
 def test_verify_names_the_left_over_state_and_says_what_to_do(place: Path) -> None:
@@ -171,6 +219,36 @@ def test_a_checkpointer_that_wakes_up_in_another_table_takes_its_state_back(
     assert not [p for p in log_of(place).rglob("*") if "checkpoint." in p.name or p.parent.name.startswith("state-v")]
     assert values(opened(place)) == list(range(100, 100 + commits))
     assert opened(place).verify().ok
+
+
+def test_a_checkpointer_that_wakes_up_takes_back_no_file_but_its_own(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is taken anew by the table that lives there, between the look and the delete."""
+    place = tmp_path / "t"
+    old = filled(place, 6, 0, form)
+
+    def replace() -> None:
+        shutil.rmtree(place)
+        it.invalidate_caches()
+        filled(place, 8, 100, form)
+
+    real = LocalStore.delete_many
+    planted: list[str] = []
+
+    def delete(store: LocalStore, keys: list[str], **how: object) -> object:
+        if any("checkpoint." in key or "state-v" in key for key in keys):
+            planted.extend(keys)
+            for key in keys:
+                (place / key).unlink()
+                (place / key).write_bytes(b"of the living table")
+        return real(store, keys, **how)
+
+    monkeypatch.setattr(LocalStore, "delete_many", delete)
+    answer = late(monkeypatch, old, replace)
+    assert isinstance(answer, CheckpointInvalid)
+    assert planted
+    assert all((place / key).read_bytes() == b"of the living table" for key in planted)
 
 
 def test_a_checkpointer_that_wakes_up_after_the_drop_does_not_raise_the_dead(

@@ -21,7 +21,6 @@ from indextables.log.snapshot import Log
 from indextables.log.state import checkpoint
 from indextables.log.state.belonging import own_states
 from indextables.log.state.cleanup import CleanupPlan, carry_out, listed, only, plan_cleanup
-from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
 from indextables.log.state.retention import Rules, collectable_manifests
 from indextables.log.tokens import identity_of
@@ -99,7 +98,7 @@ def truncate_time_travel(
         progress(Step("log", 2, 2, files=done.deleted))
     return TruncateReport(
         version,
-        _oldest(list(env.store.list_from(LOG_DIR)), version),
+        _oldest(env, list(env.store.list_from(LOG_DIR)), version),
         dry_run=False,
         states=list(done.states),
         versions=list(done.versions),
@@ -164,13 +163,13 @@ def _foreseen(env: LogEnv, version: int) -> TruncateReport:
     """
     rules = _rules(env, seen_now_ms(env))
     listing = list(env.store.list_from(LOG_DIR))
-    if _oldest(listing, version) == version:
+    if _oldest(env, listing, version) == version:
         return TruncateReport(version, version, dry_run=True, reason="there is no older version")
     held = protections(env, rules.now_ms)
     if held.everything is not None or held.oldest_version is not None:
         plan = plan_cleanup(env, rules)
         told = listed(plan)
-        oldest = _oldest(listing, version) if told.cut is None else told.cut
+        oldest = _oldest(env, listing, version) if told.cut is None else told.cut
         return TruncateReport(
             version,
             oldest,
@@ -194,9 +193,9 @@ def _foreseen(env: LogEnv, version: int) -> TruncateReport:
     )
 
 
-def _oldest(listing: Sequence[ObjectMeta], newest: int) -> int:
-    """The oldest version that can be read, by its listing."""
+def _oldest(env: LogEnv, listing: Sequence[ObjectMeta], newest: int) -> int:
+    """The oldest version that can be read, by its listing. What another table left counts for nothing."""
     slots = {file.version for meta in listing if (file := parse_key(meta.key)) is not None and file.kind == "version"}
     if 0 in slots:
         return 0
-    return min((ref.version for ref in find_states(listing)), default=newest)
+    return min((ref.version for ref in own_states(env, listing)), default=newest)

@@ -25,12 +25,14 @@ from indextables.log.names import LOG_DIR, parse_key, version_key
 from indextables.log.state.base import StateRef
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state
-from indextables.storage.store import ObjectMeta
+from indextables.log.tokens import identity
+from indextables.storage.store import Guard, ObjectMeta
 
 __all__ = [
     "is_left_over",
     "keep_own",
     "left_over_error",
+    "only_as_seen",
     "own_states",
     "table_of_state",
     "table_of_version",
@@ -120,6 +122,23 @@ def left_over_error(url: str, ref: StateRef) -> CheckpointInvalid:
     return CheckpointInvalid(message, version=ref.version, path=key, reason="another table")
 
 
+def only_as_seen(env: LogEnv, keys: Iterable[str]) -> Guard:
+    """A guard for deletes: a file goes only if it is the one that lies there now. Raises ObjectNotFound, StoreError."""
+    seen = {key: identity(env.store.head(key)) for key in keys}
+
+    def guard(asked: Sequence[str]) -> str:
+        for key in asked:
+            try:
+                found = env.store.head(key)
+            except ObjectNotFound:
+                continue
+            if identity(found) != seen[key]:
+                return f"{key} is another file by now"
+        return ""
+
+    return guard
+
+
 def withdraw(env: LogEnv, ref: StateRef, table: str) -> None:
     """After a state of `table` was published: take it back where the log is another table's, or is gone.
 
@@ -140,11 +159,18 @@ def withdraw(env: LogEnv, ref: StateRef, table: str) -> None:
         slots = (ref.version, ref.version + 1)
         is_lost = not any(env.store.exists(version_key(slot)) for slot in slots)
         is_lost = is_lost and all(state.version <= ref.version for state in states)
-    if not is_lost or table_of_state(env, ref) != table:
+    if not is_lost:
         return
-    env.store.delete_many(ref.keys)
+    try:
+        guard = only_as_seen(env, ref.keys)
+    except ObjectNotFound:
+        return
+    if table_of_state(env, ref) != table:
+        return
+    failed = env.store.delete_many(ref.keys, guard=guard)
+    done = f"it could not be taken back ({next(iter(failed.values()))})" if failed else "it was taken back"
     message = (
         f"the table at {env.store.url} was dropped or replaced while the checkpoint of version {ref.version} was "
-        "written: it was taken back. Open the table again"
+        f"written: {done}. Open the table again"
     )
     raise CheckpointInvalid(message, version=ref.version, path=ref.keys[0], reason="another table")

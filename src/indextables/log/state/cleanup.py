@@ -17,7 +17,14 @@ from indextables.log.state.base import StateRef
 from indextables.log.state.belonging import own_states
 from indextables.log.state.find import find_states
 from indextables.log.state.reading import inspect_state, read_state
-from indextables.log.state.retention import Candidate, Cut, Rules, choose_cut, collectable_manifests
+from indextables.log.state.retention import (
+    Candidate,
+    Cut,
+    Rules,
+    choose_cut,
+    collectable_left_overs,
+    collectable_manifests,
+)
 from indextables.log.state.sweeping import Leave
 from indextables.storage.store import ObjectMeta
 
@@ -61,20 +68,27 @@ class CleanupReport(msgspec.Struct, frozen=True):
 
 
 class CleanupPlan(msgspec.Struct, frozen=True):
-    """What is to go, decided at one instant: `cut`, then `manifests`. `listing` is what it was decided from.
+    """What is to go, decided at one instant: `cut`, `manifests`, then `left_over`, the checkpoints of dropped tables.
 
-    It is a plan for the table `table_id`, and for the very files of the listing.
+    It is a plan for the table `table_id`, and for the very files of `listing`, which it was decided from, and of
+    `left_over`; the listing holds no checkpoint of another table.
     """
 
     table_id: str
     cut: Cut
     manifests: tuple[str, ...] = ()
     listing: tuple[ObjectMeta, ...] = ()
+    left_over: tuple[ObjectMeta, ...] = ()
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The checkpoints that go."""
+        return (*self.cut.states, *(meta.key for meta in self.left_over))
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Everything that goes, in order."""
-        return (*self.cut.states, *self.cut.versions, *self.manifests)
+        return (*self.cut.states, *self.cut.versions, *self.manifests, *(meta.key for meta in self.left_over))
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -113,7 +127,7 @@ def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) 
     from indextables.log import permission
 
     table_id = permission.ask(env)
-    listing = _without_left_overs(env, list(env.store.list_from(LOG_DIR)))
+    listing, strangers = _without_left_overs(env, list(env.store.list_from(LOG_DIR)))
     if any(meta.key.startswith(INTENT_DIR) for meta in listing):
         found = protections(env, rules.now_ms)
         if found.everything is not None:
@@ -121,21 +135,26 @@ def plan_cleanup(env: LogEnv, rules: Rules, *, will_be: Foreseen | None = None) 
         if found.oldest_version is not None:
             kept = found.oldest_version if rules.keep_from is None else min(rules.keep_from, found.oldest_version)
             rules = msgspec.structs.replace(rules, keep_from=kept)
+    going = {key for ref in collectable_left_overs(find_states(strangers), rules) for key in ref.keys}
+    left_over = tuple(meta for meta in strangers if meta.key in going)
     if will_be is not None:
-        return _foreseen(env, table_id, rules, listing, will_be)
+        foreseen = _foreseen(env, table_id, rules, listing, will_be)
+        return msgspec.structs.replace(foreseen, left_over=left_over)
     cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
     if cut.at is not None and not _newest_is_usable(env, listing):
         cut = Cut(at=None, reason="the newest checkpoint cannot be used")
     gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
-    return CleanupPlan(table_id, cut, manifests, tuple(listing))
+    return CleanupPlan(table_id, cut, manifests, tuple(listing), left_over)
 
 
-def _without_left_overs(env: LogEnv, listing: list[ObjectMeta]) -> list[ObjectMeta]:
-    """The listing without checkpoints of another table: they are no cut, and what they name is nobody's."""
+def _without_left_overs(env: LogEnv, listing: list[ObjectMeta]) -> tuple[list[ObjectMeta], list[ObjectMeta]]:
+    """The listing without checkpoints of another table, and those: they are no cut, and what they name is nobody's."""
     own = {key for ref in own_states(env, listing) for key in ref.keys}
     left = {key for ref in find_states(listing) for key in ref.keys} - own
-    return [meta for meta in listing if meta.key not in left] if left else listing
+    if not left:
+        return listing, []
+    return [meta for meta in listing if meta.key not in left], [meta for meta in listing if meta.key in left]
 
 
 def _foreseen(env: LogEnv, table_id: str, rules: Rules, listing: list[ObjectMeta], will_be: Foreseen) -> CleanupPlan:
@@ -157,7 +176,12 @@ def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
         states=tuple(key for key in plan.cut.states if key in keys),
         versions=tuple(key for key in plan.cut.versions if key in keys),
     )
-    return msgspec.structs.replace(plan, cut=cut, manifests=tuple(key for key in plan.manifests if key in keys))
+    return msgspec.structs.replace(
+        plan,
+        cut=cut,
+        manifests=tuple(key for key in plan.manifests if key in keys),
+        left_over=tuple(meta for meta in plan.left_over if meta.key in keys),
+    )
 
 
 def newest_usable(env: LogEnv, listing: list[ObjectMeta]) -> int | None:
@@ -174,7 +198,7 @@ def listed(plan: CleanupPlan) -> CleanupReport:
     cut = plan.cut
     return CleanupReport(
         cut=None if cut.at is None else cut.at.version,
-        states=cut.states,
+        states=plan.states,
         versions=cut.versions,
         manifests=plan.manifests,
         dry_run=True,
@@ -192,7 +216,8 @@ def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
     if not plan.keys:
         return msgspec.structs.replace(listed(plan), dry_run=False)
     with announce_sweep(env) as sweep:
-        batches = _Batches(env, Leave(env, sweep, listing=plan.listing, cut=cut.at, table_id=plan.table_id))
+        leave = Leave(env, sweep, listing=plan.listing, cut=cut.at, table_id=plan.table_id, strangers=plan.left_over)
+        batches = _Batches(env, leave)
         failed = batches.delete(cut.states)
         versions = cut.versions if not failed else ()
         if not failed:
@@ -201,9 +226,12 @@ def carry_out(env: LogEnv, plan: CleanupPlan) -> CleanupReport:
         if not failed:
             manifests = _still_unreferenced(env, plan.listing, manifests)
             failed |= batches.delete(manifests)
+        left_over = tuple(meta.key for meta in plan.left_over) if not failed else ()
+        if not failed:
+            failed |= batches.delete(left_over)
     return CleanupReport(
         cut=None if cut.at is None else cut.at.version,
-        states=_without(cut.states, failed),
+        states=_without((*cut.states, *left_over), failed),
         versions=_without(versions, failed),
         manifests=_without(manifests, failed),
         failed=failed,

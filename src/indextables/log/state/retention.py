@@ -14,7 +14,8 @@ K is the newest checkpoint for which all of this holds:
 3. the version files above K are there without a gap, and K carries the commit tokens;
 4. no live reader protects an older version than K.
 
-The current version's file never goes. A file that has no place in the protocol is never touched.
+The current version's file never goes. A checkpoint that a dropped table left here is none of these: it goes once it is
+past the log's retention and that of its format. A file that has no place in the protocol is never touched.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from indextables.log.state.find import find_states
 from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Candidate", "Cut", "Rules", "choose_cut", "collectable_manifests"]
+__all__ = ["Candidate", "Cut", "Rules", "choose_cut", "collectable_left_overs", "collectable_manifests"]
 
 _HOUR_MS = 3_600_000
 _CHECKPOINT_KINDS = frozenset(
@@ -129,6 +130,19 @@ def collectable_manifests(listing: Sequence[ObjectMeta], referenced: frozenset[s
     )
 
 
+def collectable_left_overs(refs: Sequence[StateRef], rules: Rules) -> list[StateRef]:
+    """Of checkpoints that another table left here, those past the retention of the log and of checkpoints.
+
+    Nobody believes them; until then their writer may take them back itself.
+    """
+    return [
+        ref
+        for ref in refs
+        if _old(ref.modified_ms, rules.log_ms, rules.now_ms)
+        and _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms)
+    ]
+
+
 def _cut_at(ref: StateRef, listing: Sequence[ObjectMeta], head: int) -> Cut:
     files = sorted((f for meta in listing if (f := parse_key(meta.key))), key=lambda f: (f.version, f.key))
     states = [f.key for f in files if f.kind in _CHECKPOINT_KINDS and f.version < ref.version]
@@ -143,11 +157,14 @@ def _old_up_to(slots: dict[int, ObjectMeta], rules: Rules) -> int:
 
 
 def _may_go(states: Sequence[StateRef], ref: StateRef, rules: Rules) -> bool:
-    kept_ms = rules.state_ms if ref.format == "avro-state" else rules.checkpoint_ms
-    if not _old(ref.modified_ms, kept_ms, rules.now_ms):
+    if not _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms):
         return False
     newer = len({s.version for s in states if s.version > ref.version})
     return newer > rules.old_states or _old(ref.modified_ms, rules.log_ms, rules.now_ms)
+
+
+def _state_ms(ref: StateRef, rules: Rules) -> int:
+    return rules.state_ms if ref.format == "avro-state" else rules.checkpoint_ms
 
 
 def _old(time_ms: int | None, retention_ms: int, now_ms: int) -> bool:

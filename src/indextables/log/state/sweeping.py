@@ -46,11 +46,19 @@ class Leave:
     """The leave to delete what was planned, as a store's `guard`.
 
     It holds while the table, the checkpoint that is cut at and the newest version's file are the planned ones, the
-    sweep is alive, and nobody protects a version below the cut. A file is deleted only if it is the planned one.
+    sweep is alive, and nobody protects a version below the cut. A file is deleted only if it is the planned one, of the
+    listing or of what another table left (`strangers`), which stands for nothing.
     """
 
     def __init__(
-        self, env: LogEnv, sweep: Protection, *, listing: Sequence[ObjectMeta], cut: StateRef | None, table_id: str
+        self,
+        env: LogEnv,
+        sweep: Protection,
+        *,
+        listing: Sequence[ObjectMeta],
+        cut: StateRef | None,
+        table_id: str,
+        strangers: Sequence[ObjectMeta] = (),
     ) -> None:
         from indextables.log.snapshot import Log
 
@@ -60,7 +68,7 @@ class Leave:
         self._table_id = table_id
         self._log = Log(env)
         self._anchors = anchors(listing, cut)
-        self._planned = {meta.key: identity(meta) for meta in listing}
+        self._planned = {meta.key: identity(meta) for meta in (*listing, *strangers)}
         self._read_s: float | None = None
 
     def __call__(self, keys: Sequence[str]) -> str:

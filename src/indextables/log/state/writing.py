@@ -25,7 +25,7 @@ from indextables.log.names import LOG_DIR, parquet_checkpoint_key, state_dir
 from indextables.log.state.avroform import read_entries, read_list
 from indextables.log.state.avrowrite import difference, list_of, write_increment, write_whole
 from indextables.log.state.base import StateFormat, StateRef, TableState, Totals
-from indextables.log.state.belonging import left_over_error, table_of_state, withdraw
+from indextables.log.state.belonging import left_over_error, only_as_seen, table_of_state, withdraw
 from indextables.log.state.columns import totals_of, validate
 from indextables.log.state.compaction import Mode
 from indextables.log.state.find import find_states
@@ -165,11 +165,12 @@ def _drop_damaged(env: LogEnv, ref: StateRef) -> None:
         if set(other.keys) & set(ref.keys):
             continue
         try:
+            guard = only_as_seen(env, other.keys)
             read_state(env, other)
         except CheckpointError as error:
             if not error.details.get("newer"):
                 _LOGGER.warning("%s: %s is damaged and is removed: %s", env.store.url, other.keys[0], error)
-                env.store.delete_many(other.keys)
+                env.store.delete_many(other.keys, guard=guard)
         except (LimitExceeded, ObjectNotFound, PathEscape):
             continue
 
