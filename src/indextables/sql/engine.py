@@ -18,7 +18,7 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.provider import Provider, Source, register, registered_schema
 from indextables.sql.pushdown import Need, needs_of, row_limit
-from indextables.sql.refusals import QUOTED, check_statement
+from indextables.sql.refusals import QUOTED, check_plan, check_statement, no_decimal
 from indextables.sql.rewrite import Rewritten, rewrite
 
 __all__ = ["run"]
@@ -123,9 +123,11 @@ def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) 
     frame = _plan(context, rewritten.text, values)
     try:
         plan = frame.optimized_logical_plan()
-        return needs_of(plan, own, hidden), row_limit(plan)
+        needs = needs_of(plan, own, hidden), row_limit(plan)
     except Exception as cause:
         raise _explained(rewritten.text, cause) from cause
+    check_plan(rewritten.text, plan.display_indent(), (values or {}).values())
+    return needs
 
 
 def _context(memory_limit: int | None, *, partitions: int | None = None, limit: int | None = None) -> Any:
@@ -156,6 +158,8 @@ def _explained(text: str, cause: Exception) -> IndexTablesError:
     message = " ".join(_PREFIXES.sub("", str(cause)).replace("datafusion.public.", "").split())
     if re.search(r"(DDL|DML|Statement) not supported", message):
         return NotSupported("only queries are run here: give a SELECT statement", query=text)
+    if "Cannot cast to Decimal128(" in message:
+        return no_decimal(text)
     if "only supports a single SQL statement" in message:
         return QueryInvalid("give one statement, not several", query=text, position=0)
     if message.startswith("No SQL statements were provided"):

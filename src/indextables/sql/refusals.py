@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 
 from indextables.errors import NotSupported
 
-__all__ = ["QUOTED", "check_statement"]
+__all__ = ["QUOTED", "check_plan", "check_statement", "no_decimal"]
 
 QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 """Texts, quoted names and comments: what stands in them is no keyword."""
@@ -16,6 +18,14 @@ _SIMILAR = re.compile(r"\bSIMILAR\s+TO\b", re.IGNORECASE)
 _RLIKE = re.compile(r"\b(?P<word>RLIKE|REGEXP)\s*(?=e?'|\$)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.$])(?:\d+\.\d*|\.\d+|\d{20,})(?![\w.])")
 _SURE_DIGITS = 15
+_WRITTEN = re.compile(r"(?<![\w$.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_DOUBLE_LIKE = re.compile(r"(?<![\w$.])(?:\d+\.\d*|\.\d+|\d+[eE]|\d{20,})")
+_AS_DOUBLE = re.compile(r"(?:\bAS|::)\s*(?:DOUBLE|FLOAT|REAL)", re.IGNORECASE)
+_SHOWN_TEXT = re.compile(r"Utf8(?:View)?\(\"[^\"]*\"\)")
+_SHOWN_DECIMAL = re.compile(r"\bDecimal128\(-?(?P<value>\d+(?:\.\d+)?),\d+,-?\d+\)")
+_SHOWN_DOUBLE = re.compile(r"\bFloat64\(-?(?P<value>\d[\d.]*(?:[eE][+-]?\d+)?)\)")
+_SHOWN_FLOAT = re.compile(r"\bFloat32\(-?(?P<value>\d[\d.]*(?:[eE][+-]?\d+)?)\)")
+_DOUBLE, _FLOAT, _LONG = 2**53, 2**24, 2**63
 _WORD = re.compile(r"\w+|[()*]")
 _SET_OPERATORS = frozenset({"union", "except", "intersect"})
 _BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
@@ -88,3 +98,52 @@ def _blank(found: str) -> str:
         return " " * len(found)
     inside = found.index(found[-1]) + 1
     return found[:inside] + "_" * (len(found) - inside - 1) + found[-1]
+
+
+def check_plan(text: str, plan: str, values: Iterable[object] = ()) -> None:
+    """Raises NotSupported where a plan, as DataFusion shows it, compares with another number than `text` says.
+
+    DataFusion takes a number with a point for a double, and brings it and a column to one type: a decimal is compared
+    with what the double looks like to 15 digits behind the point, a 64-bit integer is made a double, and what meets a
+    32-bit float is made one. `values` are the parameters of the statement.
+    """
+    plan = _SHOWN_TEXT.sub("", plan)
+    numbers = [found.group() for found in _WRITTEN.finditer(text)]
+    written = {*map(Decimal, numbers), *(Decimal(str(value)).copy_abs() for value in values if _is_number(value))}
+    doubles = {Decimal(number) for number in numbers if "e" in number.lower()}
+    bare = QUOTED.sub(lambda found: _blank(found.group()), text)
+    for found in _SHOWN_DECIMAL.finditer(plan) if _DOUBLE_LIKE.search(bare) else ():
+        number = Decimal(found["value"])
+        digits = found["value"].replace(".", "").strip("0")
+        if (len(digits) > _SURE_DIGITS and number not in written) or (number in doubles and number >= _DOUBLE):
+            raise _inexact(text, number, "a decimal")
+    # Who casts to double asks for it.
+    is_cast = " AS Float64)" in plan and not _AS_DOUBLE.search(text)
+    for found in _SHOWN_DOUBLE.finditer(plan) if is_cast else ():
+        if _DOUBLE <= float(found["value"]) <= _LONG:
+            raise _inexact(text, Decimal(found["value"]), "a whole number")
+    for found in _SHOWN_FLOAT.finditer(plan):
+        number = Decimal(found["value"])
+        if number >= _FLOAT and number not in written:
+            raise _inexact(text, number, "a float")
+
+
+def no_decimal(text: str) -> NotSupported:
+    """DataFusion found no decimal type for a column and the number that it is compared with."""
+    message = (
+        "a decimal column is compared with a number that DataFusion takes for a double, and has no place for both: "
+        "write the number as CAST('…' AS DECIMAL(p, s)), or CAST(column AS DOUBLE)"
+    )
+    return NotSupported(message, query=text, position=0)
+
+
+def _inexact(text: str, number: Decimal, what: str) -> NotSupported:
+    message = (
+        f"a column that holds {what} would be compared with {number:f}, or with rounded values: write the "
+        "number as CAST('…' AS DECIMAL(p, s)), with the p and s of its digits, or CAST(column AS DOUBLE)"
+    )
+    return NotSupported(message, query=text, position=0)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
