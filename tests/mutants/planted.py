@@ -141,10 +141,17 @@ BUGS = [
         COMMIT_TESTS,
     ),
     Bug(
+        "files are looked for before the first put only",
+        COMMIT,
+        "            check()\n            clock.check(env)\n",
+        "            if fault == 0:\n                check()\n            clock.check(env)\n",
+        KEPT_TESTS,
+    ),
+    Bug(
         "a refusal after an unanswered put counts as proof",
         COMMIT,
-        "            if fault == 0:\n                raise\n            raise Undecided(version, str(error)) from error",
-        "            raise",
+        "            if fault == 0:\n                raise\n            why =",
+        "            if fault >= 0:\n                raise\n            why =",
         COMMIT_TESTS,
     ),
     Bug(

@@ -7,8 +7,10 @@ from tests.table.operate_world import Faulty, new_table, rows, splits
 
 import indextables
 from indextables.embedded.table import Table
-from indextables.errors import CommitError
+from indextables.errors import CommitError, CommitStateUnknown
+from indextables.log.names import version_key
 from indextables.log.opening import open_log
+from indextables.storage.store import PutAnswer
 
 VERBS = {
     "append": lambda table: table.append(rows(9)),
@@ -98,3 +100,30 @@ def test_no_row_is_lost_to_a_purge_while_a_writer_sleeps(verb, purge):
     after = state_of(table)
     if refused is not None or verb in BY_INTENT:
         assert after == before
+
+
+def test_files_are_looked_for_before_every_put_of_a_version():
+    """The first put has no answer and never arrives; a purge takes the files before the second, and does not tell."""
+    table, clock = new_table(partitioned=True)
+    table.append(rows(0))
+    before, puts, reports = state_of(table), [], []
+
+    purging = Faulty(table._log.env, lambda method, key: method == "put_if_absent" and key == version_key(2)).env
+
+    class Unanswered(Faulty):
+        def put_if_absent(self, key: str, data: bytes, **more: object) -> PutAnswer:
+            if key != version_key(2):
+                return self.inner.put_if_absent(key, data, **more)
+            puts.append(key)
+            if len(puts) > 1:
+                return self.inner.put_if_absent(key, data, **more)
+            clock.advance(hours=1)
+            reports.append(table_of(purging).purge(older_than_hours=0, force=True))
+            return PutAnswer.UNKNOWN
+
+    slow = table_of(Unanswered(table._log.env, lambda *_: False).env)
+    # The first put may still be on its way: nobody can say that it is not in the log.
+    with pytest.raises(CommitStateUnknown, match="gone"):
+        slow.append(rows(9))
+    assert reports[0].count("split") == 1
+    assert state_of(table) == before

@@ -18,7 +18,7 @@ The rule, which `tests/sim/model` tries in every interleaving:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 from typing import Protocol as Interface
 
@@ -118,21 +118,24 @@ class Undecided(Exception):
         self.reason = reason
 
 
-def put_slot(env: LogEnv, version: int, data: bytes, token: str) -> Slot:
+def put_slot(env: LogEnv, version: int, data: bytes, token: str, *, check: Callable[[], None] = lambda: None) -> Slot:
     """Put `data` into the slot of `version`, and again as long as it is empty and no checkpoint covers it.
 
-    Raises ClockSkew, StorePermissionDenied and StoreFull where nothing was written, Undecided where the store does not
-    tell.
+    Before every put the clock is compared and `check` is called. Raises what it raises, ClockSkew,
+    StorePermissionDenied and StoreFull where nothing was written, Undecided where the store does not tell: a put
+    without an answer may be on its way whatever is found out afterwards.
     """
     key = version_key(version)
-    clock.check(env)
     for fault in range(env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]):
         try:
+            check()
+            clock.check(env)
             answer = env.store.put_if_absent(key, data)
-        except StoreError as error:
+        except IndexTablesError as error:
             if fault == 0:
                 raise
-            raise Undecided(version, str(error)) from error
+            why = error.details.get("reason") or error
+            raise Undecided(version, f"a put of it has no answer, and it is not put again: {why}") from error
         if answer is PutAnswer.CREATED:
             return Slot("ours")
         with _undecided(version):
@@ -192,8 +195,7 @@ class _Attempt:
         if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot, self.base.metadata.id)) is not None:
             raise _Refused(ground.lost_slot(self.log, slot, above))
         encoded = self.work.encode(self.base, self.token)
-        self.work.check(encoded)
-        held = put_slot(self.env, slot, encoded.data, self.token)
+        held = put_slot(self.env, slot, encoded.data, self.token, check=lambda: self.work.check(encoded))
         if held.state == "other":
             self.pending, self.first_winner = slot, held.other
             return None

@@ -64,7 +64,8 @@ def _look(env: LogEnv, adds: Files) -> None:
             f"{len(gone)} data files of this commit are gone from {env.store.url} ({gone[0]}): it waited so long, or "
             "a purge was forced to so low an age, that purge took them. Nothing was committed: do it again"
         )
-        raise CommitError(message, missing=gone, url=env.store.url)
+        reason = f"{len(gone)} of its data files are gone ({gone[0]})"
+        raise CommitError(message, missing=gone, url=env.store.url, reason=reason)
 
 
 def _made_ms(adds: Files) -> list[int]:
@@ -78,4 +79,4 @@ def _at_work(env: LogEnv, held: Holder) -> CommitError:
         f"a purge that may take the files of this commit is at work at {env.store.url} ({held}). Nothing was "
         "committed: do it again when it has ended"
     )
-    return CommitError(message, url=env.store.url)
+    return CommitError(message, url=env.store.url, reason="a purge that may take its data files is at work")
