@@ -144,6 +144,44 @@ def test_health_names_what_cannot_be_read(planted):
     assert {option.key for option in DECLARED if any(option.key in a.problem for a in advice)} == set(unreadable)
 
 
+GOES_ON = {
+    "health": lambda table: table.health(),
+    "health by SQL": lambda table: LocalSession({"t": table.url}).run("DESCRIBE INDEXTABLES HEALTH t"),
+    "verify": lambda table: table.verify(),
+    "state": lambda table: table.state(),
+    "detail": lambda table: table.detail(),
+    "sizes": lambda table: table.sizes(),
+    "skips": lambda table: table.skips(),
+    "history": lambda table: table.history(),
+    "sql": lambda table: table.sql("SELECT count(*) FROM t"),
+    "aggregate": lambda table: table.aggregate(None, {"n": {"stats": {"field": "x"}}}),
+    "at": lambda table: table.at(1).to_arrow(),
+    "scan": lambda table: list(table.scan()),
+    "prewarm": lambda table: table.prewarm(),
+    "protect": lambda table: table.protect(1.0).release(),
+    "compact": lambda table: table.compact(),
+    "reindex": lambda table: table.reindex(),
+    "merge splits": lambda table: table.merge_splits(),
+    "a batch": lambda table: table.append(rows(3), txn=("stream", 1)),
+    "restore": lambda table: table.restore(version=1),
+}
+
+
+def test_all_that_needs_no_such_property_goes_on_where_none_can_be_read(planted):
+    path = planted({option.key: UNREADABLE for option in DECLARED})
+    for verb, run in GOES_ON.items():
+        table = it.open(path)
+        assert table.metadata.configuration["commit.maxClockSkewMs"] == UNREADABLE, verb
+        run(table)
+    assert it.open(path).count() == 1
+
+
+@pytest.mark.parametrize("option", [o for o, verb in NEEDED if verb == "purge"], ids=lambda option: option.key)
+def test_a_dry_purge_goes_by_no_default_either(option, planted):
+    with pytest.raises(InvalidArgument, match=option.key):
+        it.open(planted({option.key: UNREADABLE})).purge(dry_run=True)
+
+
 def test_the_schema_of_a_table_with_an_unreadable_property_can_still_evolve(planted):
     path = planted({"checkpoint.interval": UNREADABLE})
     more = rows(2).append_column("extra", pa.array([1], pa.int64()))
