@@ -21,7 +21,7 @@ from benchmarks import corpus
 from benchmarks.harness import Bar
 from indextables.log.env import LogEnv
 from indextables.log.opening import open_log
-from indextables.split.writer import write_splits
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 from indextables.table.environment import open_env, table_env
 from indextables.table.merge_splits import merge_splits

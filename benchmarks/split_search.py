@@ -30,14 +30,14 @@ from benchmarks import corpus
 from benchmarks.harness import Bar
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
-from indextables.split.cache import IndexCache
-from indextables.split.ref import SplitRef
-from indextables.split.search import SplitSearcher
-from indextables.split.search_answer import IndexShard
-from indextables.split.search_model import SearchMetrics
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes
-from indextables.split.writer import write_splits
+from indextables.split.file.ref import SplitRef
+from indextables.split.index.cache import IndexCache
+from indextables.split.search.answer import IndexShard
+from indextables.split.search.hits import SearchMetrics
+from indextables.split.search.searcher import SplitSearcher
+from indextables.split.search.state import States
+from indextables.split.search.virtual import OpenIndexes
+from indextables.split.write.writer import write_splits
 from indextables.storage import Store, open_store
 
 _OPTIONS = Options(
@@ -346,7 +346,7 @@ def _write(folder: Path, tables: list[pa.Table]) -> tuple[Store, list[SplitRef]]
 
 
 def _plan(table: pa.Table):
-    from indextables.split.fields import plan_fields
+    from indextables.split.index.fields import plan_fields
 
     return plan_fields(table.schema, _OPTIONS)
 

@@ -19,12 +19,12 @@ from benchmarks import corpus
 from benchmarks.harness import Bar, best_of, cpu_of, median_of
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
-from indextables.split.fields import plan_fields
-from indextables.split.reader import SplitReader
-from indextables.split.scan import scan
-from indextables.split.sizes import ROWS, field_sizes
-from indextables.split.writer import WrittenSplit, write_splits
-from indextables.split.writer_rows import RowsWriter
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.scanning import scan
+from indextables.split.index.fields import plan_fields
+from indextables.split.index.sizes import ROWS, field_sizes
+from indextables.split.write.rows import RowsWriter
+from indextables.split.write.writer import WrittenSplit, write_splits
 from indextables.storage import Store, open_store
 
 _TEXT = {"message": "text", "title": "text", "body": "text"}

@@ -7,10 +7,12 @@ come from imports that only the type checker sees.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["LazyModule", "pc"]
+__all__ = ["LazyModule", "pc", "surface"]
 
 
 class LazyModule:
@@ -23,6 +25,24 @@ class LazyModule:
         value = getattr(import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value
+
+
+def surface(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package whose names live in these modules of it, each loaded when a name is first used.
+
+    No name may be that of a module of the package: the import system would put the module in its place.
+    """
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def load(name: str) -> object:
+        if name not in home_of:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load
 
 
 if TYPE_CHECKING:

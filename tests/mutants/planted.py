@@ -956,7 +956,7 @@ BUGS = [
     ),
     Bug(
         "a file is as young as the end of its write",
-        "indextables/split/writer.py",
+        "indextables/split/write/writer.py",
         "            put_ms=put_ms,\n",
         "            put_ms=self._ambient.now_ms(),\n",
         KEPT_TESTS,

@@ -30,8 +30,8 @@ from indextables.log.intents import protect_version
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.transaction import Transaction
 from indextables.log.write import append
-from indextables.split import dv
-from indextables.split.merge import Broken as BrokenSource
+from indextables.split.file import dv
+from indextables.split.write.merge import Broken as BrokenSource
 from indextables.table.merge_splits import merge_splits
 from indextables.table.merge_unit import MergeAnswer, MergeUnit, Piece
 from indextables.table.order import POSITION, position_tag, positions

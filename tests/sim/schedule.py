@@ -26,7 +26,7 @@ from indextables.log.staged import Staged, removes_of
 from indextables.log.state import clean_up, write_checkpoint
 from indextables.log.transaction import Transaction
 from indextables.log.write import resolve_token
-from indextables.split import dv
+from indextables.split.file import dv
 from tests.log.commits import open_log
 from tests.sim.playing import played
 from tests.sim.truth import Broken

@@ -8,7 +8,7 @@ from indextables.log.actions import Add, DeletionVector, Remove
 from indextables.log.opening import open_log
 from indextables.log.paths import decode_path
 from indextables.log.transaction import Transaction
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.table.environment import open_env
 
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
-from indextables.split import dv
-from indextables.split.cache import IndexCache
-from indextables.split.ref import SplitRef
-from indextables.split.search import SplitSearcher
-from indextables.split.writer import write_splits
+from indextables.split.file import dv
+from indextables.split.file.ref import SplitRef
+from indextables.split.index.cache import IndexCache
+from indextables.split.search.searcher import SplitSearcher
+from indextables.split.write.writer import write_splits
 from indextables.storage import Store, open_store
 
 WORDS = ["alpha", "beta", "gamma", "delta", "tim", "time", "timer", "foo", "bar", "baz", "naïve", "x1", "x12", "zoo"]

@@ -19,10 +19,10 @@ import indextables.split
 from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
 from indextables.options import Options
-from indextables.split.cache import IndexCache, entry_key
-from indextables.split.cache_seals import is_sealed, seal
-from indextables.split.ref import SplitRef
-from indextables.split.search import open_cache
+from indextables.split.file.ref import SplitRef
+from indextables.split.index.cache import IndexCache, entry_key
+from indextables.split.index.cache_seals import is_sealed, seal
+from indextables.split.search.searcher import open_cache
 from indextables.storage import open_store
 
 PARTS = ("term", "idx", "fieldnorm", "pos", "fast")
@@ -230,7 +230,7 @@ def _storm(root: str, refs: bytes, folder: str, number: int) -> list[list[list[i
     """Search, with a folder so small that everybody evicts what the others need, and one who empties it."""
     splits = msgspec.msgpack.decode(refs, type=list[SplitRef])
     ambient = SystemAmbient()
-    from indextables.split.search import SplitSearcher
+    from indextables.split.search.searcher import SplitSearcher
 
     found: list[list[list[int]]] = []
     for _ in range(3):

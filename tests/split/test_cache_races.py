@@ -13,9 +13,9 @@ from tests.split.search_world import World, build_world, make_rows, open_searche
 
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
-from indextables.split.cache import IndexCache
-from indextables.split.layout import SEGMENT_PARTS
-from indextables.split.search import OrderBy, SplitSearcher
+from indextables.split.file.layout import SEGMENT_PARTS
+from indextables.split.index.cache import IndexCache
+from indextables.split.search.searcher import OrderBy, SplitSearcher
 from indextables.storage import open_store
 
 PHRASE = 'message:"foo bar"'

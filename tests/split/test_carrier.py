@@ -10,11 +10,11 @@ from tests.split.search_world import open_searcher
 from tests.split.test_fallback import answers, assert_same
 
 from indextables.options import Options
-from indextables.split.analyze import MAX_GRAM, STEMMERS
-from indextables.split.carrier import CARRIER_DOCS, TermStats, make_carrier
-from indextables.split.fields import plan_fields
-from indextables.split.segment import token_totals
-from indextables.split.writer import write_splits
+from indextables.split.index.analyze import MAX_GRAM, STEMMERS
+from indextables.split.index.fields import plan_fields
+from indextables.split.index.segment import token_totals
+from indextables.split.search.carrier import CARRIER_DOCS, TermStats, make_carrier
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 ANALYZERS = [

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from indextables.errors import DvCorrupt, InvalidArgument
-from indextables.split import dv
-from indextables.split.dv import DvDescriptor
+from indextables.split.file import dv
+from indextables.split.file.dv import DvDescriptor
 from indextables.storage import open_store
 
 TOKEN = "0123456789abcdef0123456789abcdef"

@@ -21,11 +21,11 @@ from tests.split.search_world import OPTIONS, SCHEMA, World, build_world, make_r
 from indextables.errors import IndexTablesError, SplitCorrupt, SplitError
 from indextables.options import Options
 from indextables.query.parse import parse
-from indextables.split.fields import plan_fields
-from indextables.split.layout import crc32c
-from indextables.split.ref import SplitRef
-from indextables.split.search_model import SearchMetrics
-from indextables.split.writer import write_splits
+from indextables.split.file.layout import crc32c
+from indextables.split.file.ref import SplitRef
+from indextables.split.index.fields import plan_fields
+from indextables.split.search.hits import SearchMetrics
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 FLIPS = int(os.environ.get("INDEXTABLES_SEARCH_FLIPS", "50000"))

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.options import Options
-from indextables.split.fields import plan_fields
-from indextables.split.merge_digest import RowDigest
-from indextables.split.reader import SplitReader
-from indextables.split.scan import scan
-from indextables.split.writer import write_splits
-from indextables.split.writer_feed import Feeder
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.scanning import scan
+from indextables.split.index.fields import plan_fields
+from indextables.split.write.feed import Feeder
+from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -12,7 +12,7 @@ from tests.split.frames import EVERY_TYPE, OPTIONS
 
 from indextables.errors import InvalidArgument, SplitCorrupt
 from indextables.options import Options
-from indextables.split.fields import ID_KEY, IndexPlan, canonical_json, column_id, plan_fields
+from indextables.split.index.fields import ID_KEY, IndexPlan, canonical_json, column_id, plan_fields
 
 
 def _options(**given_options):

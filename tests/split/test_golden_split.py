@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from tests.golden import split as golden
 
-from indextables.split import dv
-from indextables.split.fields import IndexPlan
-from indextables.split.merge_digest import RowDigest
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.scan import scan
+from indextables.split.file import dv
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.ref import SplitRef
+from indextables.split.file.scanning import scan
+from indextables.split.index.fields import IndexPlan
+from indextables.split.write.merge_digest import RowDigest
 from indextables.storage import open_store
 
 VERSIONS = ["v1"]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.split.search_kinds import KINDS
 from tests.split.search_world import World, build_world, make_rows
 
-from indextables.split.analyze import analyzer
-from indextables.split.build_nodes import Target, Terms
-from indextables.split.explain import explain_hit, explain_query
-from indextables.split.highlight import highlighter, snippets
+from indextables.split.index.analyze import analyzer
+from indextables.split.query.plan import Target, Terms
+from indextables.split.search.explain import explain_hit, explain_query
+from indextables.split.search.highlight import highlighter, snippets
 
 
 @pytest.fixture(scope="module")

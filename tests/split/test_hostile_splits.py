@@ -16,13 +16,15 @@ from tests.split.frames import OPTIONS, every_type, lines
 
 from indextables.errors import SplitCorrupt, SplitError
 from indextables.options import Options
-from indextables.split import layout, pages, segment, thrift
-from indextables.split.merge_digest import RowDigest
-from indextables.split.pages_kept import KeptPages
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.scan import scan
-from indextables.split.writer import write_splits
+from indextables.split.file import layout, thrift
+from indextables.split.file import page_map as pages
+from indextables.split.file.kept import KeptPages
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.ref import SplitRef
+from indextables.split.file.scanning import scan
+from indextables.split.index import segment
+from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 FIRST_FLIP = int(os.environ.get("INDEXTABLES_FLIP_FIRST", "0"))
@@ -243,7 +245,7 @@ def test_components_of_a_segment_that_are_damaged_are_named():
 _CHILD = """
 import base64, random, sys
 from tests.split.test_hostile_splits import readings
-from indextables.split.ref import SplitRef
+from indextables.split.file.ref import SplitRef
 from indextables.storage import open_store
 import msgspec
 ref = msgspec.json.decode(base64.b64decode(sys.argv[1]), type=SplitRef)
@@ -317,7 +319,7 @@ def forge(store, split, chance):
 _FORGING = """
 import random, sys
 import msgspec
-from indextables.split.writer import WrittenSplit
+from indextables.split.write.writer import WrittenSplit
 from indextables.storage import open_store
 from tests.split.test_hostile_splits import forge, readings
 split = msgspec.json.decode(open(sys.argv[1] + ".json", "rb").read(), type=WrittenSplit)

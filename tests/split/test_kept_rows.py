@@ -15,11 +15,11 @@ from tests.split.test_reader import ROWS, nested, options, same
 
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
-from indextables.split.cache import IndexCache
-from indextables.split.pages_kept import MOST_ROWS, KeptPages
-from indextables.split.reader import SplitReader
-from indextables.split.search import SplitSearcher
-from indextables.split.writer import write_splits
+from indextables.split.file.kept import MOST_ROWS, KeptPages
+from indextables.split.file.reader import SplitReader
+from indextables.split.index.cache import IndexCache
+from indextables.split.search.searcher import SplitSearcher
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvariantViolated, SplitCorrupt
-from indextables.split import layout
-from indextables.split.layout import Component, Directory, IndexPointer
+from indextables.split.file import layout
+from indextables.split.file.layout import Component, Directory, IndexPointer
 
 _NAMES = [*layout.COMPONENT_ORDER]
 

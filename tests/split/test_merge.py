@@ -9,16 +9,16 @@ from tests.split.frames import OPTIONS, every_type, lines
 
 from indextables.errors import InvalidArgument, InvariantViolated, SplitCorrupt, SplitError
 from indextables.options import Options
-from indextables.split import dv
-from indextables.split.fields import plan_fields
-from indextables.split.layout import HEADER_BYTES
-from indextables.split.merge import merge_splits, project
-from indextables.split.merge_digest import RowDigest
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.reindex import INDEX_FORMAT, foreign_index, reindex, stale_fields
-from indextables.split.scan import scan
-from indextables.split.writer import SplitWriter, write_splits
+from indextables.split.file import dv
+from indextables.split.file.layout import HEADER_BYTES
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.ref import SplitRef
+from indextables.split.file.scanning import scan
+from indextables.split.index.fields import plan_fields
+from indextables.split.write.merge import merge_splits, project
+from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.reindex import INDEX_FORMAT, foreign_index, reindex, stale_fields
+from indextables.split.write.writer import SplitWriter, write_splits
 from indextables.storage import open_store
 
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from tests.split.frames import OPTIONS, every_type
 
 from indextables.options import Options
-from indextables.split.writer import write_splits
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 

@@ -16,11 +16,11 @@ from tests.split.search_world import OPTIONS, SCHEMA
 
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.options import Options
-from indextables.split import querylang_ast as ast
-from indextables.split.build_nodes import Bool, Everything, Nothing, Terms
-from indextables.split.build_plan import Catalog, plan_query
-from indextables.split.fields import plan_fields
-from indextables.split.querylang import MAX_CLAUSES, MAX_DEPTH, parse
+from indextables.split.index.fields import plan_fields
+from indextables.split.query import ast
+from indextables.split.query.language import MAX_CLAUSES, MAX_DEPTH, parse
+from indextables.split.query.plan import Bool, Everything, Nothing, Terms
+from indextables.split.query.resolve import Catalog, plan_query
 
 CATALOG = Catalog(SCHEMA, plan_fields(SCHEMA, Options(OPTIONS, environ={})))
 

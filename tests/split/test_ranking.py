@@ -13,9 +13,9 @@ import pytest
 from tests.split.search_world import SCHEMA, World, build_world, make_rows, open_searcher, words_of
 
 from indextables.query.parse import parse
-from indextables.split.carrier import TermStats, merge_stats
-from indextables.split.ref import SplitRef
-from indextables.split.search import SplitSearcher
+from indextables.split.file.ref import SplitRef
+from indextables.split.search.carrier import TermStats, merge_stats
+from indextables.split.search.searcher import SplitSearcher
 from indextables.storage import open_store
 
 ROWS = 600
@@ -165,8 +165,8 @@ def test_splits_with_fewer_columns_share_the_ranking(tmp_path):
     from tests.split.search_world import OPTIONS
 
     from indextables.options import Options
-    from indextables.split.fields import plan_fields
-    from indextables.split.writer import write_splits
+    from indextables.split.index.fields import plan_fields
+    from indextables.split.write.writer import write_splits
 
     options = Options(OPTIONS, environ={})
     wide = pa.schema([*narrow, SCHEMA.field("title")])

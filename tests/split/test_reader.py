@@ -16,13 +16,13 @@ from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, ObjectNotFound, SplitCorrupt, StoreUnavailable
 from indextables.options import Options
 from indextables.query.parse import parse
-from indextables.split import dv
-from indextables.split.groups import RangesFile, chunk_ranges, decode_groups
-from indextables.split.merge_digest import RowDigest
-from indextables.split.reader import SplitReader, resolve
-from indextables.split.ref import SplitRef
-from indextables.split.scan import count_rows, scan
-from indextables.split.writer import write_splits
+from indextables.split.file import dv
+from indextables.split.file.groups import RangesFile, chunk_ranges, decode_groups
+from indextables.split.file.reader import SplitReader, resolve
+from indextables.split.file.ref import SplitRef
+from indextables.split.file.scanning import count_rows, scan
+from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 ROWS = 3000

@@ -25,12 +25,12 @@ from tests.split.search_world import (
 from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
 from indextables.options import Options
-from indextables.split.cache import IndexCache
-from indextables.split.fields import plan_fields
-from indextables.split.search import OrderBy, SplitSearcher
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes
-from indextables.split.writer import write_splits
+from indextables.split.index.cache import IndexCache
+from indextables.split.index.fields import plan_fields
+from indextables.split.search.searcher import OrderBy, SplitSearcher
+from indextables.split.search.state import States
+from indextables.split.search.virtual import OpenIndexes
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
 RELAXED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

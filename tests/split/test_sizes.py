@@ -9,11 +9,11 @@ from tests.split.frames import OPTIONS, every_type, lines
 
 from indextables.errors import SplitCorrupt
 from indextables.options import Options
-from indextables.split.layout import SEGMENT_PARTS
-from indextables.split.reader import SplitReader
-from indextables.split.segment import field_bytes
-from indextables.split.sizes import OTHER, ROWS, field_sizes
-from indextables.split.writer import write_splits
+from indextables.split.file.layout import SEGMENT_PARTS
+from indextables.split.file.reader import SplitReader
+from indextables.split.index.segment import field_bytes
+from indextables.split.index.sizes import OTHER, ROWS, field_sizes
+from indextables.split.write.writer import write_splits
 
 
 def sizes_of(store, table, options):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.options import Options
-from indextables.split.stats import StatsBuilder, cut_maximum
+from indextables.split.file.stats import StatsBuilder, cut_maximum
 
 
 def _stats(table, uncut=(), **given_options):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.split import thrift
-from indextables.split.thrift import Field, ThriftError, ThriftList
+from indextables.split.file import thrift
+from indextables.split.file.thrift import Field, ThriftError, ThriftList
 
 _INTS = {thrift.I16: 15, thrift.I32: 31, thrift.I64: 63}
 

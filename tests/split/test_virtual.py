@@ -16,13 +16,14 @@ from tests.split.search_world import SCHEMA, World, build_world, make_rows, open
 
 from indextables.errors import IndexUnavailable
 from indextables.query.parse import parse
-from indextables.split import delfile, dv
-from indextables.split.build_nodes import leaves
-from indextables.split.components import needed
-from indextables.split.search_answer import IndexShard, ReadyShards
-from indextables.split.search_model import SearchMetrics
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
+from indextables.split.file import dv
+from indextables.split.index import delfile
+from indextables.split.query.plan import leaves
+from indextables.split.search.answer import IndexShard, ReadyShards
+from indextables.split.search.components import needed
+from indextables.split.search.hits import SearchMetrics
+from indextables.split.search.state import States
+from indextables.split.search.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
 
 
 @pytest.fixture(scope="module")

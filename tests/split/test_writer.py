@@ -24,15 +24,16 @@ from indextables.errors import (
     StoreUnavailable,
 )
 from indextables.options import Options
-from indextables.split import layout, segment
-from indextables.split.fields import IndexPlan, plan_fields
-from indextables.split.merge_digest import RowDigest
-from indextables.split.reader import SplitReader
-from indextables.split.scan import scan
-from indextables.split.writer import SplitWriter, write_splits
-from indextables.split.writer_feed import Feeder
-from indextables.split.writer_index import native_call
-from indextables.split.writer_rows import rows_per_page
+from indextables.split.file import layout
+from indextables.split.file.reader import SplitReader
+from indextables.split.file.scanning import scan
+from indextables.split.index import segment
+from indextables.split.index.fields import IndexPlan, plan_fields
+from indextables.split.write.feed import Feeder
+from indextables.split.write.index import native_call
+from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.rows import rows_per_page
+from indextables.split.write.writer import SplitWriter, write_splits
 
 TEXT = {"indexing.typemap.message": "text"}
 

@@ -14,7 +14,7 @@ from indextables.log.env import LogEnv
 from indextables.log.opening import open_log
 from indextables.log.snapshot import Log
 from indextables.log.transaction import Transaction
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.table.environment import open_env
 from indextables.table.merge_splits import MergeReport, merge_splits
 from indextables.table.order import position_tag, positions

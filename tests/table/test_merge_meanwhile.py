@@ -29,7 +29,7 @@ from indextables.log.names import version_key
 from indextables.log.opening import open_log
 from indextables.log.transaction import Transaction
 from indextables.log.write import change_metadata
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.table.merge_splits import merge_splits
 from indextables.table.merge_vectors import SourceRows, carried
 from indextables.table.running import Threads

@@ -33,7 +33,7 @@ from indextables.log.transaction import Transaction
 from indextables.log.write import append as log_append
 from indextables.log.write import change_metadata, overwrite, record_skip
 from indextables.options import Options
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.table.drop_partitions import drop_partitions
 from indextables.table.health import Health, advise
 from indextables.table.order import POSITION, in_order, positions

@@ -33,7 +33,7 @@ from indextables.log.names import LOG_DIR, version_key
 from indextables.log.opening import open_log
 from indextables.log.protocol import new_table_protocol
 from indextables.log.transaction import Transaction
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.storage.store import StoreFacts
 from indextables.table.keys import keys_of_paths
 from indextables.table.partitions import partitionings

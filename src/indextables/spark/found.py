@@ -14,9 +14,7 @@ import cachetools
 import numpy as np
 
 from indextables.errors import ObjectNotFound, VersionExpired
-from indextables.split.search import SplitSearcher
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes
+from indextables.split.search import OpenIndexes, SplitSearcher, States
 from indextables.table.scan import plain_schema
 from indextables.table.search import shared_index_cache
 from indextables.table.write import target_of
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from indextables.log.actions import Metadata
     from indextables.log.env import LogEnv
     from indextables.query.expr import Node
-    from indextables.split.carrier import TermStats
-    from indextables.split.ref import SplitRef
+    from indextables.split.file import SplitRef
+    from indextables.split.search import TermStats
 
 __all__ = ["found_rows", "searcher_of", "term_stats"]
 

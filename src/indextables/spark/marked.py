@@ -16,8 +16,8 @@ import numpy as np
 from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
 from indextables.log.actions import Metadata
 from indextables.spark.running import Place, grouped
-from indextables.split.carrier import TermStats
-from indextables.split.ref import SplitRef
+from indextables.split.file import SplitRef
+from indextables.split.search import TermStats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from indextables.log.snapshot import Snapshot
     from indextables.query.expr import Node
     from indextables.spark.handle import SparkHandle
-    from indextables.split.build_nodes import Plan
-    from indextables.split.search import SplitSearcher
-    from indextables.split.search_model import Floats, Ints
+    from indextables.split.query import Plan
+    from indextables.split.search import Floats, Ints, SplitSearcher
 
 __all__ = ["Mark", "marked_rows"]
 
@@ -244,7 +243,7 @@ def _scored(searcher: SplitSearcher, mark: Mark, stats: TermStats | None, scores
 
 def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark) -> TermStats | None:
     """What the scores of a search depend on, over all splits; None where they depend on nothing."""
-    from indextables.split.carrier import merge_stats, scored_terms
+    from indextables.split.search import merge_stats, scored_terms
     from indextables.table.plan import prune_files, refs_of
 
     if not scored_terms(_planned(env, snapshot, mark)):

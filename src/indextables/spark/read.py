@@ -13,7 +13,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.spark.registry import how_to_renew
 from indextables.spark.running import grouped
 from indextables.spark.settings import READING, check_session, task_session
-from indextables.split.ref import SplitRef
+from indextables.split.file import SplitRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from indextables.log.snapshot import Snapshot
     from indextables.options import Options
     from indextables.query.expr import Node
-    from indextables.split.carrier import TermStats
+    from indextables.split.search import TermStats
 
 __all__ = ["FoundPartition", "SplitPartition", "TableReader"]
 

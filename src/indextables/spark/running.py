@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from indextables.split.ref import SplitRef
+    from indextables.split.file import SplitRef
 
 __all__ = [
     "Place",

@@ -30,9 +30,7 @@ from indextables.spark.hadoop import HadoopPlace, hadoop_place, have_plain_names
 from indextables.spark.jvm import jvm_errors
 from indextables.spark.schema import spark_schema
 from indextables.spark.zones import session_zone
-from indextables.split import dv
-from indextables.split.identity import check_identity
-from indextables.split.ref import SplitRef
+from indextables.split.file import SplitRef, check_identity, dv
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.scan import scan_table
 

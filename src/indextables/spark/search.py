@@ -29,11 +29,8 @@ from indextables.query.parse import parse
 from indextables.spark.found import searcher_of
 from indextables.spark.running import Place
 from indextables.spark.schema import spark_schema
-from indextables.split.carrier import TermStats, merge_stats, scored_terms
-from indextables.split.highlight import snippets
-from indextables.split.ref import SplitRef
-from indextables.split.search import SplitSearcher
-from indextables.split.search_model import Hits
+from indextables.split.file import SplitRef
+from indextables.split.search import Hits, SplitSearcher, TermStats, merge_stats, scored_terms, snippets
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.running import Runner
 from indextables.table.search import SCORE, Searchers, gone, search

@@ -1,11 +1,10 @@
 """What is in one data file? Rows as Parquet and their Tantivy index, in one object.
 
-How is it written?      writer (roll, verify, put), writer_rows (Parquet), writer_feed and writer_index (Tantivy), sink
-What are its bytes?     layout (index section), pages (page map), segment (Tantivy's files), thrift, dv (vectors)
-How is it read?         reader (footer, rows by number), pages_fetch, scan
-What does it mean?      fields (columns to index fields), analyze (text to terms), stats (bounds for the log)
-How is it changed?      merge, merge_digest, reindex
-How is it searched?     querylang, build, virtual, carrier, cache, search, aggregate, highlight
+file     reads the bytes of one split: layout, rows by number, scans, statistics, deletion vectors
+index    knows the Tantivy half: fields, analysers, files at rest, the cache of them on disk
+write    makes splits of rows, merges them, indexes them anew
+query    turns a search text or a predicate into a plan, without I/O
+search   answers a plan over many splits: hits, scores, aggregates, marks
 
-Nothing is imported here: a task that only scans does not load Tantivy.
+Each room's `__init__` is its surface. Nothing is imported here: a task that only scans does not load Tantivy.
 """

@@ -12,9 +12,8 @@ from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceede
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
-from indextables.split.build_nodes import Plan
-from indextables.split.search import SplitSearcher
-from indextables.split.search_model import Ints
+from indextables.split.query import Plan
+from indextables.split.search import Ints, SplitSearcher
 from indextables.sql.engine import run
 from indextables.sql.grammar import parse_command
 from indextables.sql.rewrite import Search

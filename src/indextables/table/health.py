@@ -30,7 +30,7 @@ from indextables.log.state.describe import StateDescription, describe_state
 from indextables.log.state.reading import inspect_state
 from indextables.log.write import retry_times
 from indextables.options import Options
-from indextables.split.reindex import stale_in
+from indextables.split.write import stale_in
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.inspect import live_rows

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from indextables.log.arrays import combined, text_array
 from indextables.log.paths import PathRule, canonical_paths, decode_path
-from indextables.split import dv
+from indextables.split.file import dv
 
 __all__ = ["data_keys", "keys_of_paths"]
 

@@ -24,11 +24,8 @@ from indextables.log.state.repair import RepairReport, repair_log
 from indextables.log.state.repair import recreate_pointer as point_again
 from indextables.log.verify import VerifyReport
 from indextables.query.partition import partition_to_text
-from indextables.split.fields import IndexPlan
-from indextables.split.layout import check_id
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.stats import StatsBuilder
+from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id
+from indextables.split.index import IndexPlan
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
 from indextables.table.partitions import columns_of_folders

@@ -28,7 +28,7 @@ from indextables.log.paths import key_of
 from indextables.log.snapshot import Log, Snapshot
 from indextables.log.staged import Staged, removes_of
 from indextables.log.transaction import Transaction
-from indextables.split import dv
+from indextables.split.file import dv
 from indextables.table.kept import check_kept
 from indextables.table.merge_vectors import SourceRows, carried
 from indextables.table.merge_work import Merging, Moved

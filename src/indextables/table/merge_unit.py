@@ -17,11 +17,8 @@ from indextables.errors import DvCorrupt, IndexTablesError, InvalidArgument, Obj
 from indextables.log.actions import Add, DeletionVector, Metadata
 from indextables.log.env import LogEnv
 from indextables.log.paths import key_of
-from indextables.split import dv
-from indextables.split.merge import Broken, Merged, merge_splits, project
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.scan import scan
+from indextables.split.file import SplitReader, SplitRef, dv, scan
+from indextables.split.write import Broken, Merged, merge_splits, project
 from indextables.table.clustering import Curve, Range, Sorter
 from indextables.table.partitions import folder_of
 from indextables.table.write import Target, add_of, target_of

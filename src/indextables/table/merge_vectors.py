@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from indextables.split import dv
+from indextables.split.file import dv
 
 __all__ = ["SourceRows", "carried"]
 

@@ -17,8 +17,7 @@ from indextables.log.snapshot import Snapshot
 from indextables.query.expr import Node
 from indextables.query.prune import partition_part, prune
 from indextables.query.stats import FOREIGN, OURS
-from indextables.split import dv
-from indextables.split.ref import SplitRef
+from indextables.split.file import SplitRef, dv
 from indextables.table.arguments import check_names
 from indextables.table.order import in_order
 

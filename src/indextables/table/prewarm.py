@@ -19,10 +19,9 @@ from indextables.log.cache import shared_cache
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Log
 from indextables.query.parse import parse
-from indextables.split.components import FAST, FIELDNORM, IDX, POS, TERM
-from indextables.split.fields import IndexPlan
-from indextables.split.layout import PAGES, SEGMENT_PARTS
-from indextables.split.ref import SplitRef
+from indextables.split.file import PAGES, SEGMENT_PARTS, SplitRef
+from indextables.split.index import IndexPlan
+from indextables.split.search import FAST, FIELDNORM, IDX, POS, TERM
 from indextables.table.environment import table_env
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.running import Answer, Job, Progress, Runner, Step

@@ -19,11 +19,9 @@ from indextables.log.paths import key_of
 from indextables.log.protocol import check_rows_writable
 from indextables.log.snapshot import Log
 from indextables.query.parse import parse
-from indextables.split.fields import IndexPlan
-from indextables.split.merge import merge_splits, overridden
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.reindex import foreign_index, stale_fields
+from indextables.split.file import SplitReader, SplitRef
+from indextables.split.index import IndexPlan
+from indextables.split.write import foreign_index, merge_splits, overridden, stale_fields
 from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
 from indextables.table.merge_commit import Landing, land

@@ -14,9 +14,7 @@ from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.scan import scan
+from indextables.split.file import SplitReader, SplitRef, scan
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 
 __all__ = ["limited", "plain_schema", "scan_split", "scan_table"]

@@ -19,10 +19,8 @@ from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
 from indextables.options import Options
 from indextables.query.expr import Node, columns_of
-from indextables.split.cache import IndexCache
-from indextables.split.search import OrderBy, SplitSearcher, open_cache
-from indextables.split.search_state import States
-from indextables.split.virtual import OpenIndexes
+from indextables.split.index import IndexCache
+from indextables.split.search import OpenIndexes, OrderBy, SplitSearcher, States, open_cache
 from indextables.table.inspect import live_rows
 from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
 from indextables.table.scan import plain_schema, scan_table
@@ -109,7 +107,7 @@ def search(
         raise gone(env, snapshot, cause) from cause
     if not marked:
         return rows
-    from indextables.split.highlight import snippets
+    from indextables.split.search import snippets
 
     shown = rows.select([*names, *([SCORE] if order_by is None else [])])
     plan = searcher.plan(query)
@@ -142,7 +140,7 @@ def aggregate_rows(
     where: Node | None,
 ) -> dict[str, dict[str, Any]]:
     """What the matching rows add up to. Raises as `search`, and InvalidArgument for an aggregation that is none."""
-    from indextables.split.aggregate import aggregate
+    from indextables.split.search import aggregate
 
     try:
         return aggregate(searchers.of(snapshot), query, aggregations, where=where)

@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from indextables.log.env import LogEnv
 from indextables.log.snapshot import Snapshot
-from indextables.split.reader import SplitReader
-from indextables.split.ref import SplitRef
-from indextables.split.sizes import SCHEMA, field_sizes
+from indextables.split.file import SplitReader, SplitRef
+from indextables.split.index import SCHEMA, field_sizes
 from indextables.table.plan import check_rows_readable, prune_files, refs_of
 
 __all__ = ["column_sizes"]

@@ -13,7 +13,7 @@ from indextables.errors import DvCorrupt, ObjectNotFound, PathEscape, SplitError
 from indextables.log.env import LogEnv
 from indextables.log.verify import VerifyReport
 from indextables.log.verify import verify as verify_log
-from indextables.split.reader import SplitReader
+from indextables.split.file import SplitReader
 from indextables.table.plan import refs_of
 
 __all__ = ["verify_table"]

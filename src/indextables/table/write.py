@@ -16,13 +16,13 @@ from indextables.log.env import LogEnv
 from indextables.log.paths import encode_path, key_of
 from indextables.log.schema import schema_from_json
 from indextables.options import Options
-from indextables.split.fields import IndexPlan, plan_fields
+from indextables.split.index import IndexPlan, plan_fields
 from indextables.table.partitions import folder_of, split_rows
 from indextables.table.rows import Rows, fit
 
 if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
-    from indextables.split.writer import SplitWriter, WrittenSplit
+    from indextables.split.write import SplitWriter, WrittenSplit
 
 __all__ = [
     "MAPPING_KEY",
@@ -134,7 +134,7 @@ class _Writers:
             if len(self._open) >= _OPEN_PARTITIONS:
                 self._end(next(iter(self._open)))
             columns = self._target.partition_columns
-            from indextables.split.writer import SplitWriter
+            from indextables.split.write import SplitWriter
 
             writer = SplitWriter(
                 self._env.store,

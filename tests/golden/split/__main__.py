@@ -3,8 +3,8 @@ from __future__ import annotations
 import sys
 
 from indextables.options import Options
-from indextables.split import dv
-from indextables.split.writer import write_splits
+from indextables.split.file import dv
+from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 from tests.golden.split import OPTIONS, SCHEMA, keep, rows
 

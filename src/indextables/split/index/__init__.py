@@ -1,0 +1,60 @@
+"""The Tantivy half of a split: its fields, its analysers, its files and the cache of them on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.split.index import delfile, segment
+    from indextables.split.index.analyze import MAX_GRAM, MAX_RAW_BYTES, Analyzer, Token, analyzer
+    from indextables.split.index.cache import CachedSplit, IndexCache, entry_key
+    from indextables.split.index.delfile import Mask
+    from indextables.split.index.fields import (
+        FieldPlan,
+        IndexPlan,
+        column_id,
+        is_nested_list,
+        natural_kind,
+        plan_fields,
+    )
+    from indextables.split.index.segment import composite_parts, token_totals
+    from indextables.split.index.sizes import SCHEMA, field_sizes
+
+__all__ = [
+    "MAX_GRAM",
+    "MAX_RAW_BYTES",
+    "SCHEMA",
+    "Analyzer",
+    "CachedSplit",
+    "FieldPlan",
+    "IndexCache",
+    "IndexPlan",
+    "Mask",
+    "Token",
+    "analyzer",
+    "column_id",
+    "composite_parts",
+    "delfile",
+    "entry_key",
+    "field_sizes",
+    "is_nested_list",
+    "natural_kind",
+    "plan_fields",
+    "segment",
+    "token_totals",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "analyze": ("Analyzer", "MAX_GRAM", "MAX_RAW_BYTES", "Token", "analyzer"),
+            "cache": ("CachedSplit", "IndexCache", "entry_key"),
+            "delfile": ("Mask",),
+            "fields": ("FieldPlan", "IndexPlan", "column_id", "is_nested_list", "natural_kind", "plan_fields"),
+            "segment": ("composite_parts", "token_totals"),
+            "sizes": ("SCHEMA", "field_sizes"),
+        },
+    )

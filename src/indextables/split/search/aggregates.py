@@ -1,0 +1,277 @@
+"""What do the matching rows add up to? Buckets and statistics, exact unless a sketch is asked for.
+
+    {"levels":  {"terms": {"field": "level", "size": 10}},
+     "per_day": {"date_histogram": {"field": "ts", "calendar_interval": "day"}},
+     "sizes":   {"histogram": {"field": "bytes", "interval": 1000}},
+     "classes": {"range": {"field": "status", "ranges": [{"to": 400}, {"from": 400, "to": 500}, {"from": 500}]}},
+     "latency": {"stats": {"field": "latency"}},
+     "hosts":   {"cardinality": {"field": "host"}},
+     "p":       {"percentiles": {"field": "latency", "percents": [50, 99]}}}
+
+The values come from the columns of the matching rows, deleted rows left out. Tantivy's own aggregations are not used:
+its terms are exact only if every segment returns all of them, its cardinality and percentiles are estimates that
+change with the file layout, and it computes on doubles. `"sketch": true` for cardinality (HyperLogLog, standard error
+0.81 %) and percentiles (t-digest, error below 1 % of rank in the middle and much less at the ends) bounds memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidArgument
+from indextables.query.expr import Node as Predicate
+from indextables.split.query import Plan
+from indextables.split.search.aggregate_sketch import distinct_estimate
+from indextables.split.search.aggregate_time import date_buckets
+from indextables.split.search.searcher import SplitSearcher
+
+MAX_BUCKETS = 65_536
+_DEFAULT_PERCENTS = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
+
+Result = dict[str, Any]
+
+
+def aggregate(
+    searcher: SplitSearcher,
+    query: str | Plan | None,
+    aggregations: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    *,
+    where: Predicate | None = None,
+) -> dict[str, Result]:
+    """The result of each named aggregation over the rows that match.
+
+    Raises InvalidArgument for an unknown kind, option, column or type; QueryInvalid as `search`.
+    """
+    if not isinstance(aggregations, Mapping):
+        raise InvalidArgument('aggregations are a name for each, as in {"by_host": {"terms": {"field": "host"}}}')
+    parsed = {name: _parse(name, spec, searcher.schema) for name, spec in aggregations.items()}
+    columns = list(dict.fromkeys(field for _, field, _ in parsed.values()))
+    hits = searcher.matches(query, where=where).hits
+    rows = searcher.rows(hits, columns)
+    return {name: _result(name, kind, _values(rows, field), given) for name, (kind, field, given) in parsed.items()}
+
+
+def _result(name: str, kind: str, values: pa.Array, options: dict[str, Any]) -> Result:
+    try:
+        return _KINDS[kind](values, options)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError) as error:
+        # A type that Arrow does not group or compare, or a time that Python cannot tell.
+        message = f"aggregation {name!r}: {kind} cannot be computed for a column of type {values.type}: {error}"
+        raise InvalidArgument(message, aggregation=name, type=str(values.type)) from error
+
+
+def _parse(name: str, spec: Any, schema: pa.Schema) -> tuple[str, str, dict[str, Any]]:
+    kinds = [str(kind) for kind in spec] if isinstance(spec, Mapping) else []
+    if len(kinds) != 1 or kinds[0] not in _KINDS:
+        message = f"aggregation {name!r} names {', '.join(kinds) or 'no kind'}: it is one of {', '.join(_KINDS)}"
+        raise InvalidArgument(message, aggregation=str(name))
+    kind, given = next(iter(spec.items()))
+    if not isinstance(given, Mapping):
+        message = f'aggregation {name!r}: {kind} is described by its options, as in {{"field": "host"}}'
+        raise InvalidArgument(message, aggregation=name)
+    options = dict(given)
+    field = options.pop("field", None)
+    wanted = next((n for n in schema.names if isinstance(field, str) and n.lower() == field.lower()), None)
+    if wanted is None:
+        raise InvalidArgument(f"aggregation {name!r}: there is no column {field!r}", aggregation=name, column=field)
+    unknown = set(options) - _OPTIONS[kind]
+    if unknown:
+        message = (
+            f"aggregation {name!r}: {kind} has no option {min(map(str, unknown))!r}, only {sorted(_OPTIONS[kind])}"
+        )
+        raise InvalidArgument(message, aggregation=name)
+    return kind, wanted, options
+
+
+def _values(rows: pa.Table, field: str) -> pa.Array:
+    column = rows.column(field)
+    values = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _terms(values: pa.Array, options: dict[str, Any]) -> Result:
+    size = options.get("size", 10)
+    if not isinstance(size, int) or not 0 < size <= MAX_BUCKETS:
+        raise InvalidArgument(f"terms: size is 1 to {MAX_BUCKETS}", size=size)
+    values = _once_per_row(values)
+    counted = pc.value_counts(values.drop_null())
+    keys, counts = counted.field("values"), counted.field("counts")
+    table = pa.table({"key": keys, "count": counts})
+    order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("key", "ascending")])
+    top = table.take(order[:size])
+    shown = top.column("count").to_pylist()
+    buckets = [{"key": k, "doc_count": c} for k, c in zip(top.column("key").to_pylist(), shown, strict=True)]
+    total = int(pc.sum(counts).as_py() or 0)
+    return {"buckets": buckets, "sum_other_doc_count": total - sum(shown), "distinct": len(keys)}
+
+
+def _once_per_row(values: pa.Array) -> pa.Array:
+    """Lists as their values, each once per row: a bucket counts rows."""
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        if pa.types.is_nested(values.type):
+            raise InvalidArgument(f"terms: a column of type {values.type} has no terms", type=str(values.type))
+        return _one_zero(values)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    flat = _one_zero(pc.list_flatten(values))
+    pairs = pa.table({"row": _ints(np.repeat(np.arange(len(values)), lengths)), "value": flat})
+    return _values(pairs.group_by(["row", "value"]).aggregate([]), "value")
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """-0.0 is 0.0, as in `where`; Arrow tells them apart where it counts."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _is_nan(values: pa.Array) -> pa.Array | None:
+    """Which values are NaN, if the column can hold it."""
+    return pc.is_nan(values) if pa.types.is_floating(values.type) else None
+
+
+def _numbers(values: pa.Array, what: str) -> pa.Array:
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return values.drop_null()
+    raise InvalidArgument(f"{what}: a column of type {kind} holds no numbers", type=str(kind))
+
+
+def _histogram(values: pa.Array, options: dict[str, Any]) -> Result:
+    interval, offset = options.get("interval"), options.get("offset", 0)
+    if not _is_number(interval) or not interval > 0:
+        raise InvalidArgument("histogram: interval is a number above 0", interval=str(interval))
+    if not _is_number(offset):
+        raise InvalidArgument("histogram: offset is a number", offset=str(offset))
+    numbers = _numbers(values, "histogram")
+    if pa.types.is_integer(numbers.type) and isinstance(interval, int) and isinstance(offset, int):
+        plain = numbers.to_numpy(zero_copy_only=False)
+        # Buckets may begin beyond 64 bits, where numpy would wrap around; Python's integers do not.
+        wide = plain.dtype == np.uint64 or (len(plain) and _leaves_int64(plain, interval, offset))
+        plain = plain.astype(object if wide else np.int64)
+        keys = (plain - offset) // interval * interval + offset
+    else:
+        plain = numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        plain = plain[np.isfinite(plain)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            keys = np.floor((plain - offset) / interval) * interval + offset
+        if not np.isfinite(keys).all():
+            raise InvalidArgument("histogram: the interval is too small for the values", interval=str(interval))
+    return _counted(keys, "histogram")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and (isinstance(value, int) or math.isfinite(value))
+
+
+def _leaves_int64(plain: np.ndarray[Any, Any], interval: int, offset: int) -> bool:
+    reach = interval + abs(offset)
+    return int(plain.min()) - reach < -(2**63) or int(plain.max()) + reach >= 2**63
+
+
+def _counted(keys: np.ndarray[Any, Any], what: str) -> Result:
+    found, counts = np.unique(keys, return_counts=True)
+    if len(found) > MAX_BUCKETS:
+        raise InvalidArgument(f"{what}: more than {MAX_BUCKETS} buckets, use a wider interval", buckets=len(found))
+    pairs = zip(found.tolist(), counts.tolist(), strict=True)
+    return {"buckets": [{"key": key, "doc_count": count} for key, count in pairs]}
+
+
+def _range(values: pa.Array, options: dict[str, Any]) -> Result:
+    numbers = values.drop_null()
+    nan = _is_nan(numbers)
+    buckets = []
+    ranges = options.get("ranges", ())
+    if not isinstance(ranges, list | tuple) or not all(isinstance(spec, Mapping) for spec in ranges):
+        raise InvalidArgument('range: ranges is a list such as [{"to": 100}, {"from": 100}]', ranges=str(ranges)[:200])
+    for spec in ranges:
+        low, high = spec.get("from"), spec.get("to")
+        inside = pc.is_valid(numbers)
+        try:
+            if low is not None:
+                above = pc.greater_equal(numbers, pa.scalar(low))
+                # NaN is above every number.
+                inside = pc.and_(inside, above if nan is None else pc.or_(above, nan))
+            if high is not None:
+                inside = pc.and_(inside, pc.less(numbers, pa.scalar(high)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidArgument(f"range: {low!r} to {high!r} do not fit the column: {error}") from error
+        key = spec.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}"
+        buckets.append({"key": key, "from": low, "to": high, "doc_count": int(pc.sum(inside).as_py() or 0)})
+    return {"buckets": buckets}
+
+
+def _stats(values: pa.Array, _: dict[str, Any]) -> Result:
+    if pa.types.is_temporal(values.type):
+        ends = pc.min_max(values).as_py()
+        return {"count": len(values) - values.null_count, **ends}
+    numbers = _numbers(values, "stats")
+    if not len(numbers):
+        return {"count": 0, "min": None, "max": None, "sum": None, "avg": None}
+    if pa.types.is_integer(numbers.type):
+        # Python integers do not overflow, whatever the column adds up to.
+        wide = numbers.cast(pa.decimal128(20, 0)).cast(pa.decimal256(60, 0))
+        total: Any = int(pc.sum(wide).as_py())
+    elif pa.types.is_decimal(numbers.type):
+        total = pc.sum(numbers.cast(pa.decimal256(76, numbers.type.scale))).as_py()
+    else:
+        total = pc.sum(numbers.cast(pa.float64())).as_py()
+    ends = pc.min_max(numbers).as_py()
+    nan = _is_nan(numbers)
+    if nan is not None and pc.any(nan).as_py():
+        # NaN is above every number; Arrow leaves it out.
+        ends = {"min": math.nan if pc.all(nan).as_py() else ends["min"], "max": math.nan}
+    return {"count": len(numbers), **ends, "sum": total, "avg": total / len(numbers)}
+
+
+def _cardinality(values: pa.Array, options: dict[str, Any]) -> Result:
+    flat = _once_per_row(values).drop_null()
+    if options.get("sketch"):
+        return {"value": distinct_estimate(flat), "exact": False}
+    return {"value": len(pc.unique(flat)), "exact": True}
+
+
+def _percentiles(values: pa.Array, options: dict[str, Any]) -> Result:
+    given = options.get("percents", _DEFAULT_PERCENTS)
+    if not isinstance(given, list | tuple) or not all(_is_number(p) and 0 <= p <= 100 for p in given):
+        raise InvalidArgument("percentiles: percents is a list of numbers from 0 to 100", percents=str(given)[:200])
+    percents = [float(p) for p in given]
+    numbers = _numbers(values, "percentiles")
+    shares = [p / 100 for p in percents]
+    if not len(numbers) or not shares:
+        return {"values": {str(p): None for p in percents}, "exact": True}
+    plain = numbers.cast(pa.float64()) if pa.types.is_decimal(numbers.type) else numbers
+    sketch = bool(options.get("sketch"))
+    found = pc.tdigest(plain, q=shares) if sketch else pc.quantile(plain, q=shares, interpolation="linear")
+    return {"values": {str(p): v for p, v in zip(percents, found.to_pylist(), strict=True)}, "exact": not sketch}
+
+
+def _date_histogram(values: pa.Array, options: dict[str, Any]) -> Result:
+    return {"buckets": date_buckets(values.drop_null(), options, MAX_BUCKETS)}
+
+
+_KINDS: dict[str, Callable[[pa.Array, dict[str, Any]], Result]] = {
+    "terms": _terms,
+    "histogram": _histogram,
+    "date_histogram": _date_histogram,
+    "range": _range,
+    "stats": _stats,
+    "cardinality": _cardinality,
+    "percentiles": _percentiles,
+}
+_OPTIONS: dict[str, set[str]] = {
+    "terms": {"size"},
+    "histogram": {"interval", "offset"},
+    "date_histogram": {"calendar_interval", "fixed_interval", "time_zone"},
+    "range": {"ranges"},
+    "stats": set(),
+    "cardinality": {"sketch"},
+    "percentiles": {"percents", "sketch"},
+}
+
+
+def _ints(values: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values.astype(np.int64))])

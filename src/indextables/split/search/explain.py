@@ -1,0 +1,51 @@
+"""Why is a hit where it is, and who found it? For people, not for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import tantivy
+
+from indextables.errors import InvalidArgument
+from indextables.split.query import Plan, leaves
+from indextables.split.search.answer import IndexShard
+from indextables.split.search.components import needed
+from indextables.split.search.hits import Hits, SearchMetrics
+from indextables.split.search.searcher import SplitSearcher
+
+
+def explain_query(searcher: SplitSearcher, query: str | Plan | None) -> dict[str, Any]:
+    """How a query is understood and answered: its leaves, the components read, opened indexes, fallbacks."""
+    plan = searcher.plan(query)
+    metrics = SearchMetrics()
+    shards = searcher.shards(plan, metrics, scored=True)
+    return {
+        "plan": repr(plan),
+        "leaves": [type(leaf).__name__ for leaf in leaves(plan)],
+        "components": sorted(needed(plan, scored=True)),
+        "indexes": sum(isinstance(shard, IndexShard) for shard in shards),
+        "segments": sum(shard.index.num_segments for shard in shards if isinstance(shard, IndexShard)),
+        "splits": metrics.splits,
+        "splits_loaded": metrics.splits_loaded,
+        "rows_scanned": metrics.rows_scanned,
+        "fallbacks": [msgspec.to_builtins(fallback) for fallback in metrics.fallbacks],
+    }
+
+
+def explain_hit(searcher: SplitSearcher, query: str | Plan | None, hits: Hits, number: int = 0) -> dict[str, Any]:
+    """How the score of one hit comes about, as Tantivy explains it. Raises InvalidArgument if it did not match."""
+    plan = searcher.plan(query)
+    place, row = int(hits.splits[number]), int(hits.rows[number])
+    for shard in searcher.shards(plan, SearchMetrics(), scored=True):
+        if not isinstance(shard, IndexShard) or place not in shard.places:
+            continue
+        address = tantivy.DocAddress(int((shard.places == place).argmax()), row)
+        try:
+            told = shard.query(scored=True).explain(shard.index.searcher, address).to_json()
+        except ValueError:
+            continue
+        found: dict[str, Any] = msgspec.json.decode(told)
+        return found
+    message = f"row {row} of split {place} was not found by an index: it does not match, or scores 0"
+    raise InvalidArgument(message, split=place, row=row)

@@ -1,0 +1,97 @@
+"""Hits in the order of a column: by the index where it holds the values, else by reading the column."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables.errors import InvalidArgument
+from indextables.lazy import pc
+from indextables.split.query import Bool, HasValue, Plan, Target, Unscored, leaves, resolve_target
+from indextables.split.search.answer import IndexShard
+from indextables.split.search.hits import Hits, SearchMetrics, join_hits
+from indextables.split.search.shards import ShardMaker
+
+_FAST_ORDER = ("int", "date", "timestamp")
+
+
+class OrderBy(msgspec.Struct, frozen=True):
+    """A column and a direction. Rows without a value come last, equal values by split and row."""
+
+    column: str
+    direction: Literal["asc", "desc"] = "asc"
+
+
+def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metrics: SearchMetrics) -> Hits:
+    """The first `limit` matching rows in this order, with the score 0. Raises InvalidArgument for the column."""
+    try:
+        target = resolve_target(maker.schema, maker.table, (order.column,))
+    except LookupError as error:
+        raise InvalidArgument(f"order by: {error.args[0]}", column=order.column) from error
+    if target.multi or target.nested:
+        raise InvalidArgument(f"{target.column} has several values a row: it gives no order", column=target.column)
+    if target.fast and target.kind in _FAST_ORDER:
+        found = _by_index(maker, plan, target, order, limit, metrics)
+        if found is not None:
+            return found
+    return _by_column(maker, plan, target, order, limit, metrics)
+
+
+def _by_index(
+    maker: ShardMaker, plan: Plan, target: Target, order: OrderBy, limit: int, metrics: SearchMetrics
+) -> Hits | None:
+    having = Unscored(Bool(must=(plan, HasValue(target))))
+    shards = maker.shards(having, metrics, scored=False)
+    # A split whose rows said where values are has an index that cannot order by them.
+    if not all(isinstance(shard, IndexShard) and HasValue(target) in leaves(shard.plan) for shard in shards):
+        return None
+    direction = tantivy.Order.Asc if order.direction == "asc" else tantivy.Order.Desc
+    parts: list[Hits] = []
+    keys: list[Any] = []
+    for shard in shards:
+        if isinstance(shard, IndexShard):
+            settings = {"limit": limit, "count": False, "order_by_field": target.field, "order": direction}
+            found = shard.run(shard.query(scored=False), **settings).hits
+            keys.extend(int(value) for value, _ in found)
+            parts.append(shard.hits([(0.0, address) for _, address in found]))
+    hits = join_hits(parts)
+    values = np.array(keys, dtype=np.int64)
+    # Ascending keys both ways; the smallest integer has no negative, its complement does.
+    ranked = values if order.direction == "asc" else ~values
+    hits = hits.take(np.lexsort((hits.rows, hits.splits, ranked))[:limit])
+    if len(hits) < limit:
+        lacking = Unscored(Bool(must=(plan,), must_not=(HasValue(target),)))
+        rest = join_hits(shard.everything() for shard in maker.shards(lacking, metrics, scored=False)).in_place()
+        hits = join_hits([hits, rest.take(np.arange(min(limit - len(hits), len(rest))))])
+    return hits
+
+
+def _by_column(
+    maker: ShardMaker, plan: Plan, target: Target, order: OrderBy, limit: int, metrics: SearchMetrics
+) -> Hits:
+    shards = maker.shards(Unscored(plan), metrics, scored=False)
+    hits = join_hits(shard.everything() for shard in shards).in_place()
+    kind = maker.schema.field(target.column).type
+    parts = []
+    for place in np.unique(hits.splits):
+        state = maker.states[int(place)]
+        rows = hits.rows[hits.splits == place]
+        parts.append(state.fetch(rows, [target.column]).column(0).cast(kind))
+    values = pa.chunked_array([chunk for part in parts for chunk in part.chunks], kind)
+    table = pa.table({"value": values, "place": _ints(np.arange(len(hits)))})
+    direction = "ascending" if order.direction == "asc" else "descending"
+    keys = [("value", direction), ("place", "ascending")]
+    if pa.types.is_floating(kind) and order.direction == "desc":
+        # NaN is above every number; Arrow puts it last whichever way it sorts.
+        table = table.append_column("nan", pc.fill_null(pc.is_nan(values), False))  # noqa: FBT003
+        keys = [("nan", "descending"), *keys]
+    picked = pc.sort_indices(table, sort_keys=keys)[:limit]
+    return hits.take(picked.to_numpy().astype(np.int64))
+
+
+def _ints(values: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values.astype(np.int64))])
