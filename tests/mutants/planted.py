@@ -777,7 +777,7 @@ BUGS = [
         TABLE + "purge.py",
         '    if not lease.is_held():\n        return "somebody else',
         '    if False:\n        return "somebody else',
-        CARE_SIMULATION,
+        PURGE_TESTS,
     ),
     Bug(
         "a purge that stalled deletes although its lease is over",

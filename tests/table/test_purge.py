@@ -321,6 +321,25 @@ def test_a_reader_of_a_version_that_is_gone_stops_a_purge_that_is_at_work(when, 
     assert "a reader needs version 1" in str(report.kept) + report.reason
 
 
+def test_a_purge_that_slept_past_its_lease_leaves_the_rest_to_who_took_over():
+    table, clock = new_table()
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    inner, taken = table._log.env, []
+
+    def take_over(method: str, name: str) -> bool:
+        if method == "page" and name == key and not taken:
+            clock.advance(hours=1)
+            taken.append(acquire(inner, "purge"))
+        return False
+
+    report = purge_of(Faulty(inner, take_over).env)
+    assert taken[0] is not None
+    assert report.deleted == 0
+    assert "somebody else took over" in report.reason
+    assert key in keys(table)
+
+
 def test_an_intent_that_cannot_be_understood_stops_everything():
     table, clock = new_table()
     key = orphan(table, 1)
