@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.log.logs import METADATA, add, append, create, local_env, memory_env, open_log, remove, write
+from tests.log.scripted import Scripted
 
 from indextables.errors import TableNotFound
 from indextables.log.actions import Protocol
@@ -83,6 +84,35 @@ def test_a_check_file_that_is_none_is_only_a_warning(env):
     report = verify(env)
     assert report.ok
     assert kinds(report) == [("crc", "warning", 1)]
+
+
+def test_a_check_file_that_cleanup_left_is_named_once_as_advice(env):
+    env.store.delete_many([version_key(version) for version in range(3)])
+    report = verify(env)
+    assert (kinds(report), report.ok) == ([("crc", "warning", 0)], True)
+    assert report.findings[0].key == crc_key(0)
+    assert "3 check files" in report.findings[0].message
+    assert "delete" in report.findings[0].message
+
+
+def test_a_check_file_above_the_newest_version_tells_of_a_version_that_was_lost(env):
+    env.store.delete_many([version_key(4)])
+    report = verify(env)
+    assert (kinds(report), report.ok, report.version) == ([("crc", "warning", 4)], True, 3)
+    assert "restore" in report.findings[0].message
+
+
+def test_a_check_file_of_a_version_that_goes_while_it_is_listed_is_no_finding(env):
+    """Names are listed in their order: the check file before its version file, which cleanup takes in between."""
+    store = Scripted(env.store)
+
+    def torn(call):
+        listed = [meta for meta in call() if meta.key not in {version_key(number) for number in range(3)}]
+        env.store.delete_many([key(number) for number in range(3) for key in (version_key, crc_key)])
+        return iter(listed)
+
+    store.play("list", "_transaction_log", torn)
+    assert kinds(verify(msgspec.structs.replace(env, store=store))) == []
 
 
 def test_missing_check_files_are_fine(env):

@@ -108,6 +108,7 @@ class _Verifier:
         except LogError as error:
             self._found("gap", "error", str(error), version=_number(error))
             head = None
+        self._check_orphans(files, head, max([*versions, *(ref.version for ref in states)], default=-1))
         state = self._walk(versions, states, files)
         self._check_pointer(states)
         checked = self._check_data_files(state, look) if data_files and state is not None else 0
@@ -118,9 +119,37 @@ class _Verifier:
     def _found_left_over(self, ref: StateRef) -> None:
         message = (
             f"the checkpoint {ref.keys[0]} of version {ref.version} belongs to another table, which was dropped or "
-            "replaced here; readers, writers and cleanup pass it over: delete this file"
+            "replaced here; readers and writers pass it over, cleanup deletes it once it is past retention: let it, or "
+            "delete this file"
         )
         self._found("table", "error", message, version=ref.version, key=ref.keys[0])
+
+    def _check_orphans(self, files: list[LogFile], head: int | None, newest: int) -> None:
+        """Check files without a version: a cleanup that was interrupted left them, or the newest version was lost.
+
+        Within a gap, which is an error of its own, they say nothing new.
+        """
+        there = {file.version for file in files if file.kind == "version"}
+        alone = sorted(file.version for file in files if file.kind == "crc" and file.version not in there)
+        # A cleanup beside the listing takes both: only what is still there, alone, was left.
+        lost = [number for number in alone if number > newest and self._is_alone(number)]
+        left = [number for number in alone if head is not None and number <= newest and self._is_alone(number)]
+        if lost:
+            message = (
+                f"the check file of version {lost[0]} is there, its version file is not: the newest version was lost; "
+                "restore it from a copy before anything is committed, or delete the check file"
+            )
+            self._found("crc", "warning", message, version=lost[0], key=crc_key(lost[0]))
+        if left:
+            message = (
+                f"{len(left)} check files, from {crc_key(left[0])} on, belong to versions that cleanup has taken; "
+                "nobody reads them: delete them"
+            )
+            self._found("crc", "warning", message, version=left[0], key=crc_key(left[0]))
+
+    def _is_alone(self, version: int) -> bool:
+        store = self.env.store
+        return store.exists(crc_key(version)) and not store.exists(version_key(version))
 
     def _walk(self, versions: list[int], states: list[StateRef], files: list[LogFile]) -> TableState | None:
         """Replay upwards from the oldest base, comparing every check file and checkpoint on the way."""
