@@ -44,7 +44,7 @@ ADDS = st.builds(
     hasFooterOffsets=st.booleans(),
     timeRangeStart=st.one_of(st.none(), TEXT),
     splitTags=st.one_of(st.none(), st.lists(TEXT, max_size=3)),
-    numMergeOps=COUNT,
+    numMergeOps=st.one_of(st.none(), st.integers(0, 2**31 - 1)),
     docMappingJson=st.one_of(st.none(), TEXT),
     companionSourceFiles=st.one_of(st.none(), st.lists(TEXT, max_size=2)),
     deletionVector=VECTORS,

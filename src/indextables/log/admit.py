@@ -22,7 +22,7 @@ from indextables.log.codec import MAX_OTHER_LINES, WRAPPERS, check_numbers, enco
 from indextables.log.compression import MAX_BYTES, MAX_LINE_BYTES, MAX_RATIO, RATIO_FROM_BYTES, expand, line_too_long
 from indextables.log.compression import compress as compress_bytes
 from indextables.log.files import ADD_TYPE, REMOVE_TYPE
-from indextables.log.lines import CHECKED_LINES, corrupt
+from indextables.log.lines import CHECKED_LINES, MAX_MERGE_OPS, corrupt
 from indextables.log.paths import canonical_paths
 
 __all__ = ["admitted"]
@@ -105,9 +105,12 @@ def _check_columns(
 
 def _check_values(name: str, field: str, column: pa.Array) -> None:
     if pa.types.is_int64(column.type):
-        smallest = pc.min(column).as_py()
-        if smallest is not None and smallest < 0:
+        found = pc.min_max(column).as_py()
+        if found["min"] is not None and found["min"] < 0:
             message = f"{name}.{field} is out of the range 0 to 2^63 - 1"
+            raise ValueError(message)
+        if field == "numMergeOps" and found["max"] is not None and found["max"] > MAX_MERGE_OPS:
+            message = f"{name}.{field} is out of the range 0 to 2^31 - 1"
             raise ValueError(message)
     elif pa.types.is_map(column.type):
         if repeated_key(column) is not None:

@@ -21,6 +21,7 @@ from indextables.log.names import version_key
 __all__ = [
     "CHECKED_LINES",
     "MAX_DEPTH",
+    "MAX_MERGE_OPS",
     "NOTHING",
     "CheckedLine",
     "check_depth",
@@ -35,8 +36,11 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
+MAX_MERGE_OPS = 2**31 - 1
+"""`numMergeOps` is an int of 32 bits in Avro states: a version file may hold no more."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None
+_SmallCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_MERGE_OPS)] | None
 
 
 class _Vector(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +58,7 @@ class _CheckedAdd(msgspec.Struct, frozen=True, gc=False):
     hotcacheStartOffset: _Count = None
     hotcacheLength: _Count = None
     deleteOpstamp: _Count = None
-    numMergeOps: _Count = None
+    numMergeOps: _SmallCount = None
     uncompressedSizeBytes: _Count = None
     companionDeltaVersion: _Count = None
     deletionVector: _Vector | None = None
@@ -230,5 +234,5 @@ def _classified(error: Exception, version: int, number: int) -> IndexTablesError
     if isinstance(error, RecursionError):
         return too_large(version, number, f"it is nested deeper than {MAX_DEPTH}")
     if _RANGE.search(text):
-        return too_large(version, number, f"a number is out of the range 0 to 2^63 - 1 ({text})")
+        return too_large(version, number, f"a number is out of its range ({text})")
     return corrupt(version, number, text)

@@ -341,6 +341,11 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
     return both.take(int64_array(np.sort(order[last])))
 
 
+def _as_long(total: int) -> int:
+    """The sum as a long holds it, and as a recount gives it: sizes that nobody's files have may go beyond."""
+    return (total + 2**63) % 2**64 - 2**63
+
+
 def _totals(base: Totals, change: Change) -> Totals:
     added, removed = totals_of(change.added), totals_of(change.removed)
     hashed = base.set_hash
@@ -348,6 +353,6 @@ def _totals(base: Totals, change: Change) -> Totals:
         hashed = subtract(combine(hashed, added.set_hash or EMPTY), removed.set_hash or EMPTY)
     return Totals(
         num_files=base.num_files + added.num_files - removed.num_files,
-        total_bytes=base.total_bytes + added.total_bytes - removed.total_bytes,
+        total_bytes=_as_long(base.total_bytes + added.total_bytes - removed.total_bytes),
         set_hash=hashed,
     )
