@@ -408,6 +408,20 @@ BUGS = [
         HAUNTED_SIMULATION,
     ),
     Bug(
+        "cleanup is deaf to readers that came after its plan, in the simulation",
+        LOG + "state/sweeping.py",
+        "        reason = self._protected() or self._other_table()\n",
+        "        reason = self._other_table()\n",
+        HAUNTED_SIMULATION,
+    ),
+    Bug(
+        "a merge does not see a vector that was set by add alone, in the simulation",
+        CONFLICT,
+        "    touched = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    touched = _overlap(ours.removed, theirs.removes)\n",
+        SIMULATION,
+    ),
+    Bug(
         "a clock that is set goes unnoticed, in the simulation",
         LOG + "clock.py",
         "return self.is_doubted or abs(self.skew_ms) > allowed or abs(self.skew_ms - stepped_ms) > allowed",

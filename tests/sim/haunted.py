@@ -6,6 +6,7 @@ Nothing else goes wrong here: about every second schedule has a slot that holds 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 from indextables.errors import VersionExpired
@@ -15,6 +16,8 @@ from tests.sim.playing import Report, played
 from tests.sim.world import ANY_CALL, CHECKPOINT, COMMIT, Actor, Chances, Sleeper, World
 
 MOST_STEPS = 20_000
+SWEEP = re.compile(r"put\S* _transaction_log/_intents/.*")
+"""Cleanup says that it deletes, according to the plan that it has made."""
 
 
 def settle(world: World, outcomes: Counter[str]) -> None:
@@ -59,7 +62,9 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         world.sleepers.append(Sleeper(asleep, COMMIT, dice.randrange(2)))
     world.spawn("steady", schedule.writer(["append"] * 5, outcomes, "app", 0.0, pause_s=0.8))
     late = world.spawn("cleaner", schedule.cleaner(4))
-    world.spawn("cleaner2", schedule.cleaner(3))
+    planned = world.spawn("cleaner2", schedule.cleaner(3))
+    # A reader that comes between its plan and its deletes is heard.
+    world.sleepers.append(Sleeper(planned, SWEEP, dice.randrange(3)))
     if dice.random() < 0.5:
         world.sleepers.append(Sleeper(late, dice.choice((CHECKPOINT, ANY_CALL)), dice.randrange(20)))
     world.spawn("reader", schedule.reader(6))
