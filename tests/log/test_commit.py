@@ -8,6 +8,7 @@ import os
 import stat
 import uuid
 
+import msgspec
 import pytest
 from tests.log.commits import METADATA, SCHEMA, add, open_log
 from tests.log.scripted import (
@@ -41,7 +42,7 @@ from indextables.log.create import create_table
 from indextables.log.env import LogEnv
 from indextables.log.names import LOG_DIR, crc_key, version_key
 from indextables.log.outcome import Committed, Unknown
-from indextables.log.state import write_checkpoint
+from indextables.log.state import clean_up, write_checkpoint
 from indextables.log.transaction import Transaction
 from indextables.log.write import append, overwrite, resolve_token
 from indextables.options import Options
@@ -87,10 +88,20 @@ def checkpoint(place: Place, **options: object) -> int:
     return snapshot.version
 
 
+class Later(SetClock):
+    """The clock of a process that runs when everything is old."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 10**12
+
+
 def clean(place: Place, upto: int) -> None:
-    store = place.process().env.store
-    for version in range(upto + 1):
-        store.delete_many([version_key(version)])
+    """A real cleanup that keeps nothing but what it has to keep, after the checkpoint of version `upto`."""
+    env = place.process(
+        logRetention__duration=0, state__retention__hours=0, checkpointRetention__duration=0, state__format="json"
+    ).env
+    report = clean_up(msgspec.structs.replace(env, ambient=Later()))
+    assert (report.cut, report.failed) == (upto, {})
 
 
 @pytest.mark.parametrize("answer", [lost, refused_although_landed])
@@ -206,6 +217,7 @@ def test_a_slot_that_was_cleaned_and_refilled_by_another_sleeper_does_not_double
 
     def lost_cleaned_and_refilled(call):
         call()
+        append(table.process(), [add("b")])
         clean(table, checkpoint(table))
         info = CommitInfo(inCommitTimestamp=9, operation="SLEEPER", token="f" * 32, tableId=METADATA.id)
         table.process().env.store.put_if_absent(version_key(1), encode_version([info, add("z")], compress=True))
@@ -213,7 +225,7 @@ def test_a_slot_that_was_cleaned_and_refilled_by_another_sleeper_does_not_double
 
     log.env.store.play("put_if_absent", SLOT, lost_cleaned_and_refilled)
     assert append(log, [add("a")]).version == 1
-    assert table.paths() == ["a"]
+    assert table.paths() == ["a", "b"]
 
 
 def test_a_conflict_check_does_not_believe_a_slot_below_a_checkpoint(table):
@@ -227,8 +239,7 @@ def test_a_conflict_check_does_not_believe_a_slot_below_a_checkpoint(table):
         append(table.process(), [add("other")])
         upto = checkpoint(table)
         append(table.process(), [add("newer")])
-        clean(table, upto - 1)
-        table.process().env.store.delete_many([version_key(upto - 1)])
+        clean(table, upto)
         info = CommitInfo(inCommitTimestamp=9, operation="SLEEPER", token="f" * 32, tableId=METADATA.id)
         table.process().env.store.put_if_absent(version_key(2), encode_version([info], compress=True))
         return call()
@@ -259,7 +270,8 @@ def test_a_checkpoint_that_cannot_be_read_gives_unknown(table):
     log = table.process()
 
     def stall(call):
-        append(table.process(), [add("b")])
+        for name in ("b", "c"):
+            append(table.process(), [add(name)])
         upto = checkpoint(table)
         clean(table, upto)
         log.env.store.play("get", r"checkpoint\.json$", lambda _call: b"not a checkpoint", times=9)
