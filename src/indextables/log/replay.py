@@ -9,6 +9,7 @@ vector, `add` alone and `remove` with `add` in either order, come out the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from indextables.log.codec import VersionContent, under_rule
 from indextables.log.files import FILES_SCHEMA, vector_ids
 from indextables.log.protocol import V1
 from indextables.log.state.base import PrunedState, StateHeader, TableState, TokenWindow
+
+if TYPE_CHECKING:
+    from indextables.log.confirm import Confirmed
 
 __all__ = [
     "fold_skips",
@@ -49,12 +53,12 @@ def replay(base: TableState | None, versions: Sequence[VersionContent], *, token
     return _whole(header, live_files(_files_of(base), versions))
 
 
-def replay_pruned(base: PrunedState, versions: Sequence[VersionContent], *, plainly: bool = False) -> PrunedState:
-    """The fold over some files of the table: those of `base` that are live after `versions`, and all that they add.
+def replay_pruned(base: PrunedState, confirmed: Confirmed[VersionContent], *, plainly: bool = False) -> PrunedState:
+    """The fold over some files of the table: those of `base` that are live after the versions, and all that they add.
 
     Raises LogGap.
     """
-    versions = under_rule(base.protocol, versions)
+    versions = under_rule(base.protocol, confirmed)
     _check_contiguous(base.version, versions)
     metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
