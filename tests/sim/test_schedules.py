@@ -60,14 +60,16 @@ def test_the_schedules_have_met_every_fault_in_every_company(tally):
         pytest.skip(f"coverage is a matter of 10,000 schedules, not of {tally.schedules}")
     faults = (*PUT_FAULTS, "read-5xx", "delete-5xx", "stale-list", "death", "stall", "sleep")
     verbs = (*schedule.VERB_SCRIPTS, "batch", "read", "checkpoint", "clean up")
-    missing = [
-        (one, other, fault)
+    met = {
+        (one, other, fault): tally.coverage[one, other, fault] + tally.coverage[other, one, fault]
         for one, other in combinations_with_replacement(verbs, 2)
         for fault in faults
         if schedule.is_possible(one, other, fault)
-        and tally.coverage[one, other, fault] + tally.coverage[other, one, fault] < 2
-    ]
-    assert not missing
+    }
+    assert not [company for company, times in met.items() if times < 2]
+    # A fault of puts between two writers of one rare verb comes up once in a thousand schedules: ten times each would
+    # take several times as many. All but a few are met ten times and more.
+    assert len([company for company, times in met.items() if times < 10]) <= len(met) // 20
     assert tally.refills >= 100
     assert min(tally.outcomes[kind] for kind in ("Committed", "Conflicted", "Unknown", "resolved")) >= 100
     watched = ("streamed", "told", "travelled by time", "time expired", "stayed protected")
