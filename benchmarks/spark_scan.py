@@ -26,7 +26,7 @@ from benchmarks.local_spark import read_all, session, turns
 from indextables.log.opening import open_log
 from indextables.log.state import checkpoint
 from indextables.log.transaction import Transaction
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 from indextables.table.environment import open_env
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import indextables
 from benchmarks.corpus import logs
 from benchmarks.harness import Bar
 from benchmarks.local_spark import session, turns
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from indextables.embedded import Table, create
     from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
     from indextables.errors import IndexTablesError
-    from indextables.spark.indextable import IndexTable
-    from indextables.spark.save import write
-    from indextables.sql.session import disable, enable
-    from indextables.sql.session import run_sql as sql
+    from indextables.spark.source import write
+    from indextables.spark.table import IndexTable
+    from indextables.sql.spark import disable, enable
+    from indextables.sql.spark import run_sql as sql
     from indextables.table.maintain import (
         cache_stats,
         invalidate_caches,
@@ -52,12 +52,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "IndexTable": ("indextables.spark.indextable", "IndexTable"),
+    "IndexTable": ("indextables.spark.table", "IndexTable"),
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
     "Table": ("indextables.embedded", "Table"),
     "create": ("indextables.embedded", "create"),
-    "disable": ("indextables.sql.session", "disable"),
-    "enable": ("indextables.sql.session", "enable"),
+    "disable": ("indextables.sql.spark", "disable"),
+    "enable": ("indextables.sql.spark", "enable"),
     "open": ("indextables.embedded", "open_table"),
     "cache_stats": ("indextables.table.maintain", "cache_stats"),
     "invalidate_caches": ("indextables.table.maintain", "invalidate_caches"),
@@ -65,7 +65,7 @@ _HOMES = {
     "recreate_pointer": ("indextables.table.maintain", "recreate_pointer"),
     "repair": ("indextables.table.maintain", "repair"),
     "verify": ("indextables.table.maintain", "verify"),
-    "write": ("indextables.spark.save", "write"),
+    "write": ("indextables.spark.source", "write"),
 }
 
 # A library is silent unless its user asks for its log.

@@ -214,7 +214,7 @@ def test_ctrl_c_while_native_code_calls_python_is_one_line(logs, callback, call)
     code = f"""
 import sys
 from indextables.cli import main
-from indextables.sql import provider
+from indextables.sql.local import provider
 
 exec('''
 import itertools, os, signal

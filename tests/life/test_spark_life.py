@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import indextables
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 from tests.life.book import BY_PLACE, WHERES
 from tests.life.sparked import Sparked
 from tests.life.test_life import draft, live

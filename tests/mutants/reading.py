@@ -68,14 +68,14 @@ BUGS = [
     ),
     Bug(
         "a batch that a sink repeats is written again",
-        SPARK + "stream_write.py",
+        SPARK + "source/stream_write.py",
         "first.writer.as_batch(first.query, batchId).commit(",
         "first.writer.commit(",
         STREAM_TESTS,
     ),
     Bug(
         "an abort deletes files that may be committed",
-        SPARK + "write.py",
+        SPARK + "source/writer.py",
         "        if any(message is None for message in messages):\n            answers",
         "        if messages:\n            answers",
         STREAM_TESTS,

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, Writ
 from tests.servers.spark_faults import executor, first, kill_executor, kill_worker
 
 from indextables.errors import CommitStateUnknown
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.source.source import IndexTablesSource
 
 ROWS = 4000
 TASKS = 4

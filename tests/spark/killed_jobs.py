@@ -28,9 +28,9 @@ from pyspark.sql.datasource import (
 from tests.servers.spark_faults import first, kill_driver, pids_of
 from tests.spark.streams import run_to_the_end
 
-from indextables.spark.source import IndexTablesSource
-from indextables.spark.stream_read import TableStreamReader
-from indextables.spark.stream_write import TableStreamWriter
+from indextables.spark.source.source import IndexTablesSource
+from indextables.spark.source.stream_read import TableStreamReader
+from indextables.spark.source.stream_write import TableStreamWriter
 
 NOTHING = "nothing"
 

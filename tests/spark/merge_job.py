@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from tests.servers.spark_faults import Broken
 
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 from indextables.table.merge_splits import merge_splits
 
 

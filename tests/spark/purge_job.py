@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.servers.spark_faults import Broken
 
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 from indextables.table.purge import delete_keys, purge
 from indextables.table.running import Answer, Job, Runner
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 import indextables
 from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, SchemaMismatch, VersionNotFound
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.source.source import IndexTablesSource
 
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
 ID = StructType([StructField("id", LongType())])

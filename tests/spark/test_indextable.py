@@ -9,7 +9,7 @@ from tests.spark.vectors import delete_rows
 import indextables
 from indextables import IndexTable
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
-from indextables.spark import registry
+from indextables.spark.session import registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.table.merge_world import damage, ids, splits_in_store, table_of
 
 import indextables
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
 

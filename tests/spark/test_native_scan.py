@@ -14,7 +14,7 @@ from tests.spark.vectors import delete_rows
 import indextables
 from indextables import IndexTable
 from indextables.errors import InvalidArgument, QueryInvalid, SplitCorrupt, VersionExpired
-from indextables.spark import scan_native
+from indextables.spark import scan as scan_native
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
 

@@ -9,7 +9,7 @@ from tests.spark.orphans import ROWS, with_orphans
 
 import indextables
 from indextables.errors import InvalidArgument
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
 

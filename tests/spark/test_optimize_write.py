@@ -14,8 +14,8 @@ from tests.table.unanswered import Unanswered
 
 import indextables
 from indextables.errors import CommitStateUnknown, MetadataChanged
-from indextables.spark.stream_write import StreamedFiles, TableStreamWriter
-from indextables.spark.write import TableWriter, WrittenFiles
+from indextables.spark.source.stream_write import StreamedFiles, TableStreamWriter
+from indextables.spark.source.writer import TableWriter, WrittenFiles
 
 SCHEMA = StructType([StructField("id", LongType())])
 OPTIONS = {"optimizeWrite": "true", "transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}

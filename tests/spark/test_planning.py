@@ -9,8 +9,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.servers.s3 import Fault, S3Server
 
 from indextables.errors import StorePermissionDenied
-from indextables.spark.settings import SESSION
-from indextables.spark.source import IndexTablesSource
+from indextables.spark.session.settings import SESSION
+from indextables.spark.source.source import IndexTablesSource
 
 SCHEMA = StructType([StructField("id", LongType())])
 WAYS = "sees nothing of the session"

@@ -14,8 +14,8 @@ from indextables import IndexTable
 from indextables.errors import LogCorrupt, LogGap
 from indextables.log.names import version_key
 from indextables.log.opening import open_log
-from indextables.spark.replay import DistributedTail, forget_in_workers, tasks_for
-from indextables.spark.running import Place
+from indextables.spark.tasks.replay import DistributedTail, forget_in_workers, tasks_for
+from indextables.spark.tasks.runner import Place
 from indextables.table.environment import open_env
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]

@@ -16,7 +16,7 @@ from indextables.log.protocol import new_table_protocol, path_rule
 from indextables.log.reduce import load_run
 from indextables.log.replay import replay
 from indextables.log.snapshot import Log
-from indextables.spark.replay import Run, VersionFile, read_run
+from indextables.spark.tasks.replay import Run, VersionFile, read_run
 from indextables.table.environment import open_env
 
 

@@ -6,9 +6,15 @@ import pytest
 from tests.spark import jobs
 
 from indextables.errors import IndexTablesError, InvalidArgument, LogGap, SplitCorrupt, TableNotFound
-from indextables.spark import registry
-from indextables.spark.handle import SparkHandle
-from indextables.spark.running import SparkRunner, default_parallelism, dump_error, load_error, session_options
+from indextables.spark.session import registry
+from indextables.spark.tasks.handle import SparkHandle
+from indextables.spark.tasks.runner import (
+    SparkRunner,
+    default_parallelism,
+    dump_error,
+    load_error,
+    session_options,
+)
 from indextables.table.running import Threads
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]

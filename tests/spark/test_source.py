@@ -183,7 +183,7 @@ def test_a_place_without_a_table_is_named(spark, tmp_path):
 
 
 def test_abort_after_a_commit_deletes_nothing(spark, tmp_path):
-    from indextables.spark.write import TableWriter, WrittenFiles
+    from indextables.spark.source.writer import TableWriter, WrittenFiles
 
     path = tmp_path / "t"
     schema = spark.range(1).schema

@@ -22,8 +22,8 @@ from indextables.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from indextables.spark import registry
-from indextables.sql import session as session_module
+from indextables.spark.session import registry
+from indextables.sql.spark import session as session_module
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 

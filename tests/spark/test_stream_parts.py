@@ -13,9 +13,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import indextables
 from indextables.errors import InvariantViolated, NotSupported, TableReplaced
-from indextables.spark.stream_read import TableStreamReader
-from indextables.spark.stream_write import StreamedFiles, TableStreamWriter
-from indextables.spark.write import TableWriter
+from indextables.spark.source.stream_read import TableStreamReader
+from indextables.spark.source.stream_write import StreamedFiles, TableStreamWriter
+from indextables.spark.source.writer import TableWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
 ROWS = pa.schema([("id", pa.int64())])

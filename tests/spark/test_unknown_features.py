@@ -12,7 +12,7 @@ from indextables.errors import ProtocolUnsupported
 from indextables.log.names import version_key
 from indextables.log.opening import open_log
 from indextables.log.write import record_skip
-from indextables.spark.indextable import IndexTable
+from indextables.spark.table.indextable import IndexTable
 from indextables.table.environment import open_env
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]

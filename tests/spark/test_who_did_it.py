@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.spark.running import session_options
+from indextables.spark.tasks.runner import session_options
 from indextables.table.environment import process_user
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]

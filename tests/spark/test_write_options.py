@@ -254,7 +254,7 @@ def test_options_with_dots_and_the_zone_of_the_session(spark, tmp_path):
 
 def test_two_creators_of_one_table(spark, tmp_path):
     """The mode holds at the commit too, when another writer was faster."""
-    from indextables.spark.write import TableWriter
+    from indextables.spark.source.writer import TableWriter
 
     schema = spark.range(1).schema
 
@@ -274,7 +274,7 @@ def test_two_creators_of_one_table(spark, tmp_path):
 
 
 def test_the_plan_of_a_write_shows_no_secret(spark, tmp_path):
-    from indextables.spark.settings import SESSION
+    from indextables.spark.session.settings import SESSION
 
     spark.conf.set("spark.indextables.storage.secretKey", "hush")
     try:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from indextables.errors import InvalidArgument
-from indextables.spark.zones import instant_ms, named_zone
+from indextables.spark.session.zones import instant_ms, named_zone
 
 MOMENT = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
 

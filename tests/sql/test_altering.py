@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from indextables.sql.altering import what_it_alters
+from indextables.sql.spark.altering import what_it_alters
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from indextables.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from indextables.sql.commands import run_command
-from indextables.sql.context import LocalContext
+from indextables.sql.command.commands import run_command
+from indextables.sql.command.context import LocalContext
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("message", pa.string())])
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid, SplitCorrupt
-from indextables.sql.engine import run
+from indextables.sql.local.engine import run
 from tests.sql.memory import MemorySource, matches
 
 LIMIT = 256 * 2**20
@@ -383,7 +383,7 @@ def test_any_text_is_answered_or_refused_with_a_typed_error(parts, whole):
 def test_a_process_may_end_while_a_batch_is_read_that_nobody_waits_for():
     code = """
 import pyarrow as pa
-from indextables.sql.engine import run
+from indextables.sql.local.engine import run
 
 class Slow:
     schema = pa.schema([("id", pa.int64())])

@@ -12,10 +12,10 @@ from hypothesis import strategies as some
 
 from indextables.errors import CommandSyntaxError, LimitExceeded
 from indextables.query.parse import parse
-from indextables.sql import statements as st
-from indextables.sql.cursor import literal
-from indextables.sql.grammar import MAX_COMMAND_CHARS, SYNTAX, parse_command
-from indextables.sql.tokens import tokens, unquoted
+from indextables.sql.command import statements as st
+from indextables.sql.command.cursor import literal
+from indextables.sql.command.grammar import MAX_COMMAND_CHARS, SYNTAX, parse_command
+from indextables.sql.command.lexer import tokens, unquoted
 
 PATH = st.Target("s3://bucket/path", is_path=True)
 NAME = st.Target("logs", is_path=False)

@@ -9,10 +9,10 @@ from hypothesis import strategies as some
 
 import indextables
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
-from indextables.sql.local import LocalSession
-from indextables.sql.references import find_references, has_signs, table_names
-from indextables.sql.spark_rewrite import COUNTED, rewrite_for_spark
-from indextables.sql.tokens import tokens, unquoted
+from indextables.sql.command.lexer import tokens, unquoted
+from indextables.sql.command.references import find_references, has_signs, table_names
+from indextables.sql.local.session import LocalSession
+from indextables.sql.spark.rewrite import COUNTED, rewrite_for_spark
 
 COLUMNS = ["id", "level", "message", "note"]
 KNOWN = {"logs", "db.logs", "t"}

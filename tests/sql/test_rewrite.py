@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import LimitExceeded, NotSupported, QueryInvalid
-from indextables.sql.rewrite import MAX_DEPTH, rewrite
+from indextables.sql.local.rewrite import MAX_DEPTH, rewrite
 
 TABLES = {
     "t": pa.schema([("id", pa.int64()), ("message", pa.string()), ("Note", pa.string())]),

@@ -12,7 +12,7 @@ from indextables.errors import CommitConflict, InvalidArgument, SplitCorrupt, Ve
 from indextables.log.actions import Add
 from indextables.log.intents import acquire, leases
 from indextables.log.write import append as log_append
-from indextables.sql.local import LocalSession
+from indextables.sql.local.session import LocalSession
 from indextables.table.maintain import invalidate_caches
 from indextables.table.purge import LEASE
 

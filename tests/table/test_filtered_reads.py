@@ -10,7 +10,7 @@ import pytest
 
 import indextables
 from indextables import Table
-from indextables.sql.local import LocalSession
+from indextables.sql.local.session import LocalSession
 
 SCHEMA = pa.schema([("d", pa.string()), ("x", pa.int64()), ("words", pa.string())])
 FORMATS = ["avro", "parquet", "json"]

@@ -10,7 +10,7 @@ import pytest
 import indextables as it
 from indextables.cli import main
 from indextables.log.intents import acquire, protect_version
-from indextables.sql.local import LocalSession
+from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 
 VERBS = {

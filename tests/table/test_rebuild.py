@@ -13,7 +13,7 @@ import pytest
 import indextables
 from indextables.cli import app
 from indextables.errors import InvalidArgument, LogError, ProtocolUnsupported, SchemaMismatch
-from indextables.sql.local import LocalSession
+from indextables.sql.local.session import LocalSession
 
 ODD = ["", None, "a" * 300, "é" * 150, "a/b", "a%2Fb", "a b", "a=b", "..", "%2e%2e", "x'y", "-1", "z" * 200]
 

@@ -23,8 +23,8 @@ from indextables.log.names import POINTER_KEY, version_key
 from indextables.log.opening import open_log
 from indextables.log.state import maybe_checkpoint
 from indextables.log.write import record_skip
-from indextables.sql import statements
-from indextables.sql.local import LocalSession
+from indextables.sql.command import statements
+from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 
 SCHEMA = pa.schema([("d", pa.string()), ("x", pa.int64()), ("m", pa.string())])

@@ -14,7 +14,7 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.opening import open_log
 from indextables.log.write import change_metadata
-from indextables.sql.local import LocalSession
+from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 
 UNREADABLE = "no such value"

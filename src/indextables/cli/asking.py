@@ -9,8 +9,7 @@ from indextables.cli.declared import Option
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.sql.commands import Irreversible
-    from indextables.sql.context import Context
+    from indextables.sql.command import Context, Irreversible
     from indextables.table.running import Progress
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
@@ -61,8 +60,8 @@ def question_of(command: Irreversible, context: Context) -> str | None:
     import msgspec
 
     from indextables.cli import render
-    from indextables.sql import statements as st
-    from indextables.sql.commands import execute
+    from indextables.sql.command import execute
+    from indextables.sql.command import statements as st
 
     goes = execute(msgspec.structs.replace(command, dry_run=True), context)
     table, count = command.target.text, f"{goes.num_rows:,} files"

@@ -23,7 +23,7 @@ LINE = "indextables: interrupted\n"
 _PATIENCE_S = 2.0
 _NUDGE_S = 0.1
 # DataFusion calls these, and panics at an exception from them: an interrupt waits until they are left.
-_CALLED_BY_NATIVE_CODE = frozenset({"indextables.sql.provider"})
+_CALLED_BY_NATIVE_CODE = frozenset({"indextables.sql.local.provider"})
 
 
 class Watch:

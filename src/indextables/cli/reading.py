@@ -25,7 +25,7 @@ from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from indextables.embedded import Table
-    from indextables.sql.commands import Consent
+    from indextables.sql.command import Consent
     from indextables.sql.local import LocalSession
 
 __all__ = ["count", "search", "sql"]

@@ -17,8 +17,7 @@ from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
-    from indextables.sql.commands import Irreversible
-    from indextables.sql.context import Context
+    from indextables.sql.command import Context, Irreversible
     from indextables.sql.local import LocalSession
 
 __all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]

@@ -454,7 +454,7 @@ class Table(Merging, Operate, Handle):
             NotSupported: It is no query, or TEXTSEARCH stands where no table is.
             InvalidArgument: Two tables have one name, or the statement is no text.
         """
-        from indextables.sql.snapshots import SnapshotSource, select
+        from indextables.sql.local import SnapshotSource, select
 
         statement = check_text("statement", statement)
 

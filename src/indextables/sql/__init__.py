@@ -1,6 +1,11 @@
 """What does SQL see? A pinned snapshot with `TEXTSEARCH` answered by the index, and commands that care for tables.
 
-The package can be called: `indextables.sql(spark, text)` is `indextables.sql.session.run_sql`.
+command     reads the text of a command and runs it, for both engines
+textsearch  what both engines know of `TEXTSEARCH`
+local       answers SELECT in one process
+spark       answers SELECT in Spark
+
+The package can be called: `indextables.sql(spark, text)` is `indextables.sql.spark.run_sql`.
 """
 
 from __future__ import annotations
@@ -10,14 +15,14 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from indextables.spark.frames import DataFrame, SparkSession
+    from indextables.spark.session import DataFrame, SparkSession
 
 
 class _Callable(types.ModuleType):
     """A module is what `indextables.sql` is once anything below it is imported, so it must be the function too."""
 
     def __call__(self, spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        from indextables.sql.session import run_sql
+        from indextables.sql.spark import run_sql
 
         return run_sql(spark, text, args, **kwargs)
 

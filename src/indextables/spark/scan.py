@@ -1,0 +1,387 @@
+"""The native scan: Spark's own vectorised Parquet reader over the splits that a snapshot leaves after pruning.
+
+Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
+column pruning, pushed filters and code generation are Spark's; filters on floating columns are not pushed, because NaN
+and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row
+number: the words of the bitmaps are one constant of a predicate, or broadcast and joined by file where they are many,
+in a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
+Python reader gives the same rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
+from indextables.log.env import LogEnv
+from indextables.log.snapshot import Snapshot
+from indextables.query.expr import Node, walk
+from indextables.spark.session import (
+    HadoopPlace,
+    hadoop_place,
+    have_plain_names,
+    jvm_errors,
+    reads_otherwise,
+    session_zone,
+    spark_schema,
+)
+from indextables.split.file import SplitRef, check_identity, dv
+from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
+from indextables.table.scan import scan_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["native_scan"]
+
+_LOGGER = logging.getLogger("indextables")
+
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_MOST_LISTED_HERE = 20_000
+"""More paths than this are listed by a job of Spark's, which is slower per file but does not keep the driver."""
+
+_MOST_VECTOR_BYTES = 512 << 20
+"""Bitmaps that are broadcast; tables with more deletions are read by the Python reader."""
+
+_MOST_CONSTANTS, _MOST_CONSTANT_BYTES = 16, 512 << 10
+"""Files and bytes of bitmaps that stand in a predicate: each row is compared with the names of the files in turn."""
+
+_MOST_ROWS_TOGETHER = 8_000_000
+"""Rows of a table that is one scan although only some of its files have a vector."""
+
+_FILE, _ROW = "_metadata.file_name", "_metadata.row_index"
+_JOINED_FILE, _JOINED_ROW, _WORDS = "_it_file", "_it_row", "_it_words"
+
+_READING = {
+    # Rows are never lost silently, whatever the session says.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    "recursiveFileLookup": "false",
+    # Days and times are written in the calendar that Arrow has.
+    "datetimeRebaseMode": "CORRECTED",
+}
+
+_NO_SKIPPING = {
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+    "parquet.filter.dictionary.enabled": "false",
+}
+
+# What Spark says when there is no class for a scheme.
+_NO_FILE_SYSTEM = ("No FileSystem for scheme", "UnsupportedFileSystem", "ClassNotFoundException", "NoClassDefFound")
+
+_CONF_LOCK = threading.Lock()
+
+
+def native_scan(
+    spark: SparkSession,
+    env: LogEnv,
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None,
+    where: Node | None,
+    text: str | None,
+    fallback: Mapping[str, str],
+) -> DataFrame:
+    """The rows of one version for which `where` (written as `text`) is true, in the columns of the table.
+
+    `fallback` are the options that the Python reader needs in place of the environment. The DataFrame stays at this
+    version. Raises NotSupported for tables of another system, InvalidArgument, VersionExpired where purge was faster,
+    LogError, DvCorrupt.
+    """
+    check_rows_readable(snapshot, env.store.url)
+    names = column_names(snapshot.schema, columns)
+    if not names:
+        raise InvalidArgument("columns = []: name at least one column, or use count()", columns=[])
+    schema = spark_schema(snapshot.metadata.schemaString)
+    place = hadoop_place(env.store.url, env.options)
+    if place is None:
+        return _from_memory(spark, env, snapshot, names, where, schema)
+    files = prune_files(snapshot, where)
+    by_spark = not _is_odd(schema) and not _means_another_zone(spark, env, where)
+    if text is not None and reads_otherwise(spark, text, snapshot.schema):
+        by_spark = False
+    frame = _read_files(spark, env, snapshot, place, files, schema) if by_spark else None
+    if frame is None:
+        return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
+    if text is not None:
+        frame = frame.where(text)
+    # Each column that is named is a call into the JVM.
+    return frame if names == schema.names else frame.select(*(_quoted(name) for name in names))
+
+
+def _read_files(
+    spark: SparkSession, env: LogEnv, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
+) -> DataFrame | None:
+    """All rows of these files that are alive; None if Spark cannot read them."""
+    if files.num_rows == 0:
+        return spark.createDataFrame([], schema)
+    url = env.store.url
+    has_vector = files["deletionVector"].is_valid()
+    others = refs_of(env, files.filter(pc.invert(has_vector)))
+    deleted = refs_of(env, files.filter(has_vector))
+    if env.store.is_local:
+        # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
+        try:
+            check_identity(env.store, [*others, *deleted], env.ambient)
+        except ObjectNotFound as error:
+            raise _gone(snapshot, url) from error
+    plain = [ref.key for ref in others]
+    if not have_plain_names([*plain, *(ref.key for ref in deleted)]):
+        return None
+    if deleted and (_hides_metadata(schema) or _vector_bytes(deleted) > _MOST_VECTOR_BYTES):
+        return None
+    try:
+        with _listing_here(spark, len(plain) + len(deleted)):
+            frames = _frames(spark, place, plain, deleted, schema, rows=pc.sum(files["numRecords"]).as_py() or 0)
+            if _is_remote(spark):
+                # Connect analyses late: now, while the setting holds.
+                for frame in frames:
+                    _ = frame.schema
+    except jvm_errors() as error:
+        _check_unreachable(error, snapshot, url)
+        return None
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return _unpushed(whole, schema)
+
+
+def _frames(
+    spark: SparkSession, place: HadoopPlace, plain: list[str], deleted: list[SplitRef], schema: StructType, rows: int
+) -> list[DataFrame]:
+    """Files without a vector, and those with one in branches of their own.
+
+    A small table with few vectors is one scan of everything: planning a second one takes longer than asking each row
+    whether its file has a vector.
+    """
+    groups = list(_unique_names(deleted))
+    if len(groups) == 1 and rows <= _MOST_ROWS_TOGETHER and _are_few(deleted):
+        names = {_name(ref.key) for ref in deleted}
+        if not any(_name(key) in names for key in plain):
+            return [_read_alive(spark, place, deleted, schema, plain)]
+    frames = [_read(spark, place, plain, schema)] if plain else []
+    return [*frames, *(_read_alive(spark, place, group, schema) for group in groups)]
+
+
+def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
+    """Returns where Spark has no way to this store; raises what else went wrong."""
+    told = f"{type(error).__name__}: {error}"
+    if any(sign in told for sign in _NO_FILE_SYSTEM):
+        _LOGGER.warning(
+            "%s: Spark has no file system for it on its class path, so that the Python reader takes over", url
+        )
+        return
+    if "PATH_NOT_FOUND" in told:
+        raise _gone(snapshot, url) from error
+    raise error
+
+
+def _gone(snapshot: Snapshot, url: str) -> VersionExpired:
+    message = f"a file of version {snapshot.version} is gone from {url}: purge was faster; read the table again"
+    return VersionExpired(message, version=snapshot.version, url=url)
+
+
+def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: StructType) -> DataFrame:
+    skipping = _NO_SKIPPING if _has_nested_floats(schema) else {}
+    reader = spark.read.schema(schema).options(**_READING, **skipping, **place.settings)
+    return reader.parquet(*place.paths(keys))
+
+
+def _read_alive(
+    spark: SparkSession, place: HadoopPlace, refs: Sequence[SplitRef], schema: StructType, plain: Sequence[str] = ()
+) -> DataFrame:
+    """Files with vectors, and `plain` ones without, which go with few vectors only.
+
+    A few small vectors stand in the predicate itself, as one array that Spark makes once; more are broadcast, which
+    takes a job of its own. Among files with vectors, one that does not find its words ends the query.
+    """
+    rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema)
+    if not _are_few(refs):
+        return _join_vectors(spark, rows, refs, schema)
+    # A bit that is not found is null, and no row goes by what nobody knows.
+    return rows.where(f"coalesce({_is_alive(refs, 'self' if plain else 'error')}, {_missing(_FILE)})")
+
+
+def _is_alive(refs: Sequence[SplitRef], others: Literal["self", "error"]) -> str:
+    """A predicate over rows of these files. Rows of `others` are alive by themselves, or an error.
+
+    The words of all files are one array, a word of ones before them. They come from a subquery: its answer is an array
+    of numbers for Spark, where a literal would be one of objects, sent with each task and written into every text of
+    the plan.
+    """
+    words = [np.array([-1], dtype=np.int64)]
+    cases = []
+    for ref in refs:
+        told = _alive(ref)
+        # A file with more rows than the log knows must not be judged by the words of the next one.
+        cases.append(f"WHEN '{_name(ref.key)}' THEN if({_ROW} < {len(told) * 64}L, {sum(map(len, words))}, NULL)")
+        words.append(told)
+    numbers = np.concatenate(words).tolist()
+    given = f"(SELECT from_json(col1, 'array<bigint>') FROM VALUES ('{numbers}'))"  # noqa: S608 - numbers only
+    at = f"cast(shiftright({_ROW}, 6) as int)"
+    first = f"CASE {_FILE} {' '.join(cases)} ELSE {f'-{at}' if others == 'self' else _missing(_FILE)} END"
+    return _is_set(f"{given}[{first} + {at}]", _ROW)
+
+
+def _join_vectors(spark: SparkSession, rows: DataFrame, refs: Sequence[SplitRef], schema: StructType) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    names = [_quoted(name) for name in schema.names]
+    told = rows.select(*names, F.expr(_FILE).alias(_JOINED_FILE), F.expr(_ROW).alias(_JOINED_ROW))
+    told = told.join(F.broadcast(spark.createDataFrame(_words(refs))), _JOINED_FILE, "left")
+    alive = _is_set(f"{_WORDS}[cast(shiftright({_JOINED_ROW}, 6) as int)]", _JOINED_ROW)
+    return told.where(f"coalesce({alive}, {_missing(_JOINED_FILE)})").select(*names)
+
+
+def _is_set(word: str, row: str) -> str:
+    """True if the row is alive by this word of a bitmap; null where there is none."""
+    return f"(shiftright({word}, cast({row} & 63 as int)) & 1) = 1"
+
+
+def _missing(file: str) -> str:
+    return f"raise_error(concat('no deletion vector was planned for ', {file}))"
+
+
+def _are_few(refs: Sequence[SplitRef]) -> bool:
+    return len(refs) <= _MOST_CONSTANTS and _vector_bytes(refs) <= _MOST_CONSTANT_BYTES
+
+
+def _alive(ref: SplitRef) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.frombuffer(dv.alive_words(ref.vector, ref.num_rows or 0, ref.key), dtype=np.int64)
+
+
+def _words(refs: Sequence[SplitRef]) -> pa.Table:
+    """File name and live rows as 64-bit words, one row per file."""
+    words = [_alive(ref) for ref in refs]
+    offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
+    return pa.table({_JOINED_FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
+
+
+def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
+    """Groups in which no two files have one name, since that is what vectors are joined by."""
+    left = list(refs)
+    while left:
+        group: dict[str, SplitRef] = {}
+        rest = []
+        for ref in left:
+            if _name(ref.key) in group:
+                rest.append(ref)
+            else:
+                group[_name(ref.key)] = ref
+        yield list(group.values())
+        left = rest
+
+
+def _by_python_reader(
+    spark: SparkSession, url: str, version: int, schema: StructType, text: str | None, options: Mapping[str, str]
+) -> DataFrame:
+    reader = spark.read.format("indextables").schema(schema).options(**options).option("versionAsOf", str(version))
+    if text is not None:
+        reader = reader.option("where", text)
+    return reader.load(url)
+
+
+def _from_memory(
+    spark: SparkSession, env: LogEnv, snapshot: Snapshot, names: Sequence[str], where: Node | None, schema: StructType
+) -> DataFrame:
+    """A table that lives in this process: no task can see it, so its rows are sent."""
+    rows = scan_table(env, snapshot, names, where, None).read_all()
+    return spark.createDataFrame(rows, _only(schema, names))
+
+
+@contextmanager
+def _listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
+    """Spark asks for each file from the driver instead of starting a job for it, as long as they are not too many."""
+    if paths > _MOST_LISTED_HERE:
+        yield
+        return
+    with _CONF_LOCK:
+        before = spark.conf.get(_LISTING)
+        if before and before.isdigit() and paths <= int(before):
+            yield
+            return
+        spark.conf.set(_LISTING, str(_MOST_LISTED_HERE))
+        try:
+            yield
+        finally:
+            spark.conf.set(_LISTING, before or "32")
+
+
+def _unpushed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The same columns, the floating ones behind an expression that no filter is pushed through.
+
+    Parquet leaves NaN out of the bounds of pages and row groups, where it is the largest number for Spark, and takes
+    -0.0 in a dictionary for another number than 0.0: a filter that is pushed would lose such rows.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    if not any(_is_float(field.dataType) for field in schema):
+        return frame
+    columns = []
+    for field in schema:
+        name = _quoted(field.name)
+        kept = F.expr(f"nanvl({name}, {name})").alias(field.name, metadata=field.metadata or {})
+        columns.append(kept if _is_float(field.dataType) else F.col(name))
+    return frame.select(*columns)
+
+
+def _is_float(kind: DataType) -> bool:
+    return kind.typeName() in ("float", "double")
+
+
+def _has_nested_floats(schema: StructType) -> bool:
+    """True if Spark may push a filter on a floating field of a struct."""
+    texts = (field.dataType.simpleString() for field in schema if field.dataType.typeName() == "struct")
+    return any(kind in text for text in texts for kind in ("float", "double"))
+
+
+def _is_odd(schema: StructType) -> bool:
+    """True for types that Spark's Parquet reader refuses."""
+    return any(kind in schema.simpleString() for kind in ("void", "interval"))
+
+
+def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) -> bool:
+    """True if Spark would take times in the predicate for those of another zone than was asked for."""
+    if where is None or env.options[opt.TIME_ZONE] == session_zone(spark):
+        return False
+    return any(pa.types.is_timestamp(node.type) for node in walk(where))
+
+
+def _hides_metadata(schema: StructType) -> bool:
+    taken = {"_metadata", _JOINED_FILE, _JOINED_ROW, _WORDS}
+    return any(name.lower() in taken for name in schema.names)
+
+
+def _vector_bytes(refs: Sequence[SplitRef]) -> int:
+    return sum((ref.num_rows or 0) // 8 for ref in refs)
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _only(schema: StructType, names: Sequence[str]) -> StructType:
+    from pyspark.sql.types import StructType as Struct
+
+    return Struct([schema[name] for name in names])
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,109 @@
+"""What a Spark session tells us: its settings, time zones, dialect, errors, names and schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.spark.session import registry
+    from indextables.spark.session.dialect import reads_otherwise
+    from indextables.spark.session.failures import raising_ours
+    from indextables.spark.session.frames import DataFrame, SparkSession, frame_of
+    from indextables.spark.session.hadoop import HadoopPlace, hadoop_place, have_plain_names
+    from indextables.spark.session.jvm import is_temporary_reference, jvm_errors, unknown_table
+    from indextables.spark.session.registry import (
+        COLUMN_KEY,
+        NOT_TOLD,
+        OWN_KEY,
+        PATH_KEY,
+        REGISTRY_PREFIX,
+        carried_path,
+        how_to_renew,
+    )
+    from indextables.spark.session.schema import arrow_schema, spark_schema
+    from indextables.spark.session.settings import (
+        READING,
+        SESSION,
+        WRITING,
+        Settings,
+        check_predicate,
+        check_session,
+        names_text,
+        planning,
+        session_overwrites,
+        task_session,
+    )
+    from indextables.spark.session.zones import instant_ms, session_zone
+
+__all__ = [
+    "COLUMN_KEY",
+    "NOT_TOLD",
+    "OWN_KEY",
+    "PATH_KEY",
+    "READING",
+    "REGISTRY_PREFIX",
+    "SESSION",
+    "WRITING",
+    "DataFrame",
+    "HadoopPlace",
+    "Settings",
+    "SparkSession",
+    "arrow_schema",
+    "carried_path",
+    "check_predicate",
+    "check_session",
+    "frame_of",
+    "hadoop_place",
+    "have_plain_names",
+    "how_to_renew",
+    "instant_ms",
+    "is_temporary_reference",
+    "jvm_errors",
+    "names_text",
+    "planning",
+    "raising_ours",
+    "reads_otherwise",
+    "registry",
+    "session_overwrites",
+    "session_zone",
+    "spark_schema",
+    "task_session",
+    "unknown_table",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "dialect": ("reads_otherwise",),
+            "failures": ("raising_ours",),
+            "frames": ("DataFrame", "SparkSession", "frame_of"),
+            "hadoop": ("HadoopPlace", "hadoop_place", "have_plain_names"),
+            "jvm": ("is_temporary_reference", "jvm_errors", "unknown_table"),
+            "registry": (
+                "COLUMN_KEY",
+                "NOT_TOLD",
+                "OWN_KEY",
+                "PATH_KEY",
+                "REGISTRY_PREFIX",
+                "carried_path",
+                "how_to_renew",
+            ),
+            "schema": ("arrow_schema", "spark_schema"),
+            "settings": (
+                "READING",
+                "SESSION",
+                "Settings",
+                "WRITING",
+                "check_predicate",
+                "check_session",
+                "names_text",
+                "planning",
+                "session_overwrites",
+                "task_session",
+            ),
+            "zones": ("instant_ms", "session_zone"),
+        },
+    )

@@ -1,0 +1,301 @@
+"""`format("indextables")`: the door that works in every session, classic or Connect.
+
+Spark runs planning, tasks and the commit in separate Python workers; everything that passes between them is plain data.
+Filters of a query are not pushed down: Spark 4.3 keeps one plan per `load()`, so that a plan pruned for one query would
+be used by the next one and lose rows. What prunes is an option of the `load()` itself: `where`, `search`, `columns`,
+`limit`, `versionAsOf`, `timestampAsOf`.
+
+A table of Spark's catalog loses its options. Its columns carry the path, which reads take, unless Spark copied the
+columns from another table (`indextables.spark.session.registry.OWN_KEY`); a write that finds such a
+path cannot tell whether it is that of the table it goes to or of the one it comes from, so that writes take a path from
+the statement only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import DoubleType, StructField, StructType
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.spark.session import (
+    COLUMN_KEY,
+    NOT_TOLD,
+    OWN_KEY,
+    PATH_KEY,
+    READING,
+    Settings,
+    carried_path,
+    how_to_renew,
+    planning,
+    spark_schema,
+)
+from indextables.storage.url import parse_location
+
+if TYPE_CHECKING:
+    from indextables.log.snapshot import Log
+
+__all__ = ["SCORE", "IndexTablesSource"]
+
+SCORE = "_score"
+
+_CATALOG = ("provider", "location")
+"""Options that only CREATE TABLE brings."""
+
+_WAYS_TO_READ = (
+    "spark.read.format('indextables').load(path), a temporary view over that, IndexTable.forPath(spark, path).toDF(), "
+    "or a table made by CREATE TABLE t USING indextables OPTIONS (path '...') without a list of columns"
+)
+_WAYS_TO_WRITE = (
+    "df.write.format('indextables').mode('append').save(path), indextables.write(df, path), INSERT INTO t WITH "
+    "(path='...') SELECT ..., or INSERT INTO a temporary view over the path"
+)
+
+_BY_PATH = (
+    "{}: load the path with these options, or make a temporary view with them (CREATE TEMPORARY VIEW v USING "
+    "indextables OPTIONS (path '...', ...))"
+)
+
+
+class IndexTablesSource(DataSource):  # type: ignore[misc]
+    """A table at the option `path`."""
+
+    _is_pinned: bool | None = None
+    """True if the user named a version or time to read; None as long as nobody asked for the schema."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "indextables"
+
+    def schema(self) -> StructType:
+        """The columns at the version that reads of this DataFrame are pinned to.
+
+        For CREATE TABLE they carry the path of the table, which is all that a table of the catalog keeps.
+        """
+        settings = self._settings()
+        url = self._path(settings)
+        log = self._log(settings, url)
+        with planning(settings):
+            version, _, metadata = log.metadata_at(_version(settings, log))
+        whole = spark_schema(metadata.schemaString)
+        if any(name in self.options for name in _CATALOG):
+            return _for_catalog(settings, whole, url)
+        self._is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
+        self.options["versionAsOf"] = str(version)
+        for key in ("timestampAsOf", "spark.indextables.timestampAsOf", "spark.indextables.versionAsOf"):
+            self.options.pop(key.lower(), None)
+        return _shown(settings, whole)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the pinned version. Raises InvalidArgument, NotSupported, TableNotFound, QueryInvalid."""
+        from indextables.spark.source.read import TableReader
+
+        settings = self._settings()
+        _check_columns(settings, schema)
+        if _carried(schema) is not None:
+            # Two references to one table of the catalog in one statement both get the options of the first.
+            why = "Spark mixes up options of a table of the catalog that a statement names twice:"
+            _refuse_reading(settings, f"{why} {_BY_PATH}")
+        url = self._path(settings, schema)
+        _check_renamed(schema, url)
+        return TableReader(
+            url=url,
+            options=settings.table_options,
+            session=settings.session,
+            version=_version(settings, self._log(settings, url)),
+            schema=schema,
+            where=settings.predicate("where"),
+            search=settings.text("search"),
+            limit=settings.count("limit"),
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
+        """Appends or overwrites; a table that is not there is made by the commit. Raises SchemaMismatch at once."""
+        from indextables.spark.source.writer import TableWriter
+
+        settings = self._settings()
+        _refuse_in_writes(settings)
+        return TableWriter(
+            url=self._path(settings, writes=True),
+            options=settings.table_options,
+            settings=dict(self.options),
+            schema=schema,
+            overwrite=overwrite,
+        )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads what is added to the table, from the version on that the query was planned with or an option names.
+
+        Raises InvalidArgument for a version or time that a stream cannot be pinned to.
+        """
+        from indextables.spark.source.stream_read import TableStreamReader
+
+        settings = self._settings()
+        _check_columns(settings, schema)
+        is_pinned = self._is_pinned
+        if is_pinned is None:
+            is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
+        if is_pinned:
+            message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
+            raise InvalidArgument(message, option="versionAsOf")
+        for name in ("search", "limit"):
+            if name in settings:
+                raise InvalidArgument(f"a stream has no {name}: use where", option=name)
+        url = self._path(settings, schema)
+        return TableStreamReader(
+            url=url,
+            options=settings.table_options,
+            schema=schema,
+            version=_version(settings, self._log(settings, url)),
+            where=settings.predicate("where"),
+            session=settings.session,
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001 - as writer
+        """Appends every micro-batch once. Raises SchemaMismatch at once, NotSupported for outputMode complete."""
+        from indextables.spark.source.stream_write import TableStreamWriter
+
+        settings = self._settings()
+        _refuse_in_writes(settings)
+        return TableStreamWriter(
+            url=self._path(settings, writes=True),
+            options=settings.table_options,
+            settings=dict(self.options),
+            schema=schema,
+            overwrite=overwrite,
+        )
+
+    def _settings(self) -> Settings:
+        return Settings(dict(self.options))
+
+    def _path(self, settings: Settings, schema: StructType | None = None, *, writes: bool = False) -> str:
+        """The place as an absolute URL: tasks run in other folders than the driver."""
+        if "paths" in settings:
+            message = "format('indextables') reads one table at a time: load each path and use union"
+            raise InvalidArgument(message, option="paths")
+        path, carried = settings.text("path"), _carried(schema)
+        if path or carried:
+            url = parse_location(path or carried or "").url
+            if carried is not None and url != carried:
+                message = f"the table of the catalog is the one at {carried}, the option path says {url}: load the path"
+                raise InvalidArgument(message, option="path")
+            if url.startswith("memory:"):
+                message = f"{url} is in the memory of one process, and Spark works in several: use a folder or a store"
+                raise InvalidArgument(message, option="path")
+            return url
+        if not writes and self.options.get("location"):
+            return parse_location(self.options["location"]).url
+        what = "write to" if writes else "read from"
+        ways = _WAYS_TO_WRITE if writes else _WAYS_TO_READ
+        message = (
+            f"format('indextables') {NOT_TOLD} {what}: a table of the catalog loses its options in "
+            f"Spark. What works: {ways}. Nothing was {'written' if writes else 'read'}"
+        )
+        raise InvalidArgument(message, option="path")
+
+    def _log(self, settings: Settings, url: str) -> Log:
+        from indextables.log.opening import open_log
+        from indextables.table.environment import open_env
+
+        return open_log(open_env(url, settings.table_options, session=settings.session))
+
+
+def _version(settings: Settings, log: Log) -> int | None:
+    version, timestamp = settings.version(), settings.text("timestampAsOf")
+    if timestamp is None:
+        return version
+    from indextables.spark.session import instant_ms
+
+    is_number = timestamp.isascii() and timestamp.isdigit()
+    options = log.env.options
+    zone = options[opt.TIME_ZONE] if options.given(opt.TIME_ZONE) else None
+    return log.snapshot(timestamp_ms=instant_ms(int(timestamp) if is_number else timestamp, zone)).version
+
+
+def _shown(settings: Settings, whole: StructType) -> StructType:
+    """The columns that are asked for, and the score of a search."""
+    names = settings.names("columns")
+    shown = whole
+    if names is not None:
+        spelled = {name.lower(): name for name in whole.names}
+        missing = [name for name in names if name.lower() not in spelled]
+        if missing or not names:
+            there = ", ".join(whole.names)
+            message = f"option columns: there is no column {', '.join(missing) or 'named'}; the table has {there}"
+            raise InvalidArgument(message, option="columns")
+        shown = StructType([whole[name] for name in dict.fromkeys(spelled[name.lower()] for name in names)])
+    if "search" not in settings:
+        return shown
+    if SCORE in (name.lower() for name in shown.names):
+        message = f"the table has a column {SCORE!r} of its own: name the others in option columns"
+        raise InvalidArgument(message, option="columns")
+    return StructType([*shown.fields, StructField(SCORE, DoubleType())])
+
+
+def _check_columns(settings: Settings, schema: StructType) -> None:
+    """Raises InvalidArgument where a schema of the reader's own says something else than the option `columns`."""
+    names = settings.names("columns")
+    if names is None:
+        return
+    shown = [name.lower() for name in schema.names]
+    if "search" in settings:
+        shown = [name for name in shown if name != SCORE]
+    if shown != list(dict.fromkeys(name.lower() for name in names)):
+        message = "schema() and the option columns both say which columns are read: give one of them"
+        raise InvalidArgument(message, option="columns")
+
+
+def _refuse_in_writes(settings: Settings) -> None:
+    """Raises InvalidArgument for options of reads: an overwrite that heeds no `where` would replace every row."""
+    _refuse_reading(
+        settings,
+        "{}: an option of reads, which a write does not heed. A filtered view is not written to: use the path; "
+        "replaceWhere says which partitions an overwrite replaces. Nothing was written",
+    )
+
+
+def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
+    _refuse_reading(settings, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
+    carries = {PATH_KEY: url, OWN_KEY: False}
+    fields = [
+        StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **carries, COLUMN_KEY: f.name})
+        for f in whole.fields
+    ]
+    return StructType(fields)
+
+
+def _check_renamed(schema: StructType, url: str) -> None:
+    """Raises SchemaMismatch if the catalog calls a column by another name than it was made with.
+
+    The table may have another column of that name: its rows would be taken for those of the first.
+    """
+    told = {f.name: f.metadata.get(COLUMN_KEY, f.name) for f in schema.fields if carried_path(f.metadata) is not None}
+    renamed = [f"{was} is called {name}" for name, was in told.items() if name.lower() != was.lower()]
+    if renamed:
+        message = f"the entry of the catalog has other columns than {url}: {', '.join(renamed)}. {how_to_renew(url)}"
+        raise SchemaMismatch(message, differences=renamed)
+
+
+def _refuse_reading(settings: Settings, why: str) -> None:
+    """Raises InvalidArgument with `why`, where {} stands for the options of reads that were given; if there are any."""
+    given = [name for name in READING if name in settings]
+    if given:
+        raise InvalidArgument(why.format(", ".join(given)), option=given[0])
+
+
+def _carried(schema: StructType | None) -> str | None:
+    """The path that the columns of a catalog table carry. Raises InvalidArgument if they do not agree."""
+    told = (carried_path(field.metadata) for field in (schema.fields if schema is not None else ()))
+    found = {path for path in told if path is not None}
+    if len(found) > 1:
+        message = f"the columns belong to {len(found)} tables ({', '.join(sorted(found))}): name the path to read from"
+        raise InvalidArgument(message, option="path")
+    return found.pop() if found else None

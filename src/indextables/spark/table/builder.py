@@ -1,0 +1,135 @@
+"""A new table, described step by step in the manner of Delta's builder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from indextables.errors import InvalidArgument
+from indextables.log.snapshot import Log
+from indextables.spark.session import registry
+from indextables.spark.tasks import SparkHandle
+from indextables.table.arguments import check_names, check_text
+from indextables.table.create import create, given_properties, indexing_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructField, StructType
+
+__all__ = ["TableBuilder"]
+
+H = TypeVar("H", bound=SparkHandle)
+
+
+class TableBuilder(Generic[H]):
+    """Collects what a table shall be; `execute()` makes it. Every step returns the builder."""
+
+    def __init__(self, spark: SparkSession, made: type[H], if_there: Literal["error", "ignore"]) -> None:
+        self._spark = spark
+        self._made = made
+        self._if_there = if_there
+        self._path: str | os.PathLike[str] | None = None
+        self._name: str | None = None
+        self._comment: str | None = None
+        self._fields: list[StructField] = []
+        self._partition_by: list[str] = []
+        self._properties: dict[str, Any] = {}
+        self._indexing: dict[str, str | Mapping[str, object]] = {}
+        self._options: dict[str, object] = {}
+
+    def location(self, path: str | os.PathLike[str]) -> TableBuilder[H]:
+        """Where the table shall be: a folder or a URL."""
+        self._path = path
+        return self
+
+    def tableName(self, name: str) -> TableBuilder[H]:
+        """What this session shall call it, for `forName` and SQL. Raises InvalidArgument."""
+        registry.key_of_name(name)
+        self._name = name
+        return self
+
+    def addColumn(
+        self,
+        name: str,
+        dataType: str | DataType,
+        nullable: bool = True,  # noqa: FBT001, FBT002 - Delta's signature
+        comment: str | None = None,
+        indexing: str | Mapping[str, object] | None = None,
+    ) -> TableBuilder[H]:
+        """One more column; `indexing="text"` makes it searchable by words."""
+        from pyspark.sql.types import DataType, StructField
+
+        check_text("the name of a column", name)
+        # Spark reads its own types; a name that needs quotes is set afterwards.
+        kind: Any = (
+            self._spark.createDataFrame([], f"c {dataType}").schema["c"].dataType
+            if isinstance(dataType, str)
+            else dataType
+        )
+        if not isinstance(kind, DataType):
+            raise InvalidArgument(f"the type of column {name!r} is a text or a DataType, not {kind!r}")
+        metadata = {} if comment is None else {"comment": comment}
+        self._fields.append(StructField(name, kind, nullable, metadata))
+        if indexing is not None:
+            self._indexing[name] = indexing
+        return self
+
+    def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:
+        """Further columns, as a schema has them."""
+        self._fields += list(cols)
+        return self
+
+    def partitionedBy(self, *cols: str) -> TableBuilder[H]:
+        """Columns by whose values files are kept apart."""
+        given: tuple[Any, ...] = cols
+        if len(given) == 1 and isinstance(given[0], list | tuple):
+            given = tuple(given[0])
+        self._partition_by = check_names("partitionedBy", given)
+        return self
+
+    def property(self, key: str, value: str) -> TableBuilder[H]:
+        """A property of the table, kept in its log."""
+        self._properties[check_text("the key of a property", key)] = value
+        return self
+
+    def comment(self, comment: str) -> TableBuilder[H]:
+        """For people."""
+        self._comment = check_text("the comment of a table", comment)
+        return self
+
+    def option(self, key: str, value: object) -> TableBuilder[H]:
+        """How this session works with the table, credentials included. Never written to the table."""
+        self._options[check_text("the key of an option", key)] = value
+        return self
+
+    def execute(self) -> H:
+        """Make the table.
+
+        Raises InvalidArgument without a location or where there is a table already, SchemaInvalid, SchemaMismatch
+        where another one is there, NotSupported for texts with a collation, CommitStateUnknown.
+        """
+        from pyspark.sql.types import StructType
+
+        from indextables.spark.session import arrow_schema
+
+        if self._path is None:
+            raise InvalidArgument("a table needs a place: location(path)")
+        handle = self._made(self._spark, self._path, self._options)
+        schema = arrow_schema(StructType(self._fields))
+        wanted = {**indexing_properties(self._indexing, schema), **given_properties(self._properties)}
+        log: Log = handle.log()
+        made = create(
+            log,
+            schema,
+            partition_by=self._partition_by,
+            properties=wanted,
+            name=self._name,
+            description=self._comment,
+        )
+        if not made.is_new and self._if_there == "error":
+            message = f"there is a table at {handle.url}: use createIfNotExists, or forPath to work with it"
+            raise InvalidArgument(message, url=handle.url)
+        if self._name is not None:
+            registry.register(self._spark, self._name, handle.url)
+        return handle

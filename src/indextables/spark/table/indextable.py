@@ -1,0 +1,238 @@
+"""`IndexTable`: a table as a Spark program sees it, in the manner of DeltaTable."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, TableNotFound
+from indextables.log.env import LogEnv
+from indextables.log.history import history
+from indextables.log.snapshot import Log, Snapshot
+from indextables.query.expr import Node
+from indextables.query.parse import parse
+from indextables.spark.scan import native_scan
+from indextables.spark.search import Question, count_matches, search_rows
+from indextables.spark.session import instant_ms, registry, session_zone, spark_schema
+from indextables.spark.table.builder import TableBuilder
+from indextables.spark.table.merging import Merging
+from indextables.spark.table.operate import Operate
+from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
+from indextables.table.arguments import check_count, check_text, check_version
+from indextables.table.environment import table_env
+from indextables.table.inspect import detail_of, live_rows
+from indextables.table.plan import column_names
+from indextables.table.prewarm import CacheReport
+from indextables.table.reading_lease import lease_if_asked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["IndexTable"]
+
+
+class IndexTable(Merging, Operate, SparkHandle):
+    """A table and the session that works with it. Every call sees the newest version, unless it names another."""
+
+    @classmethod
+    def forPath(
+        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
+    ) -> IndexTable:
+        """The table at a path or URL. Raises TableNotFound, InvalidArgument."""
+        table = cls(spark, path, options)
+        table.log().latest_version()
+        return table
+
+    @classmethod
+    def forName(cls, spark: SparkSession, name: str, options: Mapping[str, object] | None = None) -> IndexTable:
+        """The table of this name in the session. Raises TableNotFound, InvalidArgument."""
+        return cls.forPath(spark, registry.resolve(spark, name), options)
+
+    @classmethod
+    def isIndexTable(
+        cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
+    ) -> bool:
+        """True if there is a table at this path. Raises StoreError where the store does not tell."""
+        try:
+            cls.forPath(spark, path, options)
+        except TableNotFound:
+            return False
+        return True
+
+    @classmethod
+    def create(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
+        """Begin to describe a table; `execute()` makes it, or fails if there is one."""
+        return TableBuilder(spark, cls, "error")
+
+    @classmethod
+    def createIfNotExists(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
+        """As `create`; a table with the same schema and partitioning is taken as it is."""
+        return TableBuilder(spark, cls, "ignore")
+
+    # What is it?
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.log().latest_version()
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return spark_schema(self.log().metadata_at()[2].schemaString)
+
+    def detail(self) -> DataFrame:
+        """One row: id, name, url, version, files, bytes, rows, partition columns, properties, protocol."""
+        found = detail_of(self.log().snapshot(), self.url)
+        properties = found.pop("properties")
+        plain = pa.Table.from_pylist([found], schema=_detail_schema())
+        pairs = pa.array([list(properties.items())], pa.map_(pa.string(), pa.string()))
+        return self.spark.createDataFrame(plain.append_column("properties", pairs))
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """One row per commit, newest first. Raises InvalidArgument for a limit below 1."""
+        check_count("limit", limit, least=1)
+        return self.spark.createDataFrame(history(self.log(), limit))
+
+    # Read
+
+    def toDF(
+        self,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        versionAsOf: int | None = None,
+        timestampAsOf: dt.datetime | str | int | None = None,
+    ) -> DataFrame:
+        """The rows, read by Spark itself. The DataFrame stays at the version that is newest now.
+
+        `where` leaves out splits before Spark plans and is answered exactly; a later `.where()` only filters rows.
+        Columns have the names and types of the table and may be null for Spark. A time as text that names no zone is in
+        that of the session, a datetime without one in that of this process, as Spark gives and takes them.
+
+        Raises QueryInvalid, InvalidArgument, VersionNotFound, VersionExpired, NotSupported for tables of another
+        system.
+        """
+        place = self.place()
+        log = self.log(place)
+        snapshot = _snapshot(log, versionAsOf, timestampAsOf, session_zone(self.spark))
+        lease_if_asked(log, snapshot)
+        env = table_env(log.env, snapshot.metadata)
+        return native_scan(
+            self.spark,
+            env,
+            snapshot,
+            columns=columns,
+            where=_predicate(where, snapshot, env.options),
+            text=where,
+            fallback=self.reader_options(place),
+        )
+
+    def search(
+        self,
+        query: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        highlight: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows that match a query, with a column `_score`; with a limit the best ones, best first.
+
+        The query is checked and the statistics of the table are gathered now; the rows are read when the DataFrame is
+        used, by tasks over the splits. A small answer from a small table (`search.driver.maxSplits`) is found at once
+        by the driver. Words of the query are looked for in all text columns unless they name one.
+
+        Args:
+            query: Words, phrases and fields: `timeout`, `message:"connection reset"`, `level:ERROR AND NOT retry`.
+            columns: The columns to return; all by default.
+            where: A SQL predicate that the rows must satisfy as well.
+            limit: At most so many rows; all by default, in no order.
+            highlight: Text columns; each adds a column `_highlight_<name>`, a piece of the text as HTML in which what
+                matched stands in `<em>`.
+
+        Raises:
+            QueryInvalid: The query or the predicate cannot be understood; `position` says where.
+            InvalidArgument: A column is not there.
+            NotSupported: The table is another system's.
+        """
+        check_count("limit", limit)
+        place = self.place()
+        snapshot, env, question = self._asked(place, check_text("a query", query), where, columns, highlight, limit)
+        return search_rows(self.spark, env, snapshot, question, self.runner(place=place), place)
+
+    def count(self, query: str | None = None, where: str | None = None) -> int:
+        """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
+        if query is not None:
+            place = self.place()
+            snapshot, env, question = self._asked(place, check_text("a query", query), where)
+            return count_matches(env, snapshot, question, self.runner(place=place))
+        known = live_rows(self.log().snapshot().files) if where is None else None
+        return int(self.toDF(where).count()) if known is None else known
+
+    def invalidateCaches(self) -> CacheReport:
+        """Forget what driver and executors hold in memory about this table; workers that no task reaches now, later."""
+        forget_in_workers(self.url)
+        return super().invalidateCaches()
+
+    def _asked(
+        self,
+        place: Place,
+        query: str,
+        where: str | None,
+        columns: Sequence[str] | None = None,
+        highlight: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> tuple[Snapshot, LogEnv, Question]:
+        log = self.log(place)
+        snapshot = log.snapshot()
+        env = table_env(log.env, snapshot.metadata)
+        _predicate(where, snapshot, env.options)
+        names = () if columns is None else tuple(column_names(snapshot.schema, columns))
+        if columns is not None and not names:
+            raise InvalidArgument("columns = []: name at least one column, or use count()", columns=[])
+        return snapshot, env, Question(query, where, names, tuple(highlight or ()), limit)
+
+    def __repr__(self) -> str:
+        return f"IndexTable({self.url!r})"
+
+
+def _snapshot(log: Log, version: int | None, timestamp: dt.datetime | str | int | None, zone: str | None) -> Snapshot:
+    if version is not None and timestamp is not None:
+        raise InvalidArgument("give versionAsOf or timestampAsOf, not both")
+    if timestamp is not None:
+        return log.snapshot(timestamp_ms=instant_ms(timestamp, zone))
+    return log.snapshot(None if version is None else check_version(version))
+
+
+def _predicate(where: Any, snapshot: Snapshot, options: opt.Options) -> Node | None:
+    if where is None:
+        return None
+    if not isinstance(where, str):
+        message = f"where is a SQL predicate as text, not {where!r}: a Column goes to .where() of the DataFrame"
+        raise InvalidArgument(message)
+    return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+
+def _detail_schema() -> pa.Schema:
+    text = pa.string()
+    return pa.schema(
+        [
+            ("id", text),
+            ("name", text),
+            ("description", text),
+            ("url", text),
+            ("version", pa.int64()),
+            ("createdAt", pa.int64()),
+            ("partitionColumns", pa.list_(text)),
+            ("numFiles", pa.int64()),
+            ("sizeInBytes", pa.int64()),
+            ("numRows", pa.int64()),
+            ("minReaderVersion", pa.int32()),
+            ("minWriterVersion", pa.int32()),
+            ("features", pa.list_(text)),
+        ]
+    )

@@ -1,0 +1,145 @@
+"""What an operator does to a table over the years, as methods of an `IndexTable`; long work runs as tasks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Sequence
+
+from indextables.log.env import LogEnv
+from indextables.log.state import checkpoint
+from indextables.log.state.describe import StateDescription, describe_state
+from indextables.log.state.repair import RepairReport
+from indextables.log.verify import VerifyReport
+from indextables.spark.session import instant_ms, session_zone
+from indextables.spark.tasks import SparkHandle
+from indextables.table import drop_partitions as drop_verb
+from indextables.table import health as health_verb
+from indextables.table import maintain
+from indextables.table import prewarm as prewarm_verb
+from indextables.table import purge as purge_verb
+from indextables.table import reindex as reindex_verb
+from indextables.table import restore as restore_verb
+from indextables.table import truncate as truncate_verb
+from indextables.table.drop_partitions import DropReport
+from indextables.table.environment import table_env
+from indextables.table.health import Health
+from indextables.table.prewarm import CacheReport, PrewarmReport
+from indextables.table.purge import PurgeReport
+from indextables.table.reindex import ReindexReport
+from indextables.table.restore import RestoreReport
+from indextables.table.running import Progress
+from indextables.table.truncate import TruncateReport
+from indextables.table.verifying import verify_table
+
+__all__ = ["Operate"]
+
+
+class Operate(SparkHandle):
+    """Purge, restore and other care. Parameters and reports are those of the embedded table; so is what is raised."""
+
+    def purge(
+        self,
+        *,
+        olderThanHours: float | None = None,
+        txLogRetentionHours: float | None = None,
+        dryRun: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> PurgeReport:
+        """Delete what no version needs that stays readable; listing and deleting are tasks."""
+        return purge_verb.purge(
+            self.log(),
+            older_than_hours=olderThanHours,
+            tx_log_retention_hours=txLogRetentionHours,
+            dry_run=dryRun,
+            force=force,
+            runner=self.runner(),
+            progress=self.progress(progress),
+        )
+
+    def dropPartitions(self, where: str, *, dryRun: bool = False) -> DropReport:
+        """Remove the partitions for whose values `where` is true, with all their rows, in one version."""
+        return drop_verb.drop_partitions(self.log(), where=where, dry_run=dryRun)
+
+    def truncateTimeTravel(self, *, dryRun: bool = False, progress: Progress | None = None) -> TruncateReport:
+        """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay."""
+        return truncate_verb.truncate_time_travel(self.log(), dry_run=dryRun, progress=self.progress(progress))
+
+    def restoreToVersion(self, version: int, *, progress: Progress | None = None) -> RestoreReport:
+        """Make the table what it was at a version, by one more commit."""
+        told = self.progress(progress)
+        return restore_verb.restore(self.log(), version=version, runner=self.runner(), progress=told)
+
+    def restoreToTimestamp(
+        self, timestamp: dt.datetime | str | int, *, progress: Progress | None = None
+    ) -> RestoreReport:
+        """Make the table what it was at a time (a datetime, ISO text, or milliseconds since the epoch).
+
+        A text that names no zone is in that of the session, a datetime without one in that of this process.
+        """
+        moment = instant_ms(timestamp, session_zone(self.spark))
+        told = self.progress(progress)
+        return restore_verb.restore(self.log(), timestamp=moment, runner=self.runner(), progress=told)
+
+    def reindex(
+        self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
+    ) -> ReindexReport:
+        """Give a new index to splits whose index is missing, foreign or not what the table wants; a task each."""
+        return reindex_verb.reindex(
+            self.log(), where=where, force=force, runner=self.runner(), progress=self.progress(progress)
+        )
+
+    def prewarm(
+        self,
+        where: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> PrewarmReport:
+        """Load indexes into the caches of the executors: those that searches on `columns` read (default: all)."""
+        return prewarm_verb.prewarm(
+            self.log(), where=where, columns=columns, runner=self.runner(), progress=self.progress(progress)
+        )
+
+    def flushCaches(self) -> CacheReport:
+        """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table.
+
+        Spark chooses who runs the tasks: a busy executor may get none. `processes` of the report are those that did.
+        """
+        return prewarm_verb.flush_caches(self.log(), runner=self.runner())
+
+    def invalidateCaches(self) -> CacheReport:
+        """Forget what driver and executors hold in memory about this table; as `flushCaches`, those that answer."""
+        return prewarm_verb.invalidate_caches(self.log(), runner=self.runner())
+
+    def checkpoint(self) -> int:
+        """Write the state of the newest version now; the version that it holds. Upgrades tables of older protocols."""
+        return checkpoint(self._newest_env()).version
+
+    def compact(self) -> int:
+        """As `checkpoint`, and lay all manifests out anew, sorted by partition, without tombstones."""
+        return checkpoint(self._newest_env(), compact="full").version
+
+    def repair(self, at: str | os.PathLike[str] | None = None) -> RepairReport:
+        """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
+
+        Where no version can be read, the log is made of the splits; without `at` in place, where no log is left.
+        """
+        return maintain.repair(self.url, at=at, options=self.options)
+
+    def verify(self, *, dataFiles: bool = True) -> VerifyReport:
+        """Check every file of the log, and that every live data file is there; changes nothing."""
+        return verify_table(self.env(), data_files=dataFiles)
+
+    def describeState(self) -> StateDescription:
+        """The newest checkpoint as data; no file entries are read."""
+        return describe_state(self.env())
+
+    def health(self) -> Health:
+        """Facts about log, files and caches of the newest version, and what to do about each problem."""
+        return health_verb.health(self.log())
+
+    def _newest_env(self) -> LogEnv:
+        log = self.log()
+        return table_env(log.env, log.metadata_at()[2])

@@ -1,0 +1,30 @@
+"""How work of ours runs as tasks of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.spark.tasks.handle import SparkHandle
+    from indextables.spark.tasks.replay import forget_in_workers
+    from indextables.spark.tasks.runner import Place, grouped, session_options
+
+__all__ = [
+    "Place",
+    "SparkHandle",
+    "forget_in_workers",
+    "grouped",
+    "session_options",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "handle": ("SparkHandle",),
+            "replay": ("forget_in_workers",),
+            "runner": ("Place", "grouped", "session_options"),
+        },
+    )

@@ -1,0 +1,75 @@
+"""What every verb of an `IndexTable` starts from: the session, the place, and fresh views of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from indextables.log.env import LogEnv
+from indextables.log.opening import open_log
+from indextables.log.snapshot import Log
+from indextables.options import Options
+from indextables.spark.tasks.replay import DistributedTail
+from indextables.spark.tasks.runner import Place, SparkRunner, place_of
+from indextables.storage.url import parse_location
+from indextables.table.arguments import check_spelling
+from indextables.table.environment import open_env
+from indextables.table.progress import progress_of
+from indextables.table.running import Progress, Runner, Threads
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkHandle"]
+
+
+class SparkHandle:
+    """A place and a session. Nothing is pinned: every verb looks for the newest version."""
+
+    def __init__(
+        self, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
+    ) -> None:
+        """Raises InvalidArgument, NotSupported for a path or option that is wrong; nothing is read."""
+        self.spark = spark
+        self.url = parse_location(path).url
+        """Absolute, without credentials: tasks run in other folders than the driver."""
+        self.options = dict(check_spelling("options", options))
+        """As given by the caller; the session's are added at each use."""
+
+    def place(self) -> Place:
+        """What a task must be told to open the table: the session's configuration as it is now."""
+        return place_of(self.spark, self.url, self.options)
+
+    def env(self, place: Place | None = None) -> LogEnv:
+        """The environment of a place, by default with the session's configuration as it is now.
+
+        Raises InvalidArgument.
+        """
+        place = self.place() if place is None else place
+        return open_env(place.url, place.options, session=place.session)
+
+    def log(self, place: Place | None = None) -> Log:
+        """The log, looked at anew; a long tail in an object store is read by tasks."""
+        place = self.place() if place is None else place
+        env = self.env(place)
+        return open_log(env, tail=DistributedTail(self.spark, env, place))
+
+    def reader_options(self, place: Place | None = None) -> dict[str, str]:
+        """What the data source must be told, since its workers do not see the session: keys without prefix."""
+        place = self.place() if place is None else place
+        resolved = Options(place.options, session=place.session, environ={})
+        return {key: resolved[key] for key in resolved}
+
+    def progress(self, given: Progress | None = None) -> Progress | None:
+        """Whom to tell how far a verb is: whoever the caller names, else a bar where somebody looks."""
+        if given is not None:
+            return given
+        env = self.env()
+        return progress_of(env.options, env.ambient)
+
+    def runner(self, width: int | None = None, place: Place | None = None) -> Runner:
+        """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""
+        if self.url.startswith("memory:"):
+            return Threads(self.env(place), width=width or 4)
+        return SparkRunner(self.spark, self.url, self.options, place=place)

@@ -1,0 +1,89 @@
+"""Commands that care for tables: this room reads their text and runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.sql.command import statements
+    from indextables.sql.command.commands import Consent, Irreversible, execute, run_command
+    from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
+    from indextables.sql.command.cursor import Args, literal
+    from indextables.sql.command.grammar import parse_command
+    from indextables.sql.command.lexer import Token, first_word, tokens, unquoted
+    from indextables.sql.command.references import (
+        FORMAT,
+        Found,
+        Reference,
+        find_references,
+        has_path,
+        has_signs,
+        is_unread_query,
+        query_of,
+        table_names,
+        value_of,
+    )
+    from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal
+    from indextables.sql.command.statements import Target
+
+__all__ = [
+    "FORMAT",
+    "QUOTED",
+    "Args",
+    "Consent",
+    "Context",
+    "Found",
+    "Irreversible",
+    "LocalContext",
+    "Reference",
+    "Target",
+    "Token",
+    "check_plan",
+    "check_statement",
+    "execute",
+    "find_references",
+    "first_word",
+    "has_path",
+    "has_signs",
+    "is_table",
+    "is_unread_query",
+    "literal",
+    "moment_ms",
+    "no_decimal",
+    "parse_command",
+    "query_of",
+    "run_command",
+    "statements",
+    "table_names",
+    "tokens",
+    "unquoted",
+    "value_of",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "commands": ("Consent", "Irreversible", "execute", "run_command"),
+            "context": ("Context", "LocalContext", "is_table", "moment_ms"),
+            "cursor": ("Args", "literal"),
+            "grammar": ("parse_command",),
+            "lexer": ("Token", "first_word", "tokens", "unquoted"),
+            "references": (
+                "FORMAT",
+                "Found",
+                "Reference",
+                "find_references",
+                "has_path",
+                "has_signs",
+                "is_unread_query",
+                "query_of",
+                "table_names",
+                "value_of",
+            ),
+            "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal"),
+            "statements": ("Target",),
+        },
+    )

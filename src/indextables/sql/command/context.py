@@ -1,0 +1,116 @@
+"""Where commands run: what a name means, which threads or tasks do the work, and which zone times are in."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Protocol
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
+from indextables.log.opening import open_log
+from indextables.log.snapshot import Log
+from indextables.query.convert import zone_info
+from indextables.sql.command.statements import Moment, Target
+from indextables.table.arguments import millis
+from indextables.table.environment import open_env
+from indextables.table.running import Progress, Runner, Threads
+
+__all__ = ["Context", "LocalContext", "is_table", "moment_ms"]
+
+
+class Context(Protocol):
+    """What a command needs from whoever runs it."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """Told how far a long command has come."""
+        ...
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of times that name none."""
+        ...
+
+    def knows(self, target: Target) -> bool:
+        """True if the target is a table of ours: a path with a log of ours, or a name that means one."""
+        ...
+
+    def log(self, target: Target) -> Log:
+        """The log of a table that may not be there yet. Raises TableNotFound for a name that means nothing."""
+        ...
+
+    def runner(self, log: Log) -> Runner:
+        """What runs the units of work of a verb."""
+        ...
+
+    def register(self, name: str, url: str) -> None:
+        """Let a name mean the table at `url` from now on. Raises InvalidArgument."""
+        ...
+
+
+class LocalContext:
+    """Commands in one Python process, with its threads. `names` maps names in lower case to paths and is added to."""
+
+    def __init__(
+        self,
+        names: dict[str, str] | None = None,
+        options: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._names = {} if names is None else names
+        self._options = options
+        self._progress = progress
+
+    @property
+    def progress(self) -> Progress | None:
+        return self._progress
+
+    @property
+    def time_zone(self) -> str:
+        return str(opt.Options(self._options or {})[opt.TIME_ZONE])
+
+    def knows(self, target: Target) -> bool:
+        if not target.is_path:
+            return target.text.lower() in self._names
+        return is_table(open_log(open_env(target.text, self._options)))
+
+    def log(self, target: Target) -> Log:
+        if target.is_path:
+            return open_log(open_env(target.text, self._options))
+        path = self._names.get(target.text.lower())
+        if path is None:
+            known = f"the names are {', '.join(sorted(self._names))}" if self._names else "no name is known"
+            message = f"no table is called {target.text!r} here ({known}): write its path in quotes"
+            raise TableNotFound(message, name=target.text)
+        return open_log(open_env(path, self._options))
+
+    def runner(self, log: Log) -> Runner:
+        return Threads(log.env, "maintenance")
+
+    def register(self, name: str, url: str) -> None:
+        known = self._names.get(name.lower())
+        if known is not None and known != url:
+            raise InvalidArgument(f"the name {name!r} means the table at {known} already", name=name)
+        self._names[name.lower()] = url
+
+
+def is_table(log: Log) -> bool:
+    """True if there is a log of ours. Raises StoreError where the store does not tell."""
+    try:
+        log.latest_version()
+    except (TableNotFound, ObjectNotFound):
+        return False
+    return True
+
+
+def moment_ms(when: Moment, zone: str) -> int:
+    """Milliseconds since the epoch; a time that names no zone is in `zone`. Raises InvalidArgument."""
+    if isinstance(when, str):
+        try:
+            when = dt.datetime.fromisoformat(when.strip())
+        except ValueError as cause:
+            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+    if isinstance(when, dt.datetime) and when.tzinfo is None:
+        when = when.replace(tzinfo=zone_info(zone))
+    return millis(when)

@@ -1,0 +1,457 @@
+"""The commands of IndexTables: text to values. Pure; nothing is looked up and nothing is run.
+
+A statement that is none of ours is None, whatever is wrong with it: it belongs to the engine below. Statements that
+Delta knows too are `OnlyIfOurs`. A command of ours that cannot be understood is a CommandSyntaxError that points at the
+place and shows the grammar of that command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import msgspec
+
+from indextables.errors import CommandSyntaxError, LimitExceeded
+from indextables.sql.command import statements as st
+from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
+from indextables.sql.command.lexer import Token, tokens
+
+__all__ = ["MAX_COMMAND_CHARS", "SYNTAX", "parse_command"]
+
+MAX_COMMAND_CHARS = 1_000_000
+
+_TABLE = "('<path>' | <name> | indextables.`<path>`)"
+SYNTAX: dict[str, str] = {
+    "MERGE SPLITS": f"MERGE SPLITS {_TABLE} [WHERE <partition predicate>] [TARGET SIZE <bytes>[K|M|G|T]] "
+    "[MAX DEST SPLITS <n>] [MAX SOURCE SPLITS PER MERGE <n>] "
+    "[CLUSTER BY (<column>, ...) [USING ZORDER | HILBERT]] [DRY RUN]",
+    "OPTIMIZE": f"OPTIMIZE {_TABLE} [WHERE <partition predicate>] [ZORDER BY (<column>, ...)]",
+    "PURGE": f"PURGE INDEXTABLE {_TABLE} [OLDER THAN <n> DAYS | HOURS] "
+    "[TRANSACTION LOG RETENTION <n> DAYS | HOURS] [FORCE] [DRY RUN]",
+    "VACUUM": f"VACUUM {_TABLE} [RETAIN <n> HOURS] [DRY RUN]",
+    "DROP PARTITIONS": f"DROP INDEXTABLES PARTITIONS FROM {_TABLE} WHERE <partition predicate> [DRY RUN]",
+    "TRUNCATE TIME TRAVEL": f"TRUNCATE INDEXTABLES TIME TRAVEL {_TABLE} [DRY RUN]",
+    "CHECKPOINT": f"CHECKPOINT INDEXTABLES {_TABLE}",
+    "COMPACT": f"COMPACT INDEXTABLES {_TABLE}",
+    "DESCRIBE": f"DESCRIBE INDEXTABLES (STATE | DETAIL | HEALTH | SKIPS | HISTORY | TRANSACTION LOG) {_TABLE} "
+    "[LIMIT <n>, after HISTORY] [INCLUDE ALL, after TRANSACTION LOG]",
+    "CLEAR SKIPS": f"CLEAR INDEXTABLES SKIPS FROM {_TABLE} [PATHS ('<path>', ...)]",
+    "VERIFY": f"VERIFY INDEXTABLES {_TABLE}",
+    "REPAIR": f"REPAIR INDEXFILES TRANSACTION LOG {_TABLE} [AT LOCATION '<path>']",
+    "INVALIDATE CACHE": f"INVALIDATE [INDEXTABLES] TRANSACTION LOG CACHE [FOR [TABLE] {_TABLE}]",
+    "FLUSH CACHE": f"FLUSH INDEXTABLES [SEARCHER | DISK] CACHE [FOR [TABLE] {_TABLE}]",
+    "PREWARM": f"PREWARM INDEXTABLES [CACHE] {_TABLE} [ON FIELDS (<column>, ...)] [WHERE <predicate>]",
+    "RESTORE": f"RESTORE [INDEXTABLE | TABLE] {_TABLE} TO (VERSION AS OF <n> | TIMESTAMP AS OF '<time>')",
+    "REINDEX": f"REINDEX [INDEXTABLE] {_TABLE} [WHERE <partition predicate>] [FORCE]",
+    "CREATE": "CREATE INDEXTABLE [IF NOT EXISTS] ('<path>' | <name> LOCATION '<path>') (<column> <type>, ...) "
+    "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
+    "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
+}
+"""The grammar of each command, as errors and documentation show it."""
+
+_DESCRIBED = frozenset({"STATE", "DETAIL", "HEALTH", "SKIPS", "HISTORY"})
+_HEAD_TOKENS = 5
+
+
+def parse_command(text: str, args: Args | None = None) -> st.Command | st.OnlyIfOurs | None:
+    """The command that `text` states; None if it is no command of ours.
+
+    `args` are the values of `:name` (a mapping) or `?` (a sequence): each stands for one value, never for a piece of
+    the statement. Raises CommandSyntaxError, LimitExceeded for a command of ours that is too long.
+    """
+    head = list(islice(tokens(text), _HEAD_TOKENS))
+    words = [token.upper for token in head]
+    entry = _entry(words, head) if words and words[0] in _FIRST else None
+    if entry is None:
+        return None
+    key, rule, is_shared = entry
+    if len(text) > MAX_COMMAND_CHARS:
+        if is_shared:
+            return None
+        message = f"the command has {len(text)} characters, the limit is {MAX_COMMAND_CHARS}"
+        raise LimitExceeded(message, limit=MAX_COMMAND_CHARS, actual=len(text))
+    found = list(tokens(text))
+    if is_shared:
+        return _shared(text, found, args, key, rule)
+    return rule(Cursor(text, found, args, SYNTAX[key]))
+
+
+_Rule = Callable[[Cursor], st.Command]
+
+
+def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | None:
+    """Which command begins so, and whether another system may mean the same words."""
+    first, second, third, *_ = [*words, "", "", ""]
+    ours = second in KEYWORDS
+    if first in ("DESCRIBE", "DESC"):
+        # `DESCRIBE indextables state` asks Spark about a column of a table of that name.
+        if ours and (third == "TRANSACTION" or (third in _DESCRIBED and len(head) > 3 and head[3].text != ";")):
+            return "DESCRIBE", _describe, False
+        if second in ("HISTORY", "DETAIL") and len(head) > 2:
+            return "DESCRIBE", _describe_as_delta, True
+        return None
+    if first == "INVALIDATE" and (ours or words[1:4] == ["TRANSACTION", "LOG", "CACHE"]):
+        return "INVALIDATE CACHE", _invalidate, False
+    if first == "MERGE":
+        return ("MERGE SPLITS", _merge_splits, False) if second == "SPLITS" else None
+    if first in _SHARED and not _names_a_table(ours=ours, head=head):
+        return (first, _SHARED[first], True) if len(head) > 1 else None
+    rule = _RULES.get(first) if ours else None
+    return None if rule is None else (*rule, False)
+
+
+def _names_a_table(*, ours: bool, head: list[Token]) -> bool:
+    """True for `RESTORE INDEXTABLE t`; False where the keyword is part of the table: ``OPTIMIZE indextables.`p` ``."""
+    return ours and (len(head) < 3 or head[2].text != ".")
+
+
+def _shared(text: str, found: list[Token], args: Args | None, key: str, rule: _Rule) -> st.OnlyIfOurs | None:
+    """A statement that may be another system's: its faults are told only once its table is known to be ours."""
+    try:
+        cursor = Cursor(text, found, args, SYNTAX[key])
+        cursor.expect(found[0].upper)
+        cursor.accept("TABLE|HISTORY|DETAIL")
+        target = cursor.target()
+    except CommandSyntaxError:
+        return None
+    try:
+        return st.OnlyIfOurs(target, command=rule(Cursor(text, found, args, SYNTAX[key])))
+    except CommandSyntaxError as error:
+        return st.OnlyIfOurs(target, fault=error)
+
+
+def _merge_splits(at: Cursor) -> st.Command:
+    at.expect("MERGE", "SPLITS")
+    target = at.target()
+    given: dict[str, object] = {}
+    while at.token is not None and not at.accept_mark(";"):
+        if at.accept("WHERE"):
+            _once(at, given, "where", at.predicate(*_MERGE_CLAUSES))
+        elif at.accept("TARGET", "SIZE"):
+            _once(at, given, "target_size", at.size("a size"))
+        elif at.accept("MAX", "DEST", "SPLITS"):
+            _once(at, given, "max_dest_splits", at.whole("a number of splits", least=1))
+        elif at.accept("MAX", "SOURCE", "SPLITS", "PER", "MERGE"):
+            _once(at, given, "max_source_splits_per_merge", at.whole("a number of splits", least=2))
+        elif at.accept("CLUSTER|ZORDER", "BY"):
+            _once(at, given, "cluster_by", at.names())
+            if at.accept("USING"):
+                given["curve"] = "hilbert" if at.accept("HILBERT") else "zorder"
+                if given["curve"] == "zorder":
+                    at.expect("ZORDER")
+        elif at.accept("DRY", "RUN"):
+            _once(at, given, "dry_run", True)  # noqa: FBT003 - the value of a clause
+        else:
+            at.fail("WHERE, TARGET SIZE, MAX DEST SPLITS, MAX SOURCE SPLITS PER MERGE, CLUSTER BY, DRY RUN or the end")
+    at.end()
+    return msgspec.convert({"target": target, **given}, st.MergeSplits)
+
+
+_MERGE_CLAUSES = (
+    ("TARGET", "SIZE"),
+    ("MAX", "DEST", "SPLITS"),
+    ("MAX", "SOURCE", "SPLITS"),
+    ("CLUSTER|ZORDER", "BY"),
+    ("DRY", "RUN"),
+)
+
+
+def _optimize(at: Cursor) -> st.Command:
+    at.expect("OPTIMIZE")
+    if at.sees("|".join(KEYWORDS)) and not _is_dotted(at):
+        at.accept_keyword()
+    target = at.target()
+    where = at.predicate(("ZORDER", "BY")) if at.accept("WHERE") else None
+    columns = at.names() if at.accept("ZORDER", "BY") else ()
+    at.end("WHERE", "ZORDER BY")
+    return st.MergeSplits(target=target, where=where, cluster_by=columns)
+
+
+def _purge(at: Cursor) -> st.Command:
+    at.expect("PURGE", "|".join(KEYWORDS))
+    target = at.target()
+    given: dict[str, object] = {}
+    while at.token is not None and not at.accept_mark(";"):
+        if at.accept("OLDER", "THAN"):
+            _once(at, given, "older_than_hours", at.hours("a number of days or hours"))
+        elif at.accept("TRANSACTION", "LOG", "RETENTION"):
+            _once(at, given, "tx_log_retention_hours", at.hours("a number of days or hours"))
+        elif at.accept("FORCE"):
+            _once(at, given, "force", True)  # noqa: FBT003
+        elif at.accept("DRY", "RUN"):
+            _once(at, given, "dry_run", True)  # noqa: FBT003
+        else:
+            at.fail("OLDER THAN, TRANSACTION LOG RETENTION, FORCE, DRY RUN or the end")
+    at.end()
+    return msgspec.convert({"target": target, **given}, st.Purge)
+
+
+def _vacuum(at: Cursor) -> st.Command:
+    at.expect("VACUUM")
+    if at.sees("|".join(KEYWORDS)) and not _is_dotted(at):
+        at.accept_keyword()
+    target = at.target()
+    hours = None
+    if at.accept("RETAIN"):
+        hours = at.hours("a number of hours")
+    dry = at.accept("DRY", "RUN")
+    at.end("RETAIN", "DRY RUN")
+    return st.Purge(target=target, older_than_hours=hours, dry_run=dry)
+
+
+def _drop_partitions(at: Cursor) -> st.Command:
+    at.expect("DROP", "|".join(KEYWORDS))
+    at.expect("PARTITIONS")
+    at.expect("FROM")
+    target = at.target()
+    at.expect("WHERE")
+    where = at.predicate(("DRY", "RUN"))
+    dry = at.accept("DRY", "RUN")
+    at.end("DRY RUN")
+    return st.DropPartitions(target=target, where=where, dry_run=dry)
+
+
+def _truncate(at: Cursor) -> st.Command:
+    at.expect("TRUNCATE", "|".join(KEYWORDS))
+    at.expect("TIME", "TRAVEL")
+    target = at.target()
+    dry = at.accept("DRY", "RUN")
+    at.end("DRY RUN")
+    return st.TruncateTimeTravel(target=target, dry_run=dry)
+
+
+def _checkpoint(at: Cursor) -> st.Command:
+    compact = at.accept("COMPACT")
+    if not compact:
+        at.expect("CHECKPOINT")
+    at.accept_keyword()
+    target = at.target()
+    at.end()
+    return st.Checkpoint(target=target, compact=compact)
+
+
+def _describe(at: Cursor) -> st.Command:
+    at.expect("DESCRIBE|DESC", "|".join(KEYWORDS))
+    if at.accept("TRANSACTION"):
+        at.expect("LOG")
+        target = at.target()
+        everything = at.accept("INCLUDE", "ALL")
+        at.end("INCLUDE ALL")
+        return st.DescribeLog(target=target, include_all=everything)
+    for word, kind in _DESCRIPTIONS.items():
+        if at.accept(word):
+            target = at.target()
+            at.end()
+            return kind(target=target)
+    at.expect("HISTORY")
+    return _history(at)
+
+
+_DESCRIPTIONS: dict[str, Callable[..., st.Command]] = {
+    "STATE": st.DescribeState,
+    "DETAIL": st.DescribeDetail,
+    "HEALTH": st.DescribeHealth,
+    "SKIPS": st.DescribeSkips,
+}
+
+
+def _describe_as_delta(at: Cursor) -> st.Command:
+    at.expect("DESCRIBE|DESC")
+    if at.accept("HISTORY"):
+        return _history(at)
+    at.expect("DETAIL")
+    target = at.target()
+    at.end()
+    return st.DescribeDetail(target=target)
+
+
+def _history(at: Cursor) -> st.Command:
+    target = at.target()
+    limit = at.whole("a number of versions", least=1) if at.accept("LIMIT") else None
+    at.end("LIMIT")
+    return st.DescribeHistory(target=target, limit=limit)
+
+
+def _clear_skips(at: Cursor) -> st.Command:
+    at.expect("CLEAR", "|".join(KEYWORDS))
+    at.expect("SKIPS")
+    at.accept("FROM|FOR")
+    target = at.target()
+    paths = None
+    if at.accept("PATHS"):
+        at.expect_mark("(")
+        found = [at.string("the path of a split in quotes")]
+        while at.accept_mark(","):
+            found.append(at.string("the path of a split in quotes"))
+        at.expect_mark(")")
+        paths = tuple(found)
+    at.end("PATHS")
+    return st.ClearSkips(target=target, paths=paths)
+
+
+def _verify(at: Cursor) -> st.Command:
+    at.expect("VERIFY", "|".join(KEYWORDS))
+    target = at.target()
+    at.end()
+    return st.Verify(target=target)
+
+
+def _repair(at: Cursor) -> st.Command:
+    at.expect("REPAIR", "|".join(KEYWORDS))
+    at.expect("TRANSACTION", "LOG")
+    target = at.target()
+    place = None
+    if at.accept("AT"):
+        at.expect("LOCATION")
+        position = 0 if at.token is None else at.token.start
+        place = st.Target(at.string("a path in quotes"), is_path=True, position=position)
+    at.end("AT LOCATION")
+    return st.Repair(target=target, at=place)
+
+
+def _invalidate(at: Cursor) -> st.Command:
+    at.expect("INVALIDATE")
+    at.accept_keyword()
+    at.expect("TRANSACTION", "LOG", "CACHE")
+    return st.InvalidateCache(target=_of_table(at))
+
+
+def _flush(at: Cursor) -> st.Command:
+    at.expect("FLUSH", "|".join(KEYWORDS))
+    at.accept("SEARCHER|DISK")
+    at.expect("CACHE|CACHES")
+    return st.FlushCache(target=_of_table(at))
+
+
+def _of_table(at: Cursor) -> st.Target | None:
+    target = None
+    if at.accept("FOR"):
+        at.accept("TABLE")
+        target = at.target()
+    at.end("FOR")
+    return target
+
+
+def _prewarm(at: Cursor) -> st.Command:
+    at.expect("PREWARM", "|".join(KEYWORDS))
+    at.accept("CACHE")
+    at.accept("FOR")
+    target = at.target()
+    columns = None
+    if at.accept("ON"):
+        at.expect("FIELDS|COLUMNS")
+        columns = at.names()
+    where = at.predicate() if at.accept("WHERE") else None
+    at.end("ON FIELDS", "WHERE")
+    return st.Prewarm(target=target, where=where, columns=columns)
+
+
+def _restore(at: Cursor) -> st.Command:
+    at.expect("RESTORE")
+    at.accept("TABLE") or (not _is_dotted(at) and at.accept_keyword())
+    target = at.target()
+    at.expect("TO")
+    at.accept("FOR")
+    if at.accept("VERSION"):
+        at.expect("AS", "OF")
+        version = at.whole("a version")
+        at.end()
+        return st.Restore(target=target, version=version)
+    if not at.sees("TIMESTAMP"):
+        at.fail("VERSION AS OF or TIMESTAMP AS OF")
+    at.expect("TIMESTAMP")
+    at.expect("AS", "OF")
+    timestamp = at.moment()
+    at.end()
+    return st.Restore(target=target, timestamp=timestamp)
+
+
+def _reindex(at: Cursor) -> st.Command:
+    at.expect("REINDEX")
+    at.accept("TABLE") or (not _is_dotted(at) and at.accept_keyword())
+    target = at.target()
+    where = at.predicate(("FORCE",)) if at.accept("WHERE") else None
+    force = at.accept("FORCE")
+    at.end("WHERE", "FORCE")
+    return st.Reindex(target=target, where=where, force=force)
+
+
+def _create(at: Cursor) -> st.Command:
+    at.expect("CREATE", "|".join(KEYWORDS))
+    quiet = at.accept("IF", "NOT", "EXISTS")
+    target = at.target()
+    given: dict[str, object] = {}
+    if at.accept("LOCATION"):
+        given["location"] = at.string("a path in quotes")
+    columns = at.inside("columns and their types")
+    while at.token is not None and not at.accept_mark(";"):
+        _create_clause(at, given)
+    at.end()
+    if target.is_path == ("location" in given):
+        if target.is_path:
+            at.fail("no LOCATION, because the table is named by its path")
+        at.fail("LOCATION '<path>', because the table is given by name")
+    values = {"target": target, "columns": columns, "if_not_exists": quiet, **given}
+    return msgspec.convert(values, st.CreateTable)
+
+
+def _create_clause(at: Cursor, given: dict[str, object]) -> None:
+    if at.accept("LOCATION"):
+        _once(at, given, "location", at.string("a path in quotes"))
+    elif at.accept("USING"):
+        at.expect("|".join(KEYWORDS))
+    elif at.accept("PARTITIONED", "BY"):
+        _once(at, given, "partition_by", at.names())
+    elif at.accept("COMMENT"):
+        _once(at, given, "comment", at.string())
+    elif at.accept("TBLPROPERTIES|OPTIONS"):
+        _once(at, given, "properties", _pairs(at))
+    elif at.accept("INDEXING"):
+        _once(at, given, "indexing", _pairs(at))
+    else:
+        at.fail("INDEXING, PARTITIONED BY, LOCATION, COMMENT, TBLPROPERTIES or the end")
+
+
+def _pairs(at: Cursor) -> dict[str, str]:
+    at.expect_mark("(")
+    found = [at.skip_text_pair()]
+    while at.accept_mark(","):
+        found.append(at.skip_text_pair())
+    at.expect_mark(")")
+    return dict(found)
+
+
+def _once(at: Cursor, given: dict[str, object], name: str, value: object) -> None:
+    if name in given:
+        at.fail(f"{name.replace('_', ' ').upper()} once")
+    given[name] = value
+
+
+def _is_dotted(at: Cursor) -> bool:
+    """True before ``indextables.`path` ``, which is a table, not a keyword."""
+    ahead = at.ahead(1)
+    return ahead is not None and ahead.text == "."
+
+
+_SHARED: dict[str, _Rule] = {"OPTIMIZE": _optimize, "VACUUM": _vacuum, "RESTORE": _restore, "REINDEX": _reindex}
+
+_RULES: dict[str, tuple[str, _Rule]] = {
+    "PURGE": ("PURGE", _purge),
+    "DROP": ("DROP PARTITIONS", _drop_partitions),
+    "TRUNCATE": ("TRUNCATE TIME TRAVEL", _truncate),
+    "CHECKPOINT": ("CHECKPOINT", _checkpoint),
+    "COMPACT": ("COMPACT", _checkpoint),
+    "CLEAR": ("CLEAR SKIPS", _clear_skips),
+    "VERIFY": ("VERIFY", _verify),
+    "REPAIR": ("REPAIR", _repair),
+    "FLUSH": ("FLUSH CACHE", _flush),
+    "PREWARM": ("PREWARM", _prewarm),
+    "RESTORE": ("RESTORE", _restore),
+    "REINDEX": ("REINDEX", _reindex),
+    "OPTIMIZE": ("OPTIMIZE", _optimize),
+    "VACUUM": ("VACUUM", _vacuum),
+    "CREATE": ("CREATE", _create),
+}
+
+_FIRST = frozenset({"MERGE", "DESCRIBE", "DESC", "INVALIDATE", *_RULES, *_SHARED})

@@ -1,0 +1,211 @@
+"""One SELECT over pinned snapshots: rewrite, plan on empty tables, read what the plan needs, run.
+
+DataFusion plans the statement twice: first over tables without rows, to learn which columns, rows and searches each
+table has to give, then over the tables themselves. Only queries are accepted; nothing can be written or configured,
+and no file can be named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+
+from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
+from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal
+from indextables.sql.local.provider import Provider, Source, register, registered_schema
+from indextables.sql.local.pushdown import Need, needs_of, row_limit
+from indextables.sql.local.rewrite import Rewritten, rewrite
+
+__all__ = ["run"]
+
+_BATCH_ROWS = 8192
+_LEAST_BATCH_ROWS = 64
+# The two plans must agree on constants. These are evaluated while planning, so they would differ.
+_MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stamp)?)\b", re.IGNORECASE)
+# DataFusion 55 takes a column that its filters pin to one value for sorted, loses that in a join of several partitions,
+# and refuses its own plan. With one partition there is nothing to merge in order.
+_PLANNER_BUG = "SanityCheckPlan"
+_PREFIXES = re.compile(
+    r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
+    r"This feature is not implemented: |\w+\ncaused by\n)+"
+)
+
+
+def run(
+    text: str, sources: Mapping[str, Source], *, params: Mapping[str, object] | None = None, memory_limit: int
+) -> pa.Table:
+    """The answer to the SELECT statement `text` over `sources` (names in lower case).
+
+    Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
+    ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
+    """
+    _Runtime.note_use()
+    check_statement(text)
+    spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
+    text = _lower_quoted(text, spelled)
+    schemas = {name: source.schema for name, source in sources.items()}
+    rewritten = rewrite(text, schemas, params)
+    values = None if not params else {name: value for name, value in params.items() if f"${name}" in rewritten.text}
+    needs, limit = _needs(rewritten, schemas, values)
+    if _MOVING.search(text):
+        needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
+    try:
+        result = _execute(rewritten, sources, needs, values, _context(memory_limit, limit=limit))
+    except QueryInvalid as fault:
+        if _PLANNER_BUG not in str(fault.__cause__):
+            raise
+        result = _execute(rewritten, sources, needs, values, _context(memory_limit, partitions=1))
+    hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
+    return _as_asked(result, spelled, hidden)
+
+
+class _Runtime:
+    """Whether DataFusion, whose threads do not survive fork(), was used in this process or before it was forked."""
+
+    used = False
+    inherited = False
+
+    @classmethod
+    def note_use(cls) -> None:
+        """Raises ForkUnsafe where a statement would wait for threads that only the parent has."""
+        if cls.inherited:
+            message = (
+                "a SELECT was run before this process was forked, and none can be run in the child: start workers with "
+                "the 'spawn' or 'forkserver' method, or run SELECT after the fork only; reads and searches work"
+            )
+            raise ForkUnsafe(message)
+        cls.used = True
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """In the child."""
+        cls.inherited = cls.inherited or cls.used
+
+
+os.register_at_fork(after_in_child=_Runtime.after_fork)
+
+
+def _execute(
+    rewritten: Rewritten, sources: Mapping[str, Source], needs: Mapping[str, Need], values: Any, context: Any
+) -> pa.Table:
+    providers = []
+    for name, target in rewritten.targets.items():
+        # A table that the plan does not read (its condition is never true) still has to exist.
+        provider = Provider(sources[target.table], target, needs.get(name, Need(frozenset())))
+        register(context, name, provider)
+        providers.append(provider)
+    plan = _plan(context, rewritten.text, values)
+    try:
+        return plan.to_arrow_table()
+    except Exception as cause:
+        # DataFusion raises bare Exceptions, also for what our own reading raised inside it.
+        failure = next((p.failure for p in providers if p.failure is not None), None)
+        raise failure or _explained(rewritten.text, cause) from cause
+    finally:
+        for provider in providers:
+            provider.close()
+
+
+def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> tuple[dict[str, Need], int | None]:
+    """What each table must give, and after how many rows the statement stops."""
+    context = _context(None)
+    own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
+    for name, target in rewritten.targets.items():
+        schema = registered_schema(own[name], target)
+        empty = [pa.array([], field.type) for field in schema]
+        context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
+    hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
+    frame = _plan(context, rewritten.text, values)
+    try:
+        plan = frame.optimized_logical_plan()
+        needs = needs_of(plan, own, hidden), row_limit(plan)
+    except Exception as cause:
+        raise _explained(rewritten.text, cause) from cause
+    check_plan(rewritten.text, plan.display_indent(), (values or {}).values())
+    return needs
+
+
+def _context(memory_limit: int | None, *, partitions: int | None = None, limit: int | None = None) -> Any:
+    runtime = RuntimeEnvBuilder()
+    if memory_limit is not None:
+        runtime = runtime.with_disk_manager_os().with_fair_spill_pool(memory_limit)
+    config = SessionConfig() if partitions is None else SessionConfig().with_target_partitions(partitions)
+    if limit is not None and limit < _BATCH_ROWS:
+        # Filters collect a whole batch before they pass it on; a statement that stops early should not wait for one.
+        config = config.with_batch_size(max(limit, _LEAST_BATCH_ROWS))
+    return SessionContext(config, runtime)
+
+
+def _plan(context: Any, text: str, values: Any) -> Any:
+    try:
+        return context.sql_with_options(text, _queries_only(), param_values=values)
+    except Exception as cause:
+        # DataFusion raises ValueErrors and bare Exceptions for the same kinds of fault.
+        raise _explained(text, cause) from cause
+
+
+def _queries_only() -> Any:
+    no = False
+    return SQLOptions().with_allow_ddl(no).with_allow_dml(no).with_allow_statements(no)
+
+
+def _explained(text: str, cause: Exception) -> IndexTablesError:
+    message = " ".join(_PREFIXES.sub("", str(cause)).replace("datafusion.public.", "").split())
+    if re.search(r"(DDL|DML|Statement) not supported", message):
+        return NotSupported("only queries are run here: give a SELECT statement", query=text)
+    if "Cannot cast to Decimal128(" in message:
+        return no_decimal(text)
+    if "only supports a single SQL statement" in message:
+        return QueryInvalid("give one statement, not several", query=text, position=0)
+    if message.startswith("No SQL statements were provided"):
+        return QueryInvalid("the statement is empty", query=text, position=0)
+    if message.startswith("No field named") and "__search" in message:
+        message = "TEXTSEARCH cannot be used at this place; use it in WHERE beside the table's FROM"
+    message, position = _placed(text, message)
+    return QueryInvalid(f"{message[:500]}", query=text, position=position)
+
+
+def _placed(text: str, message: str) -> tuple[str, int]:
+    """The message of a parser without its wrapping, and the position it speaks of."""
+    found = re.search(r"^\w*Error\(\"(?P<what>.*?),? ?\.? at Line: (?P<line>\d+), Column: (?P<column>\d+)\"\)", message)
+    if found is None:
+        return message, 0
+    line, column = int(found["line"]), int(found["column"])
+    what = found["what"].replace('\\"', '"')
+    if what.startswith("Unterminated string literal") or "close delimiter" in what:
+        what = "a quote is not closed"
+    start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
+    return f"{what} (line {line}, column {column})", min(start + column - 1, len(text))
+
+
+def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
+    """Quoted column names in any case find their column, as all names do."""
+
+    def lowered(match: re.Match[str]) -> str:
+        found = match.group()
+        return found.lower() if found.startswith('"') and found[1:-1].lower() in spelled else found
+
+    # Texts and comments are matched too, so that quotes inside them are left alone.
+    return QUOTED.sub(lowered, text)
+
+
+def _as_asked(result: pa.Table, spelled: Mapping[str, str], hidden: Sequence[str]) -> pa.Table:
+    """Names in the tables' own spelling, and text as plain strings."""
+    columns = [_plain(column) for column in result.columns]
+    names = [spelled.get(name, name) for name in result.column_names]
+    for name in hidden:
+        names = [shown.replace(name, "textsearch") for shown in names]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.binary())
+    return column

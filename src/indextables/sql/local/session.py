@@ -1,0 +1,213 @@
+"""SQL in one Python process: commands, and SELECT over tables by name, by path and at a version.
+
+The text is what `indextables.sql(spark, text)` takes. What only we understand (``indextables.`path` ``, `VERSION AS
+OF`, `INDEXQUERY`) is put into words of DataFusion, by position; all else reaches it as typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.errors import InvalidArgument, LogGap, ObjectNotFound, TableNotFound
+from indextables.log.readable import snapshot_at
+from indextables.log.snapshot import Log, Snapshot
+from indextables.sql.command import (
+    Consent,
+    Found,
+    LocalContext,
+    Reference,
+    Target,
+    Token,
+    find_references,
+    moment_ms,
+    query_of,
+    run_command,
+    table_names,
+    tokens,
+    unquoted,
+    value_of,
+)
+from indextables.table.running import Progress
+from indextables.table.search import Searchers
+
+__all__ = ["LocalSession", "split_statements"]
+
+_OURS = re.compile(r"\bindextables\s*\.\s*`|\bindexquery|\bAS\s+OF\b|@v\d", re.IGNORECASE)
+_EVERYWHERE = "_indexall"
+
+
+class LocalSession:
+    """Tables by name, each read at its newest version, unless the name is pinned to another."""
+
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        options: Mapping[str, object] | None = None,
+        *,
+        pinned: Mapping[str, int] | None = None,
+        progress: Progress | None = None,
+        consent: Consent | None = None,
+    ) -> None:
+        """`consent` is called before commands that take something away."""
+        self._names = {name.lower(): path for name, path in names.items()}
+        self._context = LocalContext(self._names, options, progress)
+        self._options = opt.Options(options or {})
+        self._consent = consent
+        self._pinned = {name.lower(): version for name, version in (pinned or {}).items()}
+        self._kept: dict[str, tuple[Log, Searchers]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names that mean a table."""
+        return sorted(self._names)
+
+    def check(self, name: str) -> None:
+        """Raises TableNotFound, StoreError unless there is a log. It may have a gap: a statement can name a version."""
+        log = self._context.log(Target(name, is_path=False))
+        try:
+            log.latest_version()
+        except LogGap:
+            return
+        except ObjectNotFound as cause:
+            raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
+
+    def schema(self, name: str) -> pa.Schema:
+        """The columns of a table. Raises TableNotFound, LogError, StoreError."""
+        return self._snapshot(Target(name, is_path=False)).schema
+
+    def run(self, text: str, params: Mapping[str, object] | None = None) -> pa.Table:
+        """The rows that answer one statement. Values of `$name` are bound, never pasted.
+
+        Raises CommandSyntaxError and QueryInvalid (with `query` and `position`), NotSupported, and what a command's
+        verb or reading a table raises.
+        """
+        rows = run_command(text, self._context, params, consent=self._consent)
+        if rows is not None:
+            return rows
+        from indextables.sql.local.engine import run
+
+        translated = self._translated(text, params)
+        places = dict(translated.places)
+        for name in table_names(translated.text):
+            if name.lower() in self._names:
+                places[name.lower()] = (Target(name, is_path=False), self._snapshot(Target(name, is_path=False)))
+        from indextables.sql.local.snapshots import SnapshotSource
+
+        sources = {}
+        for name, (target, snapshot) in places.items():
+            log, searchers = self._log(target)
+            sources[name] = SnapshotSource(log.env, snapshot, searchers)
+        return run(translated.text, sources, params=params, memory_limit=self._options[opt.SQL_MEMORY_LIMIT])
+
+    def _translated(self, text: str, params: Mapping[str, object] | None) -> _Translated:
+        found = find_references(text, lambda name: name.lower() in self._names) if _OURS.search(text) else None
+        if found is None:
+            return _Translated(text)
+        return _translate(found, lambda reference: self._at(found, reference, params))
+
+    def _at(self, found: Found, reference: Reference, params: Mapping[str, object] | None) -> tuple[Target, Snapshot]:
+        """The table and the version that a reference speaks of."""
+        target = Target(reference.name, is_path=reference.is_path)
+        if reference.as_of is None:
+            return target, self._snapshot(target)
+        value: Any = value_of(reference.as_of.token, found.tokens, params)
+        log, _ = self._log(target)
+        if reference.as_of.kind == "timestamp":
+            return target, log.snapshot(timestamp_ms=moment_ms(value, self._context.time_zone))
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
+        return target, snapshot_at(log, value)
+
+    def _snapshot(self, target: Target) -> Snapshot:
+        version = None if target.is_path else self._pinned.get(target.text.lower())
+        log = self._log(target)[0]
+        return log.snapshot() if version is None else snapshot_at(log, version)
+
+    def _log(self, target: Target) -> tuple[Log, Searchers]:
+        """Kept warm from one statement to the next."""
+        log = self._context.log(target)
+        if log.url not in self._kept:
+            self._kept[log.url] = (log, Searchers(log.env))
+        return self._kept[log.url]
+
+
+class _Translated(msgspec.Struct, frozen=True):
+    """A statement in DataFusion's words, and what the names stand for that it gave to paths and versions."""
+
+    text: str
+    places: dict[str, tuple[Target, Snapshot]] = {}
+
+
+def _translate(found: Found, at: Callable[[Reference], tuple[Target, Snapshot]]) -> _Translated:
+    edits = _searches(found)
+    places = {}
+    for reference in found.references:
+        if reference.role != "read" or not (reference.is_path or reference.as_of is not None):
+            continue
+        name = f"__table{reference.number}"
+        places[name] = at(reference)
+        end = reference.end if reference.as_of is None else reference.as_of.end
+        alias = f" AS {_identifier(reference.shown)}" if reference.shown else ""
+        edits.append((reference.start, end, f'"{name}"{alias}'))
+    edits += [
+        (token.start, token.end, _identifier(token.text))
+        for token in found.tokens
+        if token.kind == "name" and not any(start <= token.start < end for start, end, _ in edits)
+    ]
+    text = found.text
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return _Translated(text, places)
+
+
+def _searches(found: Found) -> list[tuple[int, int, str]]:
+    """`column [NOT] INDEXQUERY 'query'` and `INDEXQUERYALL('query')` as TEXTSEARCH."""
+    listed = found.tokens
+    edits = []
+    for place, token in enumerate(listed):
+        if token.start in found.operators:
+            negated = listed[place - 1].upper == "NOT"
+            last = place - 1 - negated
+            first = last
+            while first >= 2 and listed[first - 1].text == ".":
+                first -= 2
+            column = "".join(_identifier(part.text) for part in listed[first : last + 1])
+            if token.upper == "INDEXQUERYALL" or unquoted(listed[last]).lower() == _EVERYWHERE:
+                column = "*"
+            query = listed[place + 1]
+            call = f"{'NOT ' if negated else ''}TEXTSEARCH({column}, {_query(found, query)})"
+            edits.append((listed[first].start, query.end, call))
+        elif token.upper == "INDEXQUERYALL" and place + 1 < len(listed) and listed[place + 1].text == "(":
+            edits.append((token.start, listed[place + 1].end, "TEXTSEARCH(*, "))
+    return edits
+
+
+def _query(found: Found, token: Token) -> str:
+    """A text as DataFusion spells it; a parameter as it is. Raises QueryInvalid."""
+    if token.kind != "text":
+        return "$" + token.text[1:]
+    return "'" + str(query_of(token, found, None)).replace("'", "''") + "'"
+
+
+def _identifier(text: str) -> str:
+    """A name in backticks as DataFusion quotes it."""
+    return '"' + text[1:-1].replace("``", "`").replace('"', '""') + '"' if text.startswith("`") else text
+
+
+def split_statements(text: str) -> tuple[list[tuple[int, str]], str]:
+    """The statements that a `;` ends, each with its position, and what stands behind the last one. Pure."""
+    done = []
+    start = 0
+    for token in tokens(text):
+        if token.kind == "mark" and token.text == ";":
+            done.append((start, text[start : token.start]))
+            start = token.end
+    return [(place, part) for place, part in done if next(tokens(part), None) is not None], text[start:]
