@@ -18,15 +18,15 @@ from statistics import median
 
 from benchmarks.harness import Bar
 from indextables.ambient import SystemAmbient
-from indextables.log.actions import Add, CommitInfo, Metadata
-from indextables.log.cache import LogCache
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
-from indextables.log.snapshot import Log
-from indextables.log.write import append
+from indextables.env import Env
+from indextables.log.care.opening import open_log
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.read.cache import LogCache
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Add, CommitInfo, Metadata
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
 from indextables.options import Options
 from indextables.storage import open_store
 
@@ -202,7 +202,7 @@ SIDES = {
 
 def _log(url: str, options: dict[str, str]) -> Log:
     given = Options({"checkpoint.enabled": "false", **options}, environ={})
-    return open_log(LogEnv(open_store(url, given), SystemAmbient(), given), cache=LogCache())
+    return open_log(Env(open_store(url, given), SystemAmbient(), given), cache=LogCache())
 
 
 def _grow(log: Log, length: int, put=None) -> None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from benchmarks.harness import Bar, best_of, cpu_of
-from indextables.log.actions import CommitInfo, Metadata
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.replay import replay
-from indextables.log.sethash import set_hash
+from indextables.log.read.folding import replay
+from indextables.log.wire.actions import CommitInfo, Metadata
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.sethash import set_hash
 
 SCHEMA = json.dumps(
     {

@@ -19,14 +19,14 @@ import pyarrow as pa
 import indextables
 from benchmarks import corpus
 from benchmarks.harness import Bar
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
+from indextables.env import Env
+from indextables.log.care.opening import open_log
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 from indextables.table.environment import open_env, table_env
-from indextables.table.merge_splits import merge_splits
+from indextables.table.merge.verb import merge_splits
 from indextables.table.running import Answer, Job
-from indextables.table.write import target_of
+from indextables.table.writing.splits import target_of
 
 _ROWS = 50_000
 _OPTIONS = {"split.memoryBudget": str(2 << 30), "storage.fsync": "true"}
@@ -103,7 +103,7 @@ class _OneByOne:
 
     width = 1
 
-    def __init__(self, env: LogEnv) -> None:
+    def __init__(self, env: Env) -> None:
         self._env = env
 
     def run(self, job: Job, units: Sequence[bytes]) -> list[Answer]:

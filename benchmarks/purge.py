@@ -19,9 +19,9 @@ from tests.state.spy import Spy
 import indextables
 from benchmarks.harness import Bar, median_of
 from benchmarks.state import environment, make_files, write_ours
-from indextables.log.opening import open_log
-from indextables.log.state.describe import describe_state
-from indextables.table.purge import PurgeReport, purge
+from indextables.log.care.describe import describe_state
+from indextables.log.care.opening import open_log
+from indextables.table.maintenance.purge.verb import PurgeReport, purge
 from indextables.table.running import Threads
 
 APPENDS = 40

@@ -23,9 +23,9 @@ import indextables
 from benchmarks.corpus import logs
 from benchmarks.harness import Bar
 from benchmarks.local_spark import read_all, session, turns
-from indextables.log.opening import open_log
-from indextables.log.state import checkpoint
-from indextables.log.transaction import Transaction
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.commit.transaction import Transaction
 from indextables.spark.table.indextable import IndexTable
 from indextables.table.environment import open_env
 

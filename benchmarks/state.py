@@ -19,18 +19,19 @@ from tests.servers.s3 import S3Server
 
 from benchmarks.harness import Bar, best_of
 from indextables.ambient import SystemAmbient
-from indextables.log import write
-from indextables.log.actions import CommitInfo, Metadata
-from indextables.log.arrays import int64_array
-from indextables.log.codec import encode_version
-from indextables.log.env import LogEnv
-from indextables.log.files import FILES_SCHEMA
-from indextables.log.names import MANIFEST_DIR, version_key
-from indextables.log.opening import open_log
-from indextables.log.protocol import new_table_protocol
-from indextables.log.schema import schema_from_json
-from indextables.log.state import checkpoint, write_checkpoint
-from indextables.log.state.base import TableState, TokenWindow
+from indextables.env import Env
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit import resolve as write
+from indextables.log.wire.actions import CommitInfo, Metadata
+from indextables.log.wire.arrays import int64_array
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.files import FILES_SCHEMA
+from indextables.log.wire.names import MANIFEST_DIR, version_key
+from indextables.log.wire.protocol import new_table_protocol
+from indextables.log.wire.schema import schema_from_json
+from indextables.log.wire.state import TableState, TokenWindow
 from indextables.options import Options
 from indextables.query.parse import parse
 from indextables.storage import open_store
@@ -80,13 +81,13 @@ class _Tables:
         write_ours(environment(self.ours), files)
         write_delta(self.delta, files)
 
-    def env(self, **options: object) -> LogEnv:
+    def env(self, **options: object) -> Env:
         return environment(self.ours, **options)
 
 
-def environment(place: Path | str, **options: object) -> LogEnv:
+def environment(place: Path | str, **options: object) -> Env:
     given = Options({"transaction.cache.enabled": "false", **options})
-    return LogEnv(open_store(place, given), SystemAmbient(), given)
+    return Env(open_store(place, given), SystemAmbient(), given)
 
 
 def make_files(count: int, start: int = 0) -> pa.Table:
@@ -137,7 +138,7 @@ def state_of(files: pa.Table, version: int = 1) -> TableState:
     )
 
 
-def write_ours(env: LogEnv, files: pa.Table) -> None:
+def write_ours(env: Env, files: pa.Table) -> None:
     for version in (0, 1):
         info = CommitInfo(inCommitTimestamp=1_700_000_000_000, tableId=metadata().id, token=f"{version + 1:032x}")
         actions = [info, new_table_protocol(), metadata()] if version == 0 else [info]
@@ -221,11 +222,11 @@ def write_delta(folder: Path, files: pa.Table) -> None:
     (log / "_last_checkpoint").write_text(json.dumps({"version": 1, "size": count + 2}))
 
 
-def open_all(env: LogEnv) -> int:
+def open_all(env: Env) -> int:
     return open_log(env).snapshot().files.num_rows
 
 
-def open_where(env: LogEnv, text: str) -> pa.Table:
+def open_where(env: Env, text: str) -> pa.Table:
     schema = schema_from_json(SCHEMA)
     return open_log(env).snapshot().files_where(lambda _: parse(text, schema))
 
@@ -358,7 +359,7 @@ def _requests(count: int) -> list[Bar]:
     with S3Server() as server:
         options = server.options()
         url = server.table_url("state")
-        env = LogEnv(open_store(url, options), SystemAmbient(), options)
+        env = Env(open_store(url, options), SystemAmbient(), options)
         write_ours(env, make_files(count))
         log = open_log(env)
         before = server.count()

@@ -6,7 +6,6 @@ A block marked `spark` runs in a Spark session and is tested with Spark. No bloc
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -56,18 +55,3 @@ def test_no_block_has_a_mark_that_nobody_knows():
     candidates = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     marks = {mark.strip() for path in candidates for mark, _ in BLOCK.findall(path.read_text())}
     assert marks <= {"", "spark"}
-
-
-def test_the_architecture_names_every_module_where_its_package_is_described():
-    sections = re.split(r"(?m)^## ", (ROOT / "docs" / "ARCHITECTURE.md").read_text())
-    source = ROOT / "src" / "indextables"
-    missing = []
-    for module in sorted(source.rglob("*.py")):
-        place = module.relative_to(source)
-        package = f"`{place.parts[0]}/" if len(place.parts) > 1 else ""
-        text = "\n".join(section for section in sections if package in section.partition("\n")[0])
-        # Some are named once by what they share: pages*.py.
-        named = re.findall(r"[\w*]+\.py", text)
-        if module.name != "__init__.py" and not any(fnmatch(module.name, name) for name in named):
-            missing.append(str(place))
-    assert missing == []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from indextables.spark.table import IndexTable
     from indextables.sql.spark import disable, enable
     from indextables.sql.spark import run_sql as sql
-    from indextables.table.maintain import (
+    from indextables.table.maintenance import (
         cache_stats,
         invalidate_caches,
         rebuild,
@@ -59,12 +59,12 @@ _HOMES = {
     "disable": ("indextables.sql.spark", "disable"),
     "enable": ("indextables.sql.spark", "enable"),
     "open": ("indextables.embedded", "open_table"),
-    "cache_stats": ("indextables.table.maintain", "cache_stats"),
-    "invalidate_caches": ("indextables.table.maintain", "invalidate_caches"),
-    "rebuild": ("indextables.table.maintain", "rebuild"),
-    "recreate_pointer": ("indextables.table.maintain", "recreate_pointer"),
-    "repair": ("indextables.table.maintain", "repair"),
-    "verify": ("indextables.table.maintain", "verify"),
+    "cache_stats": ("indextables.table.maintenance.repairing", "cache_stats"),
+    "invalidate_caches": ("indextables.table.maintenance.repairing", "invalidate_caches"),
+    "rebuild": ("indextables.table.maintenance.repairing", "rebuild"),
+    "recreate_pointer": ("indextables.table.maintenance.repairing", "recreate_pointer"),
+    "repair": ("indextables.table.maintenance.repairing", "repair"),
+    "verify": ("indextables.table.maintenance.repairing", "verify"),
     "write": ("indextables.spark.source", "write"),
 }
 

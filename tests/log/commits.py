@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from indextables.ambient import SystemAmbient
-from indextables.log import opening
-from indextables.log.actions import Add, CommitInfo, Metadata, Remove
-from indextables.log.cache import LogCache
-from indextables.log.codec import VersionContent, decode_version, encode_version
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
+from indextables.env import Env
+from indextables.log.care import opening
+from indextables.log.commit.create import create_table
+from indextables.log.read.cache import LogCache
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Add, CommitInfo, Metadata, Remove
+from indextables.log.wire.codec import VersionContent, decode_version, encode_version
 from indextables.options import Options
 from indextables.storage.local import LocalStore
 from indextables.storage.url import parse_location
@@ -34,12 +34,12 @@ def version(number: int, *actions: object, blind: bool | None = None, token: str
     return decode_version(encode_version([info, *actions], compress=False), number)
 
 
-def local_env(path: Path, **options: object) -> LogEnv:
+def local_env(path: Path, **options: object) -> Env:
     given = {key.replace("__", "."): value for key, value in options.items()}
-    return LogEnv(LocalStore(parse_location(path), fsync=False), SystemAmbient(), Options(given, environ={}))
+    return Env(LocalStore(parse_location(path), fsync=False), SystemAmbient(), Options(given, environ={}))
 
 
-def open_log(env: LogEnv) -> Log:
+def open_log(env: Env) -> Log:
     """A log with a cache of its own, as in a process of its own."""
     return opening.open_log(env, cache=LogCache())
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indextables.ambient import SystemAmbient
-from indextables.log import opening
-from indextables.log.actions import Action, Add, CommitInfo, DeletionVector, Metadata, Remove
-from indextables.log.cache import LogCache
-from indextables.log.codec import encode_version
-from indextables.log.env import LogEnv
-from indextables.log.names import version_key
-from indextables.log.protocol import new_table_protocol
-from indextables.log.snapshot import Log
+from indextables.env import Env
+from indextables.log.care import opening
+from indextables.log.read.cache import LogCache
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Action, Add, CommitInfo, DeletionVector, Metadata, Remove
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
+from indextables.log.wire.protocol import new_table_protocol
 from indextables.options import Options
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
@@ -54,35 +54,33 @@ def vector(name: str, offset: int | None = None) -> DeletionVector:
     return DeletionVector("u", name, 8, 1, offset)
 
 
-def local_env(path: Path, **options: object) -> LogEnv:
-    return LogEnv(LocalStore(parse_location(path), fsync=False), SystemAmbient(), _options(options))
+def local_env(path: Path, **options: object) -> Env:
+    return Env(LocalStore(parse_location(path), fsync=False), SystemAmbient(), _options(options))
 
 
-def memory_env(**options: object) -> LogEnv:
+def memory_env(**options: object) -> Env:
     """A store that is listed like an object store."""
-    return LogEnv(MemoryStore(parse_location(f"memory://logs{next(_NAMES)}")), SystemAmbient(), _options(options))
+    return Env(MemoryStore(parse_location(f"memory://logs{next(_NAMES)}")), SystemAmbient(), _options(options))
 
 
-def open_log(env: LogEnv) -> Log:
+def open_log(env: Env) -> Log:
     """A log with a cache of its own, as in a process of its own."""
     return opening.open_log(env, cache=LogCache() if env.options["transaction.cache.enabled"] != "false" else None)
 
 
-def write(
-    env: LogEnv, version: int, *actions: Action, compress: bool = True, table_id: str | None = "table-1"
-) -> bytes:
+def write(env: Env, version: int, *actions: Action, compress: bool = True, table_id: str | None = "table-1") -> bytes:
     """Put a version file and return its bytes."""
     data = encode_version([info(version, table_id), *actions], compress=compress)
     env.store.put(version_key(version), data)
     return data
 
 
-def create(env: LogEnv, metadata: Metadata = METADATA) -> None:
+def create(env: Env, metadata: Metadata = METADATA) -> None:
     """Version 0 of a table of ours."""
     write(env, 0, new_table_protocol(), metadata, table_id=metadata.id)
 
 
-def append(env: LogEnv, *versions: int) -> None:
+def append(env: Env, *versions: int) -> None:
     """One file per version, named after it."""
     for version in versions:
         write(env, version, add(f"f{version}.split"))
@@ -120,9 +118,9 @@ class CountingStore:
         return sum(call == name for call, _ in self.calls)
 
 
-def counted(env: LogEnv) -> tuple[LogEnv, CountingStore]:
+def counted(env: Env) -> tuple[Env, CountingStore]:
     store = CountingStore(env.store)
-    return LogEnv(store, env.ambient, env.options), store
+    return Env(store, env.ambient, env.options), store
 
 
 def _options(given: dict[str, object]) -> Options:

@@ -10,14 +10,23 @@ from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, local_env, new_table, open_log, remove
 
 from indextables.errors import InvalidArgument
-from indextables.log import compression
-from indextables.log.actions import Add, CommitInfo, DeletionVector, DomainMetadata, MergeSkip, Metadata, Remove, Txn
-from indextables.log.admit import admitted
-from indextables.log.codec import decode_version
-from indextables.log.create import create_table, new_metadata
-from indextables.log.files import FILES_SCHEMA
-from indextables.log.transaction import Transaction
-from indextables.log.write import append, change_metadata, record_skip
+from indextables.log.commit.create import create_table, new_metadata
+from indextables.log.commit.resolve import append, change_metadata, record_skip
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire import compression
+from indextables.log.wire.actions import (
+    Add,
+    CommitInfo,
+    DeletionVector,
+    DomainMetadata,
+    MergeSkip,
+    Metadata,
+    Remove,
+    Txn,
+)
+from indextables.log.wire.admit import admitted
+from indextables.log.wire.codec import decode_version
+from indextables.log.wire.files import FILES_SCHEMA
 
 INFO = CommitInfo(timestamp=1, inCommitTimestamp=1, operation="TEST", token="0" * 32)
 

@@ -6,8 +6,8 @@ import pytest
 from tests.log.commits import add, new_table
 
 from indextables.errors import InvalidArgument, ProtocolUnsupported, VersionExpired, VersionNotFound
-from indextables.log.history import history, version_at
-from indextables.log.write import append, record_skip, resolve_token, upgrade_protocol
+from indextables.log.commit.resolve import append, record_skip, resolve_token, upgrade_protocol
+from indextables.log.read.histories import history, version_at
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 from tests.log.logs import METADATA, add, append, create, info, local_env, memory_env, open_log, paths, remove, write
 
+from indextables.env import Env
 from indextables.errors import (
     IndexTablesError,
     LimitExceeded,
@@ -24,14 +25,13 @@ from indextables.errors import (
     ProtocolUnsupported,
     TableNotFound,
 )
-from indextables.log.actions import Protocol
-from indextables.log.codec import encode_version
-from indextables.log.env import LogEnv
-from indextables.log.names import version_key
-from indextables.log.write import append as append_files
-from indextables.log.write import overwrite
+from indextables.log.commit.resolve import append as append_files
+from indextables.log.commit.resolve import overwrite
+from indextables.log.wire.actions import Protocol
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
 
-Break = Callable[[LogEnv], None]
+Break = Callable[[Env], None]
 
 
 def gap(env):

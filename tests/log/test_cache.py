@@ -6,10 +6,10 @@ import pytest
 from tests.log.logs import add, append, counted, create, local_env, memory_env, open_log, paths, write
 
 from indextables.ambient import SystemAmbient
-from indextables.log import opening
-from indextables.log.cache import LogCache, cache_for, shared_cache
-from indextables.log.env import LogEnv
-from indextables.log.names import crc_key, version_key
+from indextables.env import Env
+from indextables.log.care import opening
+from indextables.log.read.cache import LogCache, cache_for, shared_cache
+from indextables.log.wire.names import crc_key, version_key
 from indextables.options import Options
 
 
@@ -157,7 +157,7 @@ def test_an_expired_entry_is_read_again(tmp_path):
     clock = Clock()
     create(env)
     append(env, 1)
-    counting, store = counted(LogEnv(env.store, clock, env.options))
+    counting, store = counted(Env(env.store, clock, env.options))
     log = open_log(counting)
     paths(log.snapshot())
     clock.now += 299
@@ -173,7 +173,7 @@ def test_the_time_to_live_is_an_option(tmp_path):
     env = local_env(tmp_path / "t", transaction__cache__expirationSeconds=5)
     clock = Clock()
     create(env)
-    counting, store = counted(LogEnv(env.store, clock, env.options))
+    counting, store = counted(Env(env.store, clock, env.options))
     log = open_log(counting)
     paths(log.snapshot())
     clock.now += 6
@@ -196,7 +196,7 @@ def test_stores_outside_the_process_share_its_cache_and_memory_stores_do_not(tmp
     assert cache_for(local_env(tmp_path)) is shared_cache()
     one, other = memory_env(), memory_env()
     assert cache_for(one) is not cache_for(other)
-    off = LogEnv(one.store, one.ambient, Options({"transaction.cache.enabled": False}, environ={}))
+    off = Env(one.store, one.ambient, Options({"transaction.cache.enabled": False}, environ={}))
     assert cache_for(off) is None
 
 
@@ -218,7 +218,7 @@ def test_bounded_staleness_is_an_option(tmp_path):
     clock = Clock()
     create(env)
     append(env, 1)
-    log = open_log(LogEnv(env.store, clock, env.options))
+    log = open_log(Env(env.store, clock, env.options))
     assert log.latest_version() == 1
     append(env, 2)
     clock.now += 4.9

@@ -10,21 +10,21 @@ from tests.log.commits import METADATA, add, open_log
 from tests.log.scripted import Scripted
 
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.errors import ClockSkew
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR
-from indextables.log.state import clean_up
-from indextables.log.write import append
+from indextables.log.care.cleanup import clean_up
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.wire.names import LOG_DIR
 from indextables.options import Options
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
 from indextables.storage.probe import once_per_process, skew_between
 from indextables.storage.store import StoreFacts
 from indextables.storage.url import parse_location
-from indextables.table.purge import purge
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.running import Threads
-from indextables.table.truncate import truncate_time_travel
 
 DAY_MS = 86_400_000
 STEPS = [40 * DAY_MS, -40 * DAY_MS, 400_000, -400_000]
@@ -56,7 +56,7 @@ def env(request, tmp_path):
     else:
         store = MemoryStore(parse_location(f"memory://{tmp_path.name}/t"), ambient=Rightly())
     told = {"checkpoint.interval": "10", "logRetention.duration": str(DAY_MS)}
-    return LogEnv(store, ambient, Options(told, environ={}))
+    return Env(store, ambient, Options(told, environ={}))
 
 
 def table(env, versions=12):
@@ -127,7 +127,7 @@ def test_at_whatever_step_of_a_commit_the_clock_is_set_no_later_one_follows(env,
             if env.store.is_local
             else MemoryStore(place, ambient=Rightly())
         )
-        inner = compared(LogEnv(plain, ambient, env.options))
+        inner = compared(Env(plain, ambient, env.options))
         log = table(inner, versions=2)
         store = Scripted(inner.store) if env.store.is_local else inner.store
         if env.store.is_local:
@@ -183,7 +183,7 @@ def test_a_machine_that_slept_compares_once_and_goes_on(tmp_path):
     """Its monotonic clock stood still, its wall clock is right."""
     ambient = Stepped()
     store = Counted(parse_location(tmp_path / "t"), fsync=False, ambient=ambient)
-    log = table(LogEnv(store, ambient, Options(environ={})))
+    log = table(Env(store, ambient, Options(environ={})))
     assert store.probes == 1
     ambient.monotonic_off_s = -40 * DAY_MS / 1000
     for number in range(3):

@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 from tests.log.logs import METADATA, add, info, remove, vector
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt, PathEscape
-from indextables.log import compression, lines
-from indextables.log.actions import Add, Cdc, CommitInfo, DomainMetadata, Line, MergeSkip, Remove, Txn
-from indextables.log.codec import REMOVES_SCHEMA, commit_info_of, decode_version, encode_version, raw_lines
-from indextables.log.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
-from indextables.log.protocol import new_table_protocol
+from indextables.log.wire import compression, lines
+from indextables.log.wire.actions import Add, Cdc, CommitInfo, DomainMetadata, Line, MergeSkip, Remove, Txn
+from indextables.log.wire.codec import (
+    REMOVES_SCHEMA,
+    commit_info_of,
+    decode_version,
+    encode_version,
+    raw_lines,
+)
+from indextables.log.wire.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
+from indextables.log.wire.protocol import new_table_protocol
 
 GOOD = b'{"add":{"path":"a","partitionValues":{"day":"x"},"size":1,"modificationTime":1,"dataChange":true}}\n'
 # Blocks of few lines are checked line by line, larger ones by counting: both must agree.

@@ -22,6 +22,7 @@ from tests.log.scripted import (
     unavailable,
 )
 
+from indextables.env import Env
 from indextables.errors import (
     ClockSkew,
     CommitConflict,
@@ -36,15 +37,15 @@ from indextables.errors import (
     StorePermissionDenied,
     TableReplaced,
 )
-from indextables.log.actions import CommitInfo, Metadata, Protocol
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR, crc_key, version_key
-from indextables.log.outcome import Committed, Unknown
-from indextables.log.state import clean_up, write_checkpoint
-from indextables.log.transaction import Transaction
-from indextables.log.write import append, overwrite, resolve_token
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, overwrite, resolve_token
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import CommitInfo, Metadata, Protocol
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import LOG_DIR, crc_key, version_key
+from indextables.log.wire.outcome import Committed, Unknown
 from indextables.options import Options
 from indextables.storage import open_store
 
@@ -60,7 +61,7 @@ class Place:
         """A log as a process of its own has it, on a store that plays tricks."""
         given = {"storage.fsync": "false", **{key.replace("__", "."): value for key, value in options.items()}}
         resolved = Options(given, environ={})
-        return open_log(LogEnv(Scripted(open_store(self.url, resolved)), self.clock, resolved))
+        return open_log(Env(Scripted(open_store(self.url, resolved)), self.clock, resolved))
 
     def paths(self) -> list[str]:
         return sorted(self.process().snapshot().files["path"].to_pylist())
@@ -121,7 +122,7 @@ def test_an_answer_lost_after_the_put_landed_neither_doubles_nor_loses_the_commi
 def test_a_commit_that_the_disk_does_not_keep_is_not_reported_as_one(tmp_path, monkeypatch):
     """The version file has its name, but a power failure could still take it."""
     create_table(Place(str(tmp_path / "table")).process(), METADATA)
-    log = open_log(LogEnv(open_store(tmp_path / "table"), SetClock(), Options({}, environ={})))
+    log = open_log(Env(open_store(tmp_path / "table"), SetClock(), Options({}, environ={})))
     append(log, [add("a")])
     real = os.fsync
 
@@ -574,7 +575,7 @@ def test_checkpoints_are_written_when_they_are_due(table):
 
 
 def test_the_check_file_carries_totals_that_agree_with_replay(table):
-    from indextables.log.crcfile import parse_crc, totals_of
+    from indextables.log.wire.crcfile import parse_crc, totals_of
 
     log = table.process()
     append(log, [add("a", size=7), add("b", size=8)])

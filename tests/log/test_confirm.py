@@ -10,14 +10,14 @@ from tests.log.commits import METADATA, add
 from tests.log.scripted import SetClock
 from tests.log.test_commit import Place, checkpoint, place
 
+from indextables.env import Env
 from indextables.errors import LogError, VersionExpired
-from indextables.log.actions import CommitInfo
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.names import crc_key, version_key
-from indextables.log.state.cleanup import clean_up
-from indextables.log.write import append
+from indextables.log.care.cleanup import clean_up
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import crc_key, version_key
 
 __all__ = ["place"]
 
@@ -39,7 +39,7 @@ def cut(place: Place) -> int:
         append(place.process(), [add(f"more-{place.process().snapshot().version}")])
         checkpoint(place)
     env = place.process(**RETENTION).env
-    report = clean_up(LogEnv(env.store, SetClock(time.time_ns() // 1_000_000 + 1000), env.options))
+    report = clean_up(Env(env.store, SetClock(time.time_ns() // 1_000_000 + 1000), env.options))
     assert report.cut is not None, report.reason
     assert not report.failed
     return report.cut

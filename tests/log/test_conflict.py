@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, remove, version
 
-from indextables.log.actions import DeletionVector, DomainMetadata, Metadata, Protocol, Txn
-from indextables.log.conflict import Ours, judge, merge_registry
+from indextables.log.commit.conflict import Ours, judge, merge_registry
+from indextables.log.wire.actions import DeletionVector, DomainMetadata, Metadata, Protocol, Txn
 
 PROTOCOL = Protocol(4, 4, ["parquetSplit"], ["parquetSplit"])
 

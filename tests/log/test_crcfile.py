@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from tests.log.logs import METADATA, add, info, remove, token
 
 from indextables.errors import LogCorrupt
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.crcfile import (
+from indextables.log.read.folding import replay
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.crcfile import (
     EMPTY_TOTALS,
     CrcFile,
     build_next,
@@ -18,7 +19,6 @@ from indextables.log.crcfile import (
     parse_crc,
     totals_of,
 )
-from indextables.log.replay import replay
 
 
 def version(number, *actions):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvalidArgument
-from indextables.log.docmapping import REGISTRY_PREFIX, canonical_json, schema_ref, with_mapping
+from indextables.log.wire.registry import REGISTRY_PREFIX, canonical_json, schema_ref, with_mapping
 
 MAPPING = '[{"type":"text","name":"b","tokenizer":"raw"},{"name":"a","type":"i64"}]'
 CANONICAL = '[{"name":"a","type":"i64"},{"name":"b","tokenizer":"raw","type":"text"}]'

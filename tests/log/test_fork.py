@@ -11,10 +11,10 @@ import pytest
 from tests.log.commits import add, new_table
 
 from indextables.ambient import SystemAmbient
-from indextables.log import head
-from indextables.log.cache import shared_cache
-from indextables.log.opening import open_log
-from indextables.log.write import append
+from indextables.log.care.opening import open_log
+from indextables.log.commit import head
+from indextables.log.commit.resolve import append
+from indextables.log.read.cache import shared_cache
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),

@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 from tests.log.logs import METADATA, SCHEMA, add, append, create, info, memory_env, open_log, paths, remove, vector
 
+from indextables.env import Env
 from indextables.errors import IndexTablesError, PathEscape
-from indextables.log.actions import Cdc, DomainMetadata, MergeSkip, Txn
-from indextables.log.codec import commit_info_of, decode_version, encode_version, raw_lines
-from indextables.log.crcfile import CrcFile, encode_crc, parse_crc
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR, POINTER_KEY, parse_key, version_key
-from indextables.log.paths import canonical_path, key_of
-from indextables.log.protocol import new_table_protocol
-from indextables.log.replay import replay
-from indextables.log.schema import schema_from_json
-from indextables.log.state.pointer import read_pointer
+from indextables.log.checkpoint.pointer import read_pointer
+from indextables.log.read.folding import replay
+from indextables.log.wire.actions import Cdc, DomainMetadata, MergeSkip, Txn
+from indextables.log.wire.codec import commit_info_of, decode_version, encode_version, raw_lines
+from indextables.log.wire.crcfile import CrcFile, encode_crc, parse_crc
+from indextables.log.wire.names import LOG_DIR, POINTER_KEY, parse_key, version_key
+from indextables.log.wire.paths import canonical_path, key_of
+from indextables.log.wire.protocol import new_table_protocol
+from indextables.log.wire.schema import schema_from_json
 
 INPUTS = int(os.environ.get("INDEXTABLES_FUZZ", "1500"))
 
@@ -285,7 +285,7 @@ def test_whole_logs():
     """Any file of the log folder damaged: a read gives the table, an earlier reachable one never, or a typed error."""
 
     def attempt(rng):
-        env: LogEnv = memory_env()
+        env: Env = memory_env()
         create(env)
         append(env, 1, 2)
         keys = [meta.key for meta in env.store.list_from(LOG_DIR)]

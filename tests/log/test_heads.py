@@ -8,10 +8,10 @@ from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place, place
 
 from indextables.errors import CommitConflict
-from indextables.log.actions import Protocol
-from indextables.log.create import create_table
-from indextables.log.transaction import Transaction
-from indextables.log.write import append, change_metadata
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, change_metadata
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Protocol
 
 __all__ = ["place"]
 

@@ -23,11 +23,12 @@ from tests.log.scripted import Scripted
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, TableNotFound, VersionExpired, VersionNotFound
-from indextables.log.actions import CommitInfo
-from indextables.log.codec import encode_version
-from indextables.log.history import HISTORY_SCHEMA, history, version_at
-from indextables.log.names import version_key
-from indextables.log.state import clean_up, write_checkpoint
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.histories import HISTORY_SCHEMA, history, version_at
+from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
 
 
 class Ahead(SystemAmbient):

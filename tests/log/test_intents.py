@@ -10,11 +10,19 @@ from tests.log.commits import METADATA, open_log
 from tests.state.spy import Spy
 
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.errors import InvalidArgument, StoreError
-from indextables.log import intents
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.intents import INTENT_DIR, MAX_TTL_MS, Intent, acquire, protect_keys, protect_version, protections
+from indextables.log.care import intents
+from indextables.log.care.intents import (
+    INTENT_DIR,
+    MAX_TTL_MS,
+    Intent,
+    acquire,
+    protect_keys,
+    protect_version,
+    protections,
+)
+from indextables.log.commit.create import create_table
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
 from indextables.storage.store import ObjectMeta
@@ -45,7 +53,7 @@ def clock():
 @pytest.fixture
 def env(clock, request):
     store = MemoryStore(parse_location(f"memory://intents-{request.node.name[:40]}"), ambient=clock)
-    return LogEnv(store, clock, Options(environ={}))
+    return Env(store, clock, Options(environ={}))
 
 
 def test_a_reader_keeps_its_version_until_its_time_is_over(env, clock):

@@ -11,12 +11,12 @@ from tests.log.scripted import SLOT
 from tests.log.test_commit import Place, checkpoint, clean, place
 
 from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableReplaced
-from indextables.log.actions import Metadata
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.names import LOG_DIR, crc_key, version_key
-from indextables.log.transaction import Transaction
-from indextables.log.write import append, resolve_token
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Metadata
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import LOG_DIR, crc_key, version_key
 
 __all__ = ["place"]
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.log import names
-from indextables.log.names import LOG_DIR, MAX_VERSION, LogFile, parse_key
+from indextables.log.wire import names
+from indextables.log.wire.names import LOG_DIR, MAX_VERSION, LogFile, parse_key
 
 VERSIONS = st.integers(0, MAX_VERSION)
 

@@ -14,12 +14,13 @@ from tests.log.scripted import SLOT, SetClock
 from tests.log.test_commit import Place, checkpoint, place
 
 from indextables.errors import CommitStateUnknown
-from indextables.log.actions import CommitInfo
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.names import LOG_DIR, parse_key, version_key
-from indextables.log.state import clean_up, write_checkpoint
-from indextables.log.write import append, resolve_token
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import LOG_DIR, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["place"]

@@ -6,21 +6,22 @@ import pytest
 from tests.state.logs import SCHEMA_JSON, environment
 
 from indextables.errors import PathEscape
-from indextables.log.actions import Add, MergeSkip, Metadata, Protocol, Remove
-from indextables.log.codec import encode_version
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
-from indextables.log.outcome import Committed, Conflicted
-from indextables.log.paths import PathRule
-from indextables.log.protocol import new_table_protocol, path_rule, upgraded
-from indextables.log.state import checkpoint, repair_log
-from indextables.log.state.describe import describe_state
-from indextables.log.state.reading import read_state
-from indextables.log.transaction import Transaction
-from indextables.log.verify import verify
-from indextables.table.keys import data_keys
-from indextables.table.purge import purge
+from indextables.log.care.describe import describe_state
+from indextables.log.care.opening import open_log
+from indextables.log.care.repair import repair_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.care.verifying import verify
+from indextables.log.checkpoint.read import read_state
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Add, MergeSkip, Metadata, Protocol, Remove
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
+from indextables.log.wire.outcome import Committed, Conflicted
+from indextables.log.wire.paths import PathRule
+from indextables.log.wire.protocol import new_table_protocol, path_rule, upgraded
+from indextables.table.maintenance.purge.verb import purge
 from indextables.table.running import Threads
+from indextables.table.writing.keys import data_keys
 
 NAMES = [
     "region=a%2Fb/part-1.split",

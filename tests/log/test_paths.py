@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import PathEscape
-from indextables.log.paths import canonical_path, canonical_paths, decode_path, encode_path, key_of
+from indextables.log.wire.paths import canonical_path, canonical_paths, decode_path, encode_path, key_of
 
 ROOTS = ["s3://bucket/data/tbl", "file:///data/tbl", "gs://bucket/data/tbl", "memory://bucket/data/tbl"]
 AZURE = "abfss://box@account.dfs.core.windows.net/data/tbl"

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from indextables.errors import NotSupported, ProtocolUnsupported
-from indextables.log.actions import Protocol
-from indextables.log.protocol import (
+from indextables.log.wire.actions import Protocol
+from indextables.log.wire.protocol import (
     FEATURES,
     V1,
     check_readable,

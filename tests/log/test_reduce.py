@@ -11,9 +11,9 @@ from tests.log.logs import add, remove
 from tests.log.test_replay import LOGS, assert_same, contents
 
 from indextables.errors import LogCorrupt
-from indextables.log.actions import MergeSkip
-from indextables.log.reduce import dump_run, load_run, reduce_versions
-from indextables.log.replay import replay
+from indextables.log.read.folding import replay
+from indextables.log.read.reduce import dump_run, load_run, reduce_versions
+from indextables.log.wire.actions import MergeSkip
 
 
 def cut(versions, places):

@@ -14,21 +14,21 @@ from tests.log.scripted import SLOT
 from tests.log.test_commit import Place, checkpoint, place
 
 from indextables.errors import LogCorrupt, LogError, VersionExpired
-from indextables.log.actions import CommitInfo
-from indextables.log.codec import encode_version
-from indextables.log.create import create_table
-from indextables.log.history import history, version_at
-from indextables.log.names import crc_key, version_key
-from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint as write_newest
-from indextables.log.state import write_checkpoint
-from indextables.log.state.cleanup import carry_out, plan_cleanup
-from indextables.log.state.retention import Rules
-from indextables.log.state.schedule import _write
-from indextables.log.write import append, resolve_token
-from indextables.table.reachable import named_since
-from indextables.table.tail import Limits, Tail
-from indextables.table.tail import Place as Standing
+from indextables.log.care.cleanup import carry_out, plan_cleanup
+from indextables.log.care.retention import Rules
+from indextables.log.care.schedule import _write
+from indextables.log.care.schedule import checkpoint as write_newest
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.read.histories import history, version_at
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import crc_key, version_key
+from indextables.table.maintenance.purge.reachable import named_since
+from indextables.table.read.tail import Limits, Tail
+from indextables.table.read.tail import Place as Standing
 
 __all__ = ["place"]
 

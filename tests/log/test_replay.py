@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.log.logs import METADATA, add, info, paths, remove, token, vector
 
 from indextables.errors import LogGap, MetadataMissing
-from indextables.log.actions import DomainMetadata, MergeSkip, Protocol, Txn
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.files import FILES_SCHEMA
-from indextables.log.protocol import V1
-from indextables.log.replay import replay, replay_plainly
-from indextables.log.state.base import TokenWindow
+from indextables.log.read.folding import replay, replay_plainly
+from indextables.log.wire.actions import DomainMetadata, MergeSkip, Protocol, Txn
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.files import FILES_SCHEMA
+from indextables.log.wire.protocol import V1
+from indextables.log.wire.state import TokenWindow
 
 PATHS = [f"f{i}" for i in range(5)]
 VECTORS = st.sampled_from([None, vector("v1"), vector("v1", 4), vector("v2")])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import SchemaInvalid
-from indextables.log.schema import (
+from indextables.log.wire.schema import (
     FIELD_ID,
     MAX_FIELDS,
     assign_ids,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import LogGap, TableNotFound, VersionExpired, VersionNotFound
-from indextables.log.segment import build_segment, head_of
-from indextables.log.state.base import StateRef
+from indextables.log.read.segment import build_segment, head_of
+from indextables.log.wire.state import StateRef
 
 URL = "s3://bucket/tbl"
 

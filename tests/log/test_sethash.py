@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.logs import add, remove, vector
 
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.sethash import EMPTY, combine, set_hash, subtract
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract
 
 MASK = 2**64 - 1
 

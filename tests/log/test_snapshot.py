@@ -19,6 +19,7 @@ from tests.log.logs import (
     write,
 )
 
+from indextables.env import Env
 from indextables.errors import (
     CheckpointError,
     LogCorrupt,
@@ -29,12 +30,11 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log import opening
-from indextables.log.actions import Txn
-from indextables.log.cache import LogCache
-from indextables.log.env import LogEnv
-from indextables.log.names import POINTER_KEY, version_key
-from indextables.log.state import write_checkpoint
+from indextables.log.care import opening
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.cache import LogCache
+from indextables.log.wire.actions import Txn
+from indextables.log.wire.names import POINTER_KEY, version_key
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -45,7 +45,7 @@ def env(request, tmp_path):
 
 def with_options(env, **options):
     named = {key.replace("__", "."): value for key, value in options.items()}
-    return LogEnv(env.store, env.ambient, type(env.options)({**env.options, **named}, environ={}))
+    return Env(env.store, env.ambient, type(env.options)({**env.options, **named}, environ={}))
 
 
 def checkpoint(env, version=None):
@@ -352,7 +352,7 @@ class ForgetfulStore:
 
 
 def replaced(env, **how):
-    return LogEnv(ForgetfulStore(env.store, **how), env.ambient, env.options)
+    return Env(ForgetfulStore(env.store, **how), env.ambient, env.options)
 
 
 def test_a_listed_file_that_is_not_found_at_once_is_looked_for_again(env):
@@ -390,9 +390,9 @@ class DamagedOnce(ForgetfulStore):
 def test_a_short_answer_is_read_again(env):
     create(env)
     append(env, 1)
-    once = LogEnv(DamagedOnce(env.store, missing=[version_key(1)]), env.ambient, env.options)
+    once = Env(DamagedOnce(env.store, missing=[version_key(1)]), env.ambient, env.options)
     assert paths(open_log(once).snapshot()) == ["f1.split"]
-    always = LogEnv(DamagedOnce(env.store, missing=[version_key(1)], times=99), env.ambient, env.options)
+    always = Env(DamagedOnce(env.store, missing=[version_key(1)], times=99), env.ambient, env.options)
     with pytest.raises(LogCorrupt):
         open_log(always).snapshot()
 

@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from tests.state.logs import RandomLog, environment
 
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR
-from indextables.log.opening import open_log
-from indextables.log.state import checkpoint, clean_up
-from indextables.log.state.find import find_states
-from indextables.log.tokens import survey
+from indextables.env import Env
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.checkpoint.find import find_states
+from indextables.log.read.tokens import survey
+from indextables.log.wire.names import LOG_DIR
 from indextables.options import Options
 
 QUICK = {"logRetention.duration": 0, "state.retention.hours": 0, "checkpointRetention.duration": 0}
@@ -42,11 +43,11 @@ class Between:
             after = found.key
 
 
-def keys(env: LogEnv) -> list[str]:
+def keys(env: Env) -> list[str]:
     return [meta.key for meta in env.store.list_from(LOG_DIR)]
 
 
-def step(env: LogEnv, log: RandomLog, state_format: str) -> None:
+def step(env: Env, log: RandomLog, state_format: str) -> None:
     """A version, its checkpoint in a format, and what cleanup makes of it."""
     env.ambient.advance(hours=1)
     log.time_ms = env.ambient.now_ms()

@@ -7,13 +7,13 @@ import pytest
 from tests.log.commits import METADATA, add, local_env, open_log
 from tests.log.scripted import Scripted
 
-from indextables.log.create import create_table
-from indextables.log.listing import discover
-from indextables.log.names import LOG_DIR, version_key
-from indextables.log.write import append
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.read.newest import discover
+from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.storage.local import LocalStore
 from indextables.storage.url import parse_location
-from indextables.table.truncate import truncate_time_travel
+from indextables.table.maintenance.truncate import truncate_time_travel
 
 
 class Slow(Scripted):

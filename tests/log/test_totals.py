@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, remove, version
 
-from indextables.log.actions import Add, DeletionVector, DomainMetadata, Txn
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.crcfile import EMPTY_TOTALS, build_next
-from indextables.log.paths import PathRule
-from indextables.log.sethash import set_hash
-from indextables.log.totals import few_files_hash, with_few_files
-from indextables.log.winner import read_held
+from indextables.log.commit.winner import read_held
+from indextables.log.wire.actions import Add, DeletionVector, DomainMetadata, Txn
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.crcfile import EMPTY_TOTALS, build_next, with_few_files
+from indextables.log.wire.paths import PathRule
+from indextables.log.wire.sethash import few_files_hash, set_hash
 
 NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=40)
 VECTORS = st.none() | st.builds(

@@ -15,14 +15,21 @@ from indextables.errors import (
     SchemaMismatch,
     TableNotFound,
 )
-from indextables.log.actions import DeletionVector, DomainMetadata, Metadata, Protocol
-from indextables.log.crcfile import parse_crc, totals_of
-from indextables.log.create import create_table, new_metadata
-from indextables.log.files import FILES_SCHEMA
-from indextables.log.names import crc_key
-from indextables.log.staged import Staged
-from indextables.log.transaction import Transaction
-from indextables.log.write import append, change_metadata, overwrite, record_skip, retry_times, upgrade_protocol
+from indextables.log.commit.create import create_table, new_metadata
+from indextables.log.commit.resolve import (
+    append,
+    change_metadata,
+    overwrite,
+    record_skip,
+    retry_times,
+    upgrade_protocol,
+)
+from indextables.log.commit.staged import Staged
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import DeletionVector, DomainMetadata, Metadata, Protocol
+from indextables.log.wire.crcfile import parse_crc, totals_of
+from indextables.log.wire.files import FILES_SCHEMA
+from indextables.log.wire.names import crc_key
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from tests.log.logs import METADATA, add, append, create, local_env, memory_env,
 from tests.log.scripted import Scripted
 
 from indextables.errors import TableNotFound
-from indextables.log.actions import Protocol
-from indextables.log.codec import decode_version, encode_version
-from indextables.log.crcfile import EMPTY_TOTALS, build_next, encode_crc, parse_crc
-from indextables.log.names import POINTER_KEY, crc_key, version_key
-from indextables.log.state import write_checkpoint
-from indextables.log.verify import verify
+from indextables.log.care.verifying import verify
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.wire.actions import Protocol
+from indextables.log.wire.codec import decode_version, encode_version
+from indextables.log.wire.crcfile import EMPTY_TOTALS, build_next, encode_crc, parse_crc
+from indextables.log.wire.names import POINTER_KEY, crc_key, version_key
 
 
 def kinds(report):

@@ -7,7 +7,6 @@ from tests.mutants.planted import CLEANUP_TESTS, LOG, TABLE, TAIL_TESTS, Bug
 QUERY = "indextables/query/"
 SPARK = "indextables/spark/"
 SPLIT = "indextables/split/"
-STATE = LOG + "state/"
 
 ANSWER_TESTS = ("tests/table/test_answers.py",)
 STREAM_TESTS = ("tests/spark/test_stream_parts.py",)
@@ -26,42 +25,42 @@ LIFE_TESTS = ("tests/life/test_life.py::test_a_table_shows_the_rows_of_each_vers
 BUGS = [
     Bug(
         "the offset of a stream is one file too far",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "return Place(version, first + taken, place.is_starting_version)",
         "return Place(version, first + taken + 1, place.is_starting_version)",
         TAIL_TESTS,
     ),
     Bug(
         "a batch that begins within a version is counted from the version's first file",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "return Place(version, first + taken, place.is_starting_version)",
         "return Place(version, taken, place.is_starting_version)",
         TAIL_TESTS,
     ),
     Bug(
         "the version in which a batch ends is read whole",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "pieces.append(Piece(end.version, 0, end.index, is_snapshot=False))",
         "pieces.append(Piece(end.version, 0, None, is_snapshot=False))",
         TAIL_TESTS,
     ),
     Bug(
         "the version of the first snapshot comes again as a change",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "            first += 1\n",
         "",
         TAIL_TESTS,
     ),
     Bug(
         "a stream passes over removed rows unasked",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "            if self._skip:\n",
         "            if content.removes.num_rows:\n",
         TAIL_TESTS,
     ),
     Bug(
         "a stream goes on in another table of the same place",
-        TABLE + "tail.py",
+        TABLE + "read/tail.py",
         "    if wire.tableId != table_id:\n",
         "    if not wire.tableId:\n",
         TAIL_TESTS,
@@ -82,14 +81,14 @@ BUGS = [
     ),
     Bug(
         "the files of every attempt are committed",
-        TABLE + "answers.py",
+        TABLE + "writing/answers.py",
         "adds = [add for partition in sorted(chosen) for add in chosen[partition].adds]",
         "adds = [add for answer in answers if answer is not None for add in answer.adds]",
         ANSWER_TESTS,
     ),
     Bug(
         "a task that has not answered is not missed",
-        TABLE + "answers.py",
+        TABLE + "writing/answers.py",
         "    if sorted(chosen) != list(range(len(chosen))):\n",
         "    if not chosen and answers:\n",
         ANSWER_TESTS,
@@ -145,42 +144,42 @@ BUGS = [
     ),
     Bug(
         "a remove with wrong partition values takes nothing away",
-        STATE + "advance.py",
+        LOG + "care/advance.py",
         "        found = pa.concat_tables([found, _entries_of(env, ref, base, others, paths)])\n",
         "        del others\n",
         ADVANCE_TESTS,
     ),
     Bug(
         "entries under a tombstone count as there",
-        STATE + "advance.py",
+        LOG + "care/advance.py",
         "tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)",
         "tables.append(wanted)",
         ADVANCE_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table",
-        STATE + "avroform.py",
+        LOG + "checkpoint/avro/read.py",
         "    return PrunedState(version=state.version, protocol=state.protocol,",
         "    return TableState(version=state.version, protocol=state.protocol,",
         FILTER_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table, and lives go on",
-        STATE + "avroform.py",
+        LOG + "checkpoint/avro/read.py",
         "    return PrunedState(version=state.version, protocol=state.protocol,",
         "    return TableState(version=state.version, protocol=state.protocol,",
         LIFE_TESTS,
     ),
     Bug(
         "a log is cut below a gap",
-        STATE + "retention.py",
+        LOG + "care/retention.py",
         "        if any(v not in slots for v in range(ref.version + 1, head + 1)):\n",
         "        if ref.version > head:\n",
         CLEANUP_TESTS,
     ),
     Bug(
         "a log is cut at a checkpoint without tokens",
-        STATE + "retention.py",
+        LOG + "care/retention.py",
         "if fact is None or not fact.has_tokens or",
         "if fact is None or",
         CLEANUP_TESTS,
@@ -208,21 +207,21 @@ BUGS = [
     ),
     Bug(
         "a version whose bytes changed under its token is read",
-        LOG + "checked.py",
+        LOG + "read/checked.py",
         "    if contents and contents[-1].crc32c is not None:\n",
         "    if contents and contents[-1].crc32c is None:\n",
         CHECK_FILE_TESTS,
     ),
     Bug(
         "a checkpoint is published whatever the check file says",
-        STATE + "schedule.py",
+        LOG + "care/schedule.py",
         "    if said != (counted.num_files, counted.total_bytes, counted.set_hash):\n",
         "    if said is None:\n",
         CHECK_FILE_TESTS,
     ),
     Bug(
         "an edited checkpoint is read",
-        STATE + "seal.py",
+        LOG + "checkpoint/seal.py",
         "    if marks and not any(_fits(data, start, end) for start, end in reversed(marks)):\n",
         "    if not marks and any(_fits(data, start, end) for start, end in reversed(marks)):\n",
         DAMAGE_TESTS,

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from indextables.log.env import LogEnv
+from indextables.env import Env
 from indextables.table.running import Answer, Job, Runner
 
 
@@ -75,7 +75,7 @@ class Broken:
         return self._inner.run(breaking_job, wrapped)
 
 
-def breaking_job(env: LogEnv, packed: bytes) -> bytes:
+def breaking_job(env: Env, packed: bytes) -> bytes:
     """The job of `Broken`: runs the real one, and kills its executor if nobody has."""
     module, name, marker, after, unit = msgspec.msgpack.decode(packed)
     if not after and first(marker):

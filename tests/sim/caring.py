@@ -16,17 +16,17 @@ from collections.abc import Callable
 import greenlet
 
 from indextables.errors import CommitConflict, CommitError, CommitStateUnknown, LogError, StoreError, VersionExpired
-from indextables.log.actions import Metadata, Remove
-from indextables.log.create import create_table
-from indextables.log.intents import protect_keys, protect_version, store_now_ms
-from indextables.log.staged import Staged
-from indextables.log.transaction import Transaction
-from indextables.log.write import append
-from indextables.table.kept import check_kept
-from indextables.table.purge import purge
-from indextables.table.restore import restore
+from indextables.log.care.intents import protect_keys, protect_version, store_now_ms
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.commit.staged import Staged
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Metadata, Remove
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.maintenance.restore import restore
+from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.running import Threads
-from indextables.table.truncate import truncate_time_travel
+from indextables.table.writing.kept import check_kept
 from tests.log.commits import open_log
 from tests.sim.merging import (
     NAPS_MS,

@@ -24,18 +24,18 @@ from indextables.errors import (
     StoreError,
     StoreUnavailable,
 )
-from indextables.log.actions import Add, DeletionVector, Metadata, Remove
-from indextables.log.create import create_table
-from indextables.log.intents import protect_version
-from indextables.log.snapshot import Log, Snapshot
-from indextables.log.transaction import Transaction
-from indextables.log.write import append
+from indextables.log.care.intents import protect_version
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read.log import Log, Snapshot
+from indextables.log.wire.actions import Add, DeletionVector, Metadata, Remove
 from indextables.split.file import dv
 from indextables.split.write.merge import Broken as BrokenSource
-from indextables.table.merge_splits import merge_splits
-from indextables.table.merge_unit import MergeAnswer, MergeUnit, Piece
-from indextables.table.order import POSITION, position_tag, positions
-from indextables.table.purge import purge
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.merge.unit import MergeAnswer, MergeUnit, Piece
+from indextables.table.merge.verb import merge_splits
+from indextables.table.read.order import POSITION, position_tag, positions
 from indextables.table.running import Answer, Job, Threads
 from tests.log.commits import open_log
 from tests.sim.playing import Report, played

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from indextables.errors import CommitStateUnknown, IndexTablesError, StoreError, TableNotFound, VersionExpired
-from indextables.log.create import create_table
-from indextables.log.names import version_key
-from indextables.log.outcome import Committed
-from indextables.log.state import clean_up, write_checkpoint
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.wire.names import version_key
+from indextables.log.wire.outcome import Committed
 from tests.log.commits import open_log
 from tests.sim import schedule
 from tests.sim.playing import Report, played

@@ -12,8 +12,8 @@ import functools
 
 import pytest
 
-from indextables.log import versions
-from indextables.log.state import jsonform
+from indextables.log.checkpoint import json as jsonform
+from indextables.log.read import versions
 
 _FILES = 1024
 

@@ -18,14 +18,15 @@ from indextables.errors import (
     TableNotFound,
     VersionExpired,
 )
-from indextables.log.actions import Add, DeletionVector, DomainMetadata, Metadata, Remove
-from indextables.log.create import create_table
-from indextables.log.outcome import Committed, Conflicted, Outcome, Unknown
-from indextables.log.snapshot import Log, Snapshot
-from indextables.log.staged import Staged, removes_of
-from indextables.log.state import clean_up, write_checkpoint
-from indextables.log.transaction import Transaction
-from indextables.log.write import resolve_token
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import resolve_token
+from indextables.log.commit.staged import Staged, removes_of
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read.log import Log, Snapshot
+from indextables.log.wire.actions import Add, DeletionVector, DomainMetadata, Metadata, Remove
+from indextables.log.wire.outcome import Committed, Conflicted, Outcome, Unknown
 from indextables.split.file import dv
 from tests.log.commits import open_log
 from tests.sim.playing import played

@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
-from indextables.log.actions import Remove
-from indextables.log.state import checkpoint
-from indextables.log.transaction import Transaction
+from indextables.log.care.schedule import checkpoint
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Remove
 from tests.log.commits import open_log
 from tests.sim import caring
 from tests.sim.merging import RETENTION_S, appender

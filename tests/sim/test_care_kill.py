@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
+from indextables.env import Env
 from indextables.errors import VersionExpired
-from indextables.log.actions import Add
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint
-from indextables.log.write import append, overwrite
+from indextables.log.care.schedule import checkpoint
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, overwrite
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Add
 from indextables.options import Options
 from indextables.storage import open_store
 from indextables.table.environment import open_env
-from indextables.table.purge import purge
-from indextables.table.restore import restore
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.maintenance.restore import restore
+from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.running import Threads
-from indextables.table.truncate import truncate_time_travel
 from tests.log.commits import METADATA, open_log
 from tests.sim.test_merge_kill import Steps
 from tests.sim.worker import Countdown, fork_server
@@ -94,7 +94,7 @@ def template(tmp_path_factory) -> tuple[Path, list[list[str]]]:
     folder = tmp_path_factory.mktemp("cared") / "t"
     clock = Clock(int((time.time() - 100 * DAY_S) * 1000))
     options = Options({**OPTIONS, "commit.maxClockSkewMs": 10**14}, environ={})
-    env = LogEnv(open_store(str(folder), options), clock, options)
+    env = Env(open_store(str(folder), options), clock, options)
     log = open_log(env)
     create_table(log, METADATA)
     for number in range(8):

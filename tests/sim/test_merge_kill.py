@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import indextables
-from indextables.log import opening
-from indextables.log.snapshot import Log
+from indextables.log.care import opening
+from indextables.log.read.log import Log
 from indextables.table.environment import open_env
-from indextables.table.merge_splits import merge_splits
-from indextables.table.purge import purge
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.merge.verb import merge_splits
 from indextables.table.running import Threads
 from tests.sim.worker import Countdown, fork_server
 from tests.table.merge_world import delete_rows, ids, log_of, table_of

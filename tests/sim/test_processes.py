@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from indextables.ambient import SystemAmbient
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
+from indextables.env import Env
+from indextables.log.commit.create import create_table
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, open_log
@@ -53,7 +53,7 @@ def check(url: str, options: dict, reports: list[dict], *, writers: int, commits
     committed = {r["path"]: r["version"] for r in reports if r["what"] == "committed"}
     doubtful = [r for r in reports if r["what"] == "unknown"]
     assert len(committed) + len(doubtful) == writers * commits
-    log = open_log(LogEnv(open_store(url, Options(options, environ={})), SystemAmbient(), Options(options, environ={})))
+    log = open_log(Env(open_store(url, Options(options, environ={})), SystemAmbient(), Options(options, environ={})))
     snapshot = log.snapshot()
     live = snapshot.files
     added = dict(zip(live["path"].to_pylist(), live["addedAtVersion"].to_pylist(), strict=True))
@@ -67,7 +67,7 @@ def check(url: str, options: dict, reports: list[dict], *, writers: int, commits
 
 def create(url: str, options: dict) -> None:
     resolved = Options(options, environ={})
-    create_table(open_log(LogEnv(open_store(url, resolved), SystemAmbient(), resolved)), METADATA)
+    create_table(open_log(Env(open_store(url, resolved), SystemAmbient(), resolved)), METADATA)
 
 
 def run(url: str, options: dict, *, writers: int = WRITERS, commits: int = COMMITS) -> None:

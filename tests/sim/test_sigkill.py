@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from indextables.ambient import SystemAmbient
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR
-from indextables.log.write import append, overwrite
+from indextables.env import Env
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, overwrite
+from indextables.log.wire.names import LOG_DIR
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add, open_log
@@ -30,7 +30,7 @@ OPTIONS = {"checkpoint.interval": "3"}
 def log_at(folder: Path, *, fsync: bool = False):
     """What comes before and after a death need not survive a power failure, which takes most of the time."""
     options = Options({**OPTIONS, "storage.fsync": str(fsync)}, environ={})
-    return open_log(LogEnv(open_store(folder, options), SystemAmbient(), options))
+    return open_log(Env(open_store(folder, options), SystemAmbient(), options))
 
 
 def create(log) -> None:

@@ -15,8 +15,11 @@ from collections.abc import Callable
 import pytest
 
 from indextables.errors import CheckpointError, ObjectNotFound, TableNotFound, VersionExpired
-from indextables.log.names import LOG_DIR, parse_key
-from indextables.log.state import checkpoint, clean_up, find_states, maybe_checkpoint, read_state
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.schedule import checkpoint, maybe_checkpoint
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state
+from indextables.log.wire.names import LOG_DIR, parse_key
 from tests.log.commits import open_log
 from tests.sim import schedule
 from tests.sim.truth import Broken

@@ -19,13 +19,14 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.history import history, version_at
-from indextables.log.intents import await_sweeps, protect_version
-from indextables.log.names import version_key
-from indextables.log.snapshot import Log, Snapshot
-from indextables.log.state import maybe_checkpoint, write_checkpoint
-from indextables.table.order import in_order
-from indextables.table.tail import Limits, Place, Tail
+from indextables.log.care.intents import await_sweeps, protect_version
+from indextables.log.care.schedule import maybe_checkpoint
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.histories import history, version_at
+from indextables.log.read.log import Log, Snapshot
+from indextables.log.wire.names import version_key
+from indextables.table.read.order import in_order
+from indextables.table.read.tail import Limits, Place, Tail
 from tests.log.commits import open_log
 from tests.sim.truth import Broken, Read, Truth
 from tests.sim.world import Actor, Sleeper

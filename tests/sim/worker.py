@@ -16,13 +16,13 @@ from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.errors import CommitStateUnknown
-from indextables.log.cache import LogCache
-from indextables.log.create import create_table
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
-from indextables.log.snapshot import Log
-from indextables.log.write import append, overwrite, resolve_token
+from indextables.log.care.opening import open_log
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append, overwrite, resolve_token
+from indextables.log.read.cache import LogCache
+from indextables.log.read.log import Log
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add
@@ -38,7 +38,7 @@ def main() -> None:
     countdown = Countdown(job["kill_at"]) if job.get("kill_at") is not None else None
     if countdown is not None:
         countdown.watch(store)
-    log = open_log(LogEnv(store, SystemAmbient(), options), cache=LogCache())
+    log = open_log(Env(store, SystemAmbient(), options), cache=LogCache())
     report("ready")
     if job.get("wait"):
         sys.stdin.readline()

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import greenlet
 
+from indextables.env import Env
 from indextables.errors import ObjectNotFound, StoreError, StoreUnavailable
-from indextables.log.env import LogEnv
 from indextables.options import Options
 from indextables.storage import probe
 from indextables.storage.store import ObjectMeta, PutAnswer, StoreFacts
@@ -131,9 +131,9 @@ class Actor:
     def done(self) -> bool:
         return self.greenlet.dead
 
-    def env(self, **options: object) -> LogEnv:
+    def env(self, **options: object) -> Env:
         given = {"transaction.compression.enabled": "false", **self.world.options, **options}
-        return LogEnv(self.store, self.ambient, Options(given, environ={}))
+        return Env(self.store, self.ambient, Options(given, environ={}))
 
     def revive(self) -> None:
         """A new process takes up the script of a dead one."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from indextables.env import Env
 from indextables.errors import LogGap, SplitCorrupt
-from indextables.log.env import LogEnv
 from indextables.options import TIME_ZONE
 
 
-def shout(env: LogEnv, unit: bytes) -> bytes:
+def shout(env: Env, unit: bytes) -> bytes:
     """The unit in capitals; a unit `bad` is a typed error."""
     if unit == b"bad":
         raise SplitCorrupt("x.split is damaged", path="x.split", part="footer", rows=7)
@@ -16,11 +16,11 @@ def shout(env: LogEnv, unit: bytes) -> bytes:
     return unit.upper()
 
 
-def told(env: LogEnv, unit: bytes) -> bytes:
+def told(env: Env, unit: bytes) -> bytes:
     """What the task knows of options."""
     return f"{env.store.url} {env.options.get('indexing.typemap.a', '')} {env.options[TIME_ZONE]}".encode()
 
 
-def bug(env: LogEnv, unit: bytes) -> bytes:
+def bug(env: Env, unit: bytes) -> bytes:
     """No typed error."""
     raise KeyError(unit)

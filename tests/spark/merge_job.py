@@ -10,7 +10,7 @@ import msgspec
 from tests.servers.spark_faults import Broken
 
 from indextables.spark.table.indextable import IndexTable
-from indextables.table.merge_splits import merge_splits
+from indextables.table.merge.verb import merge_splits
 
 
 def main(spark: Any, folder: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.servers.spark_faults import Broken
 
 from indextables.spark.table.indextable import IndexTable
-from indextables.table.purge import delete_keys, purge
+from indextables.table.maintenance.purge.verb import delete_keys, purge
 from indextables.table.running import Answer, Job, Runner
 
 

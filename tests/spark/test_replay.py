@@ -12,8 +12,8 @@ from tests.spark.vectors import delete_rows
 import indextables
 from indextables import IndexTable
 from indextables.errors import LogCorrupt, LogGap
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
+from indextables.log.wire.names import version_key
 from indextables.spark.tasks.replay import DistributedTail, forget_in_workers, tasks_for
 from indextables.spark.tasks.runner import Place
 from indextables.table.environment import open_env

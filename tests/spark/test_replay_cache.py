@@ -9,13 +9,13 @@ from tests.state.logs import SCHEMA_JSON, environment
 
 import indextables
 from indextables.errors import LogCorrupt
-from indextables.log.actions import Add, CommitInfo, Metadata, Protocol, Remove
-from indextables.log.codec import encode_version
-from indextables.log.names import version_key
-from indextables.log.protocol import new_table_protocol, path_rule
-from indextables.log.reduce import load_run
-from indextables.log.replay import replay
-from indextables.log.snapshot import Log
+from indextables.log.read.folding import replay
+from indextables.log.read.log import Log
+from indextables.log.read.reduce import load_run
+from indextables.log.wire.actions import Add, CommitInfo, Metadata, Protocol, Remove
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import version_key
+from indextables.log.wire.protocol import new_table_protocol, path_rule
 from indextables.spark.tasks.replay import Run, VersionFile, read_run
 from indextables.table.environment import open_env
 

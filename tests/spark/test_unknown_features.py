@@ -9,9 +9,9 @@ from tests.spark.orphans import ROWS
 
 import indextables
 from indextables.errors import ProtocolUnsupported
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
-from indextables.log.write import record_skip
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import record_skip
+from indextables.log.wire.names import version_key
 from indextables.spark.table.indextable import IndexTable
 from indextables.table.environment import open_env
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from indextables.log.actions import Add, DeletionVector, Remove
-from indextables.log.opening import open_log
-from indextables.log.paths import decode_path
-from indextables.log.transaction import Transaction
+from indextables.log.care.opening import open_log
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Add, DeletionVector, Remove
+from indextables.log.wire.paths import decode_path
 from indextables.split.file import dv
 from indextables.table.environment import open_env
 

@@ -9,14 +9,14 @@ import random
 import pyarrow as pa
 
 from indextables.ambient import SystemAmbient
-from indextables.log.actions import CommitInfo, DomainMetadata, Format, MergeSkip, Metadata, Txn
-from indextables.log.codec import REMOVES_SCHEMA, VersionContent, decode_version, encode_version
-from indextables.log.env import LogEnv
-from indextables.log.files import ADD_TYPE
-from indextables.log.names import version_key
-from indextables.log.protocol import new_table_protocol
-from indextables.log.replay import replay
-from indextables.log.state.base import TableState
+from indextables.env import Env
+from indextables.log.read.folding import replay
+from indextables.log.wire.actions import CommitInfo, DomainMetadata, Format, MergeSkip, Metadata, Txn
+from indextables.log.wire.codec import REMOVES_SCHEMA, VersionContent, decode_version, encode_version
+from indextables.log.wire.files import ADD_TYPE
+from indextables.log.wire.names import version_key
+from indextables.log.wire.protocol import new_table_protocol
+from indextables.log.wire.state import TableState
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
 from indextables.storage.url import parse_location
@@ -60,16 +60,16 @@ class Clock(SystemAmbient):
         self.time_ms += int((hours + 24 * days) * 3_600_000)
 
 
-def environment(options: dict[str, object] | None = None, clock: Clock | None = None) -> LogEnv:
+def environment(options: dict[str, object] | None = None, clock: Clock | None = None) -> Env:
     """An empty store in memory of its own."""
     clock = clock or Clock()
     store = MemoryStore(parse_location(f"memory://state-{next(_NAMES)}/table"), ambient=clock)
-    return LogEnv(store=store, ambient=clock, options=Options(options, environ={}))
+    return Env(store=store, ambient=clock, options=Options(options, environ={}))
 
 
-def with_options(env: LogEnv, **options: object) -> LogEnv:
+def with_options(env: Env, **options: object) -> Env:
     """The same table, asked with other options (`_` for `.`)."""
-    return LogEnv(env.store, env.ambient, Options({k.replace("_", "."): v for k, v in options.items()}, environ={}))
+    return Env(env.store, env.ambient, Options({k.replace("_", "."): v for k, v in options.items()}, environ={}))
 
 
 TABLE_ID = "11111111-2222-3333-4444-555555555555"
@@ -134,7 +134,7 @@ class RandomLog:
     """Commits of every kind: appends, removes, replaced vectors, restored paths, removes that miss, other actions."""
 
     def __init__(
-        self, env: LogEnv, seed: int, partitions: tuple[str, ...] = ("day", "shard"), table_id: str = TABLE_ID
+        self, env: Env, seed: int, partitions: tuple[str, ...] = ("day", "shard"), table_id: str = TABLE_ID
     ) -> None:
         self.env = env
         self.table_id = table_id
@@ -190,7 +190,7 @@ class RandomLog:
     def state(self) -> TableState:
         return replay(None, self.history)
 
-    def onto(self, env: LogEnv) -> RandomLog:
+    def onto(self, env: Env) -> RandomLog:
         """The same log, with all that lies beside it and its times, in an empty store."""
         clock = env.ambient
         assert isinstance(clock, Clock)

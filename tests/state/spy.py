@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from indextables.log.env import LogEnv
+from indextables.env import Env
 
 
 class Spy:
     """Wraps the store of `env`; `env` of the spy is the same table, seen through it."""
 
-    def __init__(self, env: LogEnv) -> None:
+    def __init__(self, env: Env) -> None:
         self.inner: Any = env.store
         self.read: list[str] = []
         self.written: list[str] = []
         self.deleted: list[str] = []
         self.listed: list[str] = []
-        self.env = LogEnv(store=self, ambient=env.ambient, options=env.options)  # type: ignore[arg-type]
+        self.env = Env(store=self, ambient=env.ambient, options=env.options)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

@@ -7,13 +7,16 @@ import itertools
 import pytest
 
 from indextables.errors import ObjectNotFound
-from indextables.log.actions import CommitInfo
-from indextables.log.codec import encode_version
-from indextables.log.names import LOG_DIR, MANIFEST_DIR, version_key
-from indextables.log.state import avrowrite, find_states, read_state, write_checkpoint
-from indextables.log.state.advance import advance_state
-from indextables.log.state.avroform import read_list
-from indextables.log.state.columns import totals_of
+from indextables.log.care.advance import advance_state
+from indextables.log.checkpoint.avro import write as avrowrite
+from indextables.log.checkpoint.avro.read import read_list
+from indextables.log.checkpoint.columns import totals_of
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import LOG_DIR, MANIFEST_DIR, version_key
 from tests.log.commits import add
 from tests.state.logs import RandomLog, environment, same, vector
 from tests.state.spy import Spy

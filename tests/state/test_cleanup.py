@@ -9,15 +9,19 @@ import msgspec
 import pytest
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import CheckpointInvalid, StoreError, VersionExpired
-from indextables.log.env import LogEnv
-from indextables.log.intents import INTENT_DIR, protect_version
-from indextables.log.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
-from indextables.log.opening import open_log
-from indextables.log.replay import TableState, replay
-from indextables.log.state import checkpoint, clean_up, find_states, read_state, write_checkpoint
-from indextables.log.state.advance import advance_state
-from indextables.log.state.avroform import manifest_keys, read_list
+from indextables.log.care.advance import advance_state
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.intents import INTENT_DIR, protect_version
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.checkpoint.avro.read import manifest_keys, read_list
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.folding import TableState, replay
+from indextables.log.wire.names import LOG_DIR, MANIFEST_DIR, manifest_key, parse_key, state_key, version_key
 from indextables.options import Options
 from tests.state.logs import RandomLog, environment, same
 from tests.state.spy import Spy
@@ -25,23 +29,23 @@ from tests.state.spy import Spy
 RETENTION = {"logRetention.duration": 30 * 86_400_000, "checkpoint.interval": 1000}
 
 
-def keys(env: LogEnv) -> list[str]:
+def keys(env: Env) -> list[str]:
     return [meta.key for meta in env.store.list_from(LOG_DIR)]
 
 
-def slots(env: LogEnv) -> list[int]:
+def slots(env: Env) -> list[int]:
     return [f.version for key in keys(env) if (f := parse_key(key)) and f.kind == "version"]
 
 
-def states(env: LogEnv) -> list[int]:
+def states(env: Env) -> list[int]:
     return sorted(ref.version for ref in find_states(env.store.list_from(LOG_DIR)))
 
 
-def newest_state(env: LogEnv) -> TableState:
+def newest_state(env: Env) -> TableState:
     return read_state(env, find_states(env.store.list_from(LOG_DIR))[0])
 
 
-def aged_log(env: LogEnv, count: int, *, every: int = 10) -> RandomLog:
+def aged_log(env: Env, count: int, *, every: int = 10) -> RandomLog:
     """`count` commits, a day apart, with a checkpoint after every tenth."""
     return _aged(count, every, env.options[opt.STATE_FORMAT]).onto(env)
 
@@ -198,7 +202,7 @@ def test_an_old_checkpoint_without_tokens_is_no_base_for_deleting_although_the_n
     assert clean_up(env).cut == cut
 
 
-def harm(env: LogEnv, version: int, damage: str) -> set[int]:
+def harm(env: Env, version: int, damage: str) -> set[int]:
     """Make a checkpoint unusable; which ones are, because they share the manifests that were harmed."""
     if damage == "garbage":
         env.store.put(state_key(version), b"garbage")

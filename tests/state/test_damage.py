@@ -15,11 +15,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from indextables.env import Env
 from indextables.errors import CheckpointCorrupt, CheckpointError, CheckpointInvalid, IndexTablesError, LimitExceeded
-from indextables.log import avro_frame
-from indextables.log.avro_frame import read_container
-from indextables.log.env import LogEnv
-from indextables.log.names import (
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.care.verifying import verify
+from indextables.log.checkpoint.avro import frame as avro_frame
+from indextables.log.checkpoint.avro.frame import read_container
+from indextables.log.checkpoint.avro.schema import ENTRY, LIST
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.folding import replay
+from indextables.log.read.log import Log
+from indextables.log.wire.names import (
     LOG_DIR,
     MANIFEST_DIR,
     POINTER_KEY,
@@ -28,12 +37,6 @@ from indextables.log.names import (
     state_key,
     version_key,
 )
-from indextables.log.opening import open_log
-from indextables.log.replay import replay
-from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint, find_states, read_state, write_checkpoint
-from indextables.log.state.avro_schema import ENTRY, LIST
-from indextables.log.verify import verify
 from tests.log.scripted import Scripted
 from tests.state.logs import TABLE_ID, RandomLog, environment, same, with_options
 from tests.state.spy import Spy
@@ -47,7 +50,7 @@ FORMATS = {
 }
 
 
-def checkpointed(name: str, seed: int = 1, table_id: str = TABLE_ID) -> tuple[LogEnv, RandomLog, list[str]]:
+def checkpointed(name: str, seed: int = 1, table_id: str = TABLE_ID) -> tuple[Env, RandomLog, list[str]]:
     """A log with checkpoints of versions 10 and 20, four versions after that, and the keys of the newest checkpoint."""
     made, keys = _made(name, seed, table_id)
     env = environment(FORMATS[name])
@@ -69,7 +72,7 @@ def _made(name: str, seed: int, table_id: str) -> tuple[RandomLog, list[str]]:
     return log, [key for key in fresh if ".checkpoint." in key or "manifest" in key]
 
 
-def snapshot(env: LogEnv) -> Log:
+def snapshot(env: Env) -> Log:
     return open_log(with_options(env, transaction_cache_enabled="false"))
 
 
@@ -548,7 +551,7 @@ def test_racing_checkpoints_of_one_version_leave_one_valid_state(name):
     assert env.store.exists(POINTER_KEY)
 
 
-def damaged_at_head(name: str, damage: str) -> tuple[LogEnv, RandomLog]:
+def damaged_at_head(name: str, damage: str) -> tuple[Env, RandomLog]:
     """A log whose newest version has a checkpoint with one damaged file, and all version files."""
     env = environment(FORMATS[name])
     log = RandomLog(env, 5)

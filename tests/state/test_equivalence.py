@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from indextables.log.names import LOG_DIR
-from indextables.log.replay import replay
-from indextables.log.state import find_states, read_state, read_tokens, write_checkpoint
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state, read_tokens
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.folding import replay
+from indextables.log.wire.names import LOG_DIR
 from tests.state.logs import RandomLog, environment, same, with_options
 
 FORMATS = {

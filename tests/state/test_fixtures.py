@@ -9,12 +9,12 @@ import pytest
 
 import indextables
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.errors import NotSupported
-from indextables.log import opening
-from indextables.log.env import LogEnv
-from indextables.log.schema import schema_from_json
-from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint
+from indextables.log.care import opening
+from indextables.log.care.schedule import checkpoint
+from indextables.log.read.log import Log
+from indextables.log.wire.schema import schema_from_json
 from indextables.options import Options
 from indextables.storage import open_store
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not NAMES, reason=f"the tables of IndexTables4Sp
 
 def open_log(path: Path) -> Log:
     options = Options(environ={})
-    return opening.open_log(LogEnv(open_store(str(path), options), SystemAmbient(), options))
+    return opening.open_log(Env(open_store(str(path), options), SystemAmbient(), options))
 
 
 def plain(files: list[dict]) -> list[dict]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from indextables.log.names import LOG_DIR
-from indextables.log.state import find_states, read_state
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.read import read_state
+from indextables.log.wire.names import LOG_DIR
 from tests.golden.state.build import FORMS, build
 from tests.state.logs import environment, rows_of
 

@@ -6,14 +6,15 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidArgument, LimitExceeded
-from indextables.log.actions import Add, DeletionVector, Remove
-from indextables.log.codec import encode_version
-from indextables.log.files import ADD_TYPE
-from indextables.log.names import version_key
-from indextables.log.snapshot import Log
-from indextables.log.state import checkpoint, read_state
-from indextables.log.transaction import Transaction
-from indextables.log.verify import verify
+from indextables.log.care.schedule import checkpoint
+from indextables.log.care.verifying import verify
+from indextables.log.checkpoint.read import read_state
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Add, DeletionVector, Remove
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.files import ADD_TYPE
+from indextables.log.wire.names import version_key
 from tests.log.commits import open_log
 from tests.state.logs import RandomLog, environment
 

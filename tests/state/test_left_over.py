@@ -15,10 +15,10 @@ import pytest
 
 import indextables as it
 from indextables.errors import CheckpointInvalid, IndexTablesError, TableNotFound
-from indextables.log.create import create_table
-from indextables.log.names import LOG_DIR
-from indextables.log.state.belonging import is_left_over
-from indextables.log.write import append
+from indextables.log.checkpoint.belonging import is_left_over
+from indextables.log.commit.create import create_table
+from indextables.log.commit.resolve import append
+from indextables.log.wire.names import LOG_DIR
 from indextables.storage.local import LocalStore
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place

@@ -10,14 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.ambient import SystemAmbient
-from indextables.log.env import LogEnv
-from indextables.log.names import MANIFEST_DIR
-from indextables.log.opening import open_log
-from indextables.log.schema import schema_from_json
-from indextables.log.state import PrunedState, TableState, checkpoint, read_pruned, read_state, write_checkpoint
-from indextables.log.state.avroform import read_list
-from indextables.log.state.bounds import bounds_of
-from indextables.log.state.layout import chunks, partition_order
+from indextables.env import Env
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.checkpoint.avro.bounds import bounds_of
+from indextables.log.checkpoint.avro.layout import chunks, partition_order
+from indextables.log.checkpoint.avro.read import read_list
+from indextables.log.checkpoint.read import read_pruned, read_state
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.wire.names import MANIFEST_DIR
+from indextables.log.wire.schema import schema_from_json
+from indextables.log.wire.state import PrunedState, TableState
 from indextables.query.parse import parse
 from indextables.query.prune import prune
 from indextables.storage import open_store
@@ -47,7 +50,7 @@ def where(text: str):
 
 
 @pytest.fixture(scope="module")
-def table() -> tuple[LogEnv, object]:
+def table() -> tuple[Env, object]:
     env = environment({"state.entriesPerManifest": 40})
     log = RandomLog(env, 1)
     log.append(900)
@@ -158,12 +161,12 @@ def test_rows_are_ordered_by_partition_and_bounds_hold_every_value(values):
 def test_requests_of_a_cold_and_a_warm_open():
     with S3Server() as server:
         options = server.options(**{"state.entriesPerManifest": "100"})
-        env = LogEnv(open_store(server.table_url("t"), options), SystemAmbient(), options)
+        env = Env(open_store(server.table_url("t"), options), SystemAmbient(), options)
         log = RandomLog(env, 1)
         log.append(1000)
         checkpoint(env)
         manifests = sum(1 for _ in env.store.list_from(MANIFEST_DIR))
-        reader = open_log(LogEnv(env.store, env.ambient, options))
+        reader = open_log(Env(env.store, env.ambient, options))
         reader.invalidate()
         server.requests.clear()
         assert reader.snapshot().files.num_rows == 1000

@@ -8,30 +8,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from indextables.env import Env
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitCorrupt, TableNotFound
-from indextables.log.actions import MergeSkip
-from indextables.log.env import LogEnv
-from indextables.log.names import POINTER_KEY, state_key
-from indextables.log.opening import open_log
-from indextables.log.state import (
-    SplitFacts,
-    checkpoint,
-    describe_state,
-    rebuild_log,
-    recreate_pointer,
-    repair_log,
-)
-from indextables.log.state.pointer import read_pointer
+from indextables.log.care.describe import describe_state
+from indextables.log.care.opening import open_log
+from indextables.log.care.rebuild import SplitFacts, rebuild_log
+from indextables.log.care.repair import recreate_pointer, repair_log
+from indextables.log.care.schedule import checkpoint
+from indextables.log.checkpoint.pointer import read_pointer
+from indextables.log.wire.actions import MergeSkip
+from indextables.log.wire.names import POINTER_KEY, state_key
 from indextables.options import Options
 from indextables.storage.store import ObjectMeta
 from tests.state.logs import RandomLog, environment, rows_of, same
 
 
-def contents(env: LogEnv) -> dict[str, bytes]:
+def contents(env: Env) -> dict[str, bytes]:
     return {meta.key: env.store.get(meta.key) for meta in env.store.list_from("")}
 
 
-def table_with_splits(missing: int = 0) -> tuple[LogEnv, RandomLog]:
+def table_with_splits(missing: int = 0) -> tuple[Env, RandomLog]:
     env = environment()
     log = RandomLog(env, 1)
     log.append(20)
@@ -107,13 +103,13 @@ def test_repair_reads_past_a_damaged_checkpoint():
     assert len(open_log(target).snapshot().files) == len(log.state().files)
 
 
-def parquet_table(env: LogEnv, key: str, rows: int, **columns: object) -> None:
+def parquet_table(env: Env, key: str, rows: int, **columns: object) -> None:
     out = io.BytesIO()
     pq.write_table(pa.table({"id": list(range(rows)), **columns}), out)
     env.store.put(key, out.getvalue())
 
 
-def describer(env: LogEnv):
+def describer(env: Env):
     def describe(meta: ObjectMeta) -> SplitFacts:
         try:
             footer = pq.ParquetFile(io.BytesIO(env.store.get(meta.key)))
@@ -220,8 +216,8 @@ def test_the_description_counts_what_is_there(kind):
         assert describe_state(environment_like(env)).needs_compaction
 
 
-def environment_like(env: LogEnv) -> LogEnv:
-    return LogEnv(env.store, env.ambient, Options(environ={}))
+def environment_like(env: Env) -> Env:
+    return Env(env.store, env.ambient, Options(environ={}))
 
 
 def test_skips_and_unusable_checkpoints_are_shown():

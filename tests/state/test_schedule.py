@@ -9,23 +9,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from indextables.env import Env
 from indextables.errors import StoreUnavailable
-from indextables.log import write
-from indextables.log.actions import CommitInfo, Protocol
-from indextables.log.codec import encode_version
-from indextables.log.env import LogEnv
-from indextables.log.names import LOG_DIR, POINTER_KEY, state_key, version_key
-from indextables.log.opening import open_log
-from indextables.log.protocol import new_table_protocol
-from indextables.log.replay import replay
-from indextables.log.state import checkpoint, find_states, maybe_checkpoint, read_state, write_checkpoint
-from indextables.log.state.avroform import read_list
-from indextables.log.state.pointer import Pointer, read_pointer
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import checkpoint, maybe_checkpoint
+from indextables.log.checkpoint.avro.read import read_list
+from indextables.log.checkpoint.find import find_states
+from indextables.log.checkpoint.pointer import Pointer, read_pointer
+from indextables.log.checkpoint.read import read_state
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit import resolve as write
+from indextables.log.read.folding import replay
+from indextables.log.wire.actions import CommitInfo, Protocol
+from indextables.log.wire.codec import encode_version
+from indextables.log.wire.names import LOG_DIR, POINTER_KEY, state_key, version_key
+from indextables.log.wire.protocol import new_table_protocol
 from tests.state.logs import RandomLog, add_row, adds_table, environment, metadata, same, with_options
 from tests.state.spy import Spy
 
 
-def versions(env: LogEnv) -> list[int]:
+def versions(env: Env) -> list[int]:
     return sorted(ref.version for ref in find_states(env.store.list_from(LOG_DIR)))
 
 
@@ -95,7 +98,7 @@ def test_commits_through_the_log_checkpoint_themselves_in_the_format_asked_for(k
     assert len(open_log(env).snapshot().files) == 10
 
 
-def _create(env: LogEnv, protocol: Protocol | None = None) -> None:
+def _create(env: Env, protocol: Protocol | None = None) -> None:
     meta = metadata()
     info = CommitInfo(inCommitTimestamp=env.ambient.now_ms(), tableId=meta.id, token=env.ambient.token())
     data = encode_version([info, protocol or new_table_protocol(), meta], compress=True)

@@ -38,10 +38,10 @@ def generate(place: str, count: int) -> None:
     import msgspec
     from benchmarks.state import environment, make_files, metadata, state_of, write_ours
 
-    from indextables.log.sethash import EMPTY, combine
-    from indextables.log.state.avrowrite import list_of, publish_list, write_manifests
-    from indextables.log.state.base import Totals
-    from indextables.log.state.bounds import partition_types
+    from indextables.log.checkpoint.avro.bounds import partition_types
+    from indextables.log.checkpoint.avro.write import list_of, publish_list, write_manifests
+    from indextables.log.wire.sethash import EMPTY, combine
+    from indextables.log.wire.state import StateTotals
 
     began = time.perf_counter()
     env = environment(place)
@@ -55,7 +55,7 @@ def generate(place: str, count: int) -> None:
     for info in infos:
         hashed = combine(hashed, info.set_hash or EMPTY)
     draft = list_of(state_of(make_files(0), 2), env.ambient.now_ms(), 8192)
-    totals = Totals(num_files=count, total_bytes=total, set_hash=hashed)
+    totals = StateTotals(num_files=count, total_bytes=total, set_hash=hashed)
     publish_list(env, msgspec.structs.replace(draft, manifests=tuple(infos), totals=totals))
     print(len(infos), round(time.perf_counter() - began, 1), _peak())
 

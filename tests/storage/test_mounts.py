@@ -7,12 +7,12 @@ import pytest
 
 import indextables
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.errors import StoreUnsafe
-from indextables.log.actions import Add
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
-from indextables.log.state import clean_up
-from indextables.log.write import append
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import append
+from indextables.log.wire.actions import Add
 from indextables.options import Options
 from indextables.storage.local import LocalStore
 from indextables.storage.mounts import file_system_of, system_mounts
@@ -55,7 +55,7 @@ def test_this_machine_tells_of_a_temporary_folder(tmp_path):
 def environment(path, kind):
     table = f"28 0 254:0 / / rw - ext4 /dev/vda rw\n40 28 0:38 / {path.parent} rw - {kind} server:/export rw\n"
     store = LocalStore(parse_location(path), mounts=lambda: table)
-    return LogEnv(store, SystemAmbient(), Options({"cache.enabled": "false"}))
+    return Env(store, SystemAmbient(), Options({"cache.enabled": "false"}))
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3"])

@@ -12,7 +12,7 @@ from tests.servers.azurite import ACCOUNT, CONTAINER
 from tests.servers.clock import QuickAmbient
 
 from indextables.errors import ForkUnsafe, IndexTablesError, InvalidArgument, NotSupported, StoreError
-from indextables.log.names import parse_key
+from indextables.log.wire.names import parse_key
 from indextables.options import Options
 from indextables.storage import Store, open_store
 from indextables.storage.config import read_config

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import indextables
-from indextables.log.actions import Add, DeletionVector, Remove
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
-from indextables.log.snapshot import Log
-from indextables.log.transaction import Transaction
+from indextables.env import Env
+from indextables.log.care.opening import open_log
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read.log import Log
+from indextables.log.wire.actions import Add, DeletionVector, Remove
 from indextables.split.file import dv
 from indextables.table.environment import open_env
-from indextables.table.merge_splits import MergeReport, merge_splits
-from indextables.table.order import position_tag, positions
+from indextables.table.merge.verb import MergeReport, merge_splits
+from indextables.table.read.order import position_tag, positions
 from indextables.table.running import Answer, Job, Threads
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("p", pa.string()), ("v", pa.float64())])
@@ -92,7 +92,7 @@ def as_add(file: dict, place: Sequence[int]) -> Add:
 class Interrupted:
     """Runs the units as threads do, then lets something happen before anybody can commit."""
 
-    def __init__(self, env: LogEnv, happens: Callable[[], object], times: int = 1) -> None:
+    def __init__(self, env: Env, happens: Callable[[], object], times: int = 1) -> None:
         self._threads = Threads(env)
         self._happens = happens
         self._left = times

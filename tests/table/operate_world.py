@@ -10,14 +10,14 @@ import pyarrow as pa
 from tests.state.logs import Clock
 
 import indextables
+from indextables.env import Env
 from indextables.errors import StoreUnavailable
-from indextables.log.actions import Add
-from indextables.log.cache import LogCache
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
-from indextables.log.write import overwrite
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import overwrite
+from indextables.log.read.cache import LogCache
+from indextables.log.wire.actions import Add
 from indextables.storage.store import ObjectMeta
-from indextables.table.purge import PurgeReport, purge
+from indextables.table.maintenance.purge.verb import PurgeReport, purge
 from indextables.table.running import Threads
 
 SCHEMA = pa.schema([("id", pa.int64()), ("d", pa.string())])
@@ -80,18 +80,18 @@ def contents(table, versions: Iterable[int]) -> dict[int, list[str]]:
     return found
 
 
-def purge_of(env: LogEnv, **more: Any) -> PurgeReport:
+def purge_of(env: Env, **more: Any) -> PurgeReport:
     return purge(open_log(env), runner=Threads(env), **more)
 
 
 class Faulty:
     """A store that fails, or does something else, at calls that `when` picks by method and key."""
 
-    def __init__(self, env: LogEnv, when: Callable[[str, str], object]) -> None:
+    def __init__(self, env: Env, when: Callable[[str, str], object]) -> None:
         self.inner: Any = env.store
         self.when = when
         self.deleted: list[str] = []
-        self.env = LogEnv(self, env.ambient, env.options)  # type: ignore[arg-type]
+        self.env = Env(self, env.ambient, env.options)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self.inner, name)

@@ -9,12 +9,12 @@ from tests.table.operate_world import keys, new_table, orphan, rows
 
 import indextables
 from indextables.errors import CommitConflict, InvalidArgument, SplitCorrupt, VersionExpired
-from indextables.log.actions import Add
-from indextables.log.intents import acquire, leases
-from indextables.log.write import append as log_append
+from indextables.log.care.intents import acquire, leases
+from indextables.log.commit.resolve import append as log_append
+from indextables.log.wire.actions import Add
 from indextables.sql.local.session import LocalSession
-from indextables.table.maintain import invalidate_caches
-from indextables.table.purge import LEASE
+from indextables.table.maintenance.purge.verb import LEASE
+from indextables.table.maintenance.repairing import invalidate_caches
 
 TEXT = pa.schema([("id", pa.int64()), ("m", pa.string())])
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvariantViolated
-from indextables.log.actions import Add
-from indextables.table.answers import Answer, accepted, heard
+from indextables.log.wire.actions import Add
+from indextables.table.writing.answers import Answer, accepted, heard
 
 
 def answer(partition, attempt=0, files=1, write="w"):

@@ -11,8 +11,8 @@ import pytest
 
 import indextables
 from indextables.errors import VersionExpired
-from indextables.log.cache import LogCache
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
+from indextables.log.read.cache import LogCache
 from indextables.table.environment import open_env
 
 SCHEMA = pa.schema([("x", pa.int64())])

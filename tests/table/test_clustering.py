@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import indextables
-from indextables.table.clustering import Range, Sorter, boundaries_of, codes_of, cut
+from indextables.table.merge.clustering import Range, Sorter, boundaries_of, codes_of, cut
 
 
 @pytest.mark.parametrize(("columns", "side"), [(2, 8), (3, 4), (4, 4)])

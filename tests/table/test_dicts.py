@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import indextables
 from indextables.errors import SchemaMismatch
-from indextables.table.rows import read_rows
+from indextables.table.rows.rows import read_rows
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")

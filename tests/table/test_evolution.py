@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import indextables
 from indextables.errors import CommitConflict, InvalidArgument, MetadataChanged, SchemaInvalid, SchemaMismatch
-from indextables.log.schema import field_id, schema_from_json, widened
+from indextables.log.wire.schema import field_id, schema_from_json, widened
 from indextables.query.evaluate import evaluate
 from indextables.query.parse import parse
-from indextables.table.evolve import MAX_ID_KEY
+from indextables.table.rows.evolve import MAX_ID_KEY
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 FLOATS = [pa.float32(), pa.float64()]
@@ -180,7 +180,7 @@ def test_a_handle_of_an_older_schema_conflicts_and_leaves_nothing(people, tmp_pa
 
 
 def test_a_handle_that_knows_older_properties_does_not_take_them_back(people):
-    from indextables.log.write import change_metadata
+    from indextables.log.commit.resolve import change_metadata
 
     stale = indextables.open(people.url, options={"indexing.typemap.name": "string"})
     before = people.metadata

@@ -11,7 +11,7 @@ import pytest
 
 import indextables
 from indextables.errors import NotSupported
-from indextables.log.schema import schema_from_json
+from indextables.log.wire.schema import schema_from_json
 
 FIXTURES = Path(__file__).parents[2].parent / "shared" / "fixtures" / "indextables4spark"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/expected.json"))

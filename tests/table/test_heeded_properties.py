@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.log.cache import shared_cache
+from indextables.log.read.cache import shared_cache
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

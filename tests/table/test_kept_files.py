@@ -8,8 +8,8 @@ from tests.table.operate_world import Faulty, new_table, rows, splits
 import indextables
 from indextables.embedded.table import Table
 from indextables.errors import CommitError, CommitStateUnknown
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
+from indextables.log.wire.names import version_key
 from indextables.storage.store import PutAnswer
 
 VERBS = {

@@ -11,8 +11,8 @@ from tests.table.operate_world import SCHEMA, new_table, orphan, rows
 
 import indextables
 from indextables.errors import MetadataChanged
-from indextables.log.opening import open_log
-from indextables.log.write import change_metadata
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import change_metadata
 
 
 def two_handles(**more):

@@ -23,15 +23,15 @@ from tests.table.merge_world import (
 from tests.table.operate_world import Faulty
 
 from indextables.errors import MetadataChanged
-from indextables.log.actions import DeletionVector, Remove
-from indextables.log.intents import INTENT_DIR
-from indextables.log.names import version_key
-from indextables.log.opening import open_log
-from indextables.log.transaction import Transaction
-from indextables.log.write import change_metadata
+from indextables.log.care.intents import INTENT_DIR
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import change_metadata
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import DeletionVector, Remove
+from indextables.log.wire.names import version_key
 from indextables.split.file import dv
-from indextables.table.merge_splits import merge_splits
-from indextables.table.merge_vectors import SourceRows, carried
+from indextables.table.merge.vectors import SourceRows, carried
+from indextables.table.merge.verb import merge_splits
 from indextables.table.running import Threads
 
 

@@ -12,10 +12,10 @@ from tests.table.merge_world import SCHEMA, damage, ids, log_of, row
 
 import indextables
 from indextables.ambient import SystemAmbient
-from indextables.log.intents import acquire
-from indextables.log.opening import open_log
+from indextables.log.care.intents import acquire
+from indextables.log.care.opening import open_log
+from indextables.table.after_write import LEASE, merge_if_due
 from indextables.table.environment import open_env
-from indextables.table.upkeep import LEASE, merge_if_due
 
 NOW = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "4"}
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.log.files import FILES_SCHEMA
-from indextables.table.merge_plan import CLUSTERED, FULL, Limits, clustering_groups, plan_groups
-from indextables.table.order import POSITION, in_order, position_tag, positions
+from indextables.log.wire.files import FILES_SCHEMA
+from indextables.table.merge.plan import CLUSTERED, FULL, Limits, clustering_groups, plan_groups
+from indextables.table.read.order import POSITION, in_order, position_tag, positions
 
 
 def files_of(rows: list[dict]) -> pa.Table:

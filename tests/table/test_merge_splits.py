@@ -26,8 +26,8 @@ from tests.table.merge_world import (
 
 import indextables
 from indextables.errors import InvalidArgument, NotSupported, QueryInvalid
-from indextables.log.transaction import Transaction
-from indextables.table.order import POSITION
+from indextables.log.commit.transaction import Transaction
+from indextables.table.read.order import POSITION
 
 
 def test_two_splits_of_500_rows_become_one_of_1000_in_one_version(tmp_path):

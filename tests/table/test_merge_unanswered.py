@@ -9,11 +9,11 @@ import pytest
 from tests.table.merge_world import ids, log_of, splits_in_store, table_of
 from tests.table.unanswered import Unanswered
 
+from indextables.env import Env
 from indextables.errors import CommitStateUnknown
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
 from indextables.options import Options
-from indextables.table.merge_splits import merge_splits
+from indextables.table.merge.verb import merge_splits
 from indextables.table.running import Threads
 
 QUICK = {"transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}
@@ -26,7 +26,7 @@ def table(tmp_path):
 
 def merge_through(table, **network):
     env = log_of(table).env
-    behind = LogEnv(Unanswered(env.store, **network), env.ambient, Options(QUICK))
+    behind = Env(Unanswered(env.store, **network), env.ambient, Options(QUICK))
     return merge_splits(open_log(behind), runner=Threads(behind))
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.table.operate_world import new_table, rows
 
 from indextables.embedded import Table
+from indextables.env import Env
 from indextables.errors import StoreUnavailable
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
 from indextables.options import Options
 
 
@@ -35,7 +35,7 @@ def world():
     writer, _ = new_table()
     env = writer._log.env
     store = Meanwhile(env.store)
-    log = open_log(LogEnv(store, env.ambient, Options({"reader.leaseHours": 2})))
+    log = open_log(Env(store, env.ambient, Options({"reader.leaseHours": 2})))
     return writer, Table(log, log.snapshot()), store
 
 

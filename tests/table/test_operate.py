@@ -13,6 +13,7 @@ from tests.table.operate_world import SCHEMA, Faulty, contents, grown, keys, new
 
 import indextables
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import (
     CommitConflict,
     CommitError,
@@ -23,24 +24,23 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.actions import Add, DeletionVector, MergeSkip, Remove
-from indextables.log.cache import LogCache
-from indextables.log.env import LogEnv
-from indextables.log.intents import acquire, protect_version
-from indextables.log.names import LOG_DIR, version_key
-from indextables.log.opening import open_log
-from indextables.log.transaction import Transaction
-from indextables.log.write import append as log_append
-from indextables.log.write import change_metadata, overwrite, record_skip
+from indextables.log.care.intents import acquire, protect_version
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import append as log_append
+from indextables.log.commit.resolve import change_metadata, overwrite, record_skip
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read.cache import LogCache
+from indextables.log.wire.actions import Add, DeletionVector, MergeSkip, Remove
+from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.options import Options
 from indextables.split.file import dv
-from indextables.table.drop_partitions import drop_partitions
-from indextables.table.health import Health, advise
-from indextables.table.order import POSITION, in_order, positions
-from indextables.table.purge import LEASE, delete_keys, purge
-from indextables.table.restore import restore
+from indextables.table.maintenance.drop_partitions import drop_partitions
+from indextables.table.maintenance.health import Health, advise
+from indextables.table.maintenance.purge.verb import LEASE, delete_keys, purge
+from indextables.table.maintenance.restore import restore
+from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.read.order import POSITION, in_order, positions
 from indextables.table.running import Threads
-from indextables.table.truncate import truncate_time_travel
 
 TEXT = pa.schema([("id", pa.int64()), ("m", pa.string())])
 
@@ -467,7 +467,7 @@ def test_a_table_that_was_opened_before_an_append_drops_what_that_brought():
     assert ids(stale.refresh()) == [3]
 
 
-def _meanwhile(env, call: int | None, act) -> tuple[LogEnv, list[str]]:
+def _meanwhile(env, call: int | None, act) -> tuple[Env, list[str]]:
     """An environment in which `act` happens right before the store is called for that time, and what was called."""
     called: list[str] = []
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import indextables
-from indextables.log.paths import encode_path, key_of
-from indextables.table.partitions import folder_of
+from indextables.log.wire.paths import encode_path, key_of
+from indextables.table.rows.partitions import folder_of
 
 ODD = [
     "\0",

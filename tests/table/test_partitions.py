@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from indextables.errors import InvalidArgument
 from indextables.storage import check_key
-from indextables.table.partitions import check_partition_columns, folder_of, split_rows
+from indextables.table.rows.partitions import check_partition_columns, folder_of, split_rows
 
 SCHEMA = pa.schema([("day", pa.date32()), ("hour", pa.int64()), ("x", pa.string()), ("tags", pa.list_(pa.string()))])
 

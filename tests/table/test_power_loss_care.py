@@ -9,7 +9,7 @@ import pytest
 from tests.storage.disk_model import Disk, Recorder
 
 import indextables
-from indextables.log.names import parse_key
+from indextables.log.wire.names import parse_key
 
 OPTIONS = {
     "storage.fsync": "true",

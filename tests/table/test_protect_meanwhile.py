@@ -12,9 +12,9 @@ import pytest
 import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import VersionExpired
-from indextables.log.intents import announce_sweep
-from indextables.log.opening import open_log
-from indextables.log.state import clean_up
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.intents import announce_sweep
+from indextables.log.care.opening import open_log
 from indextables.table.environment import open_env
 
 SCHEMA = pa.schema([("x", pa.int64())])

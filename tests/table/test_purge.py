@@ -26,20 +26,20 @@ from indextables.errors import (
     StoreUnavailable,
     VersionExpired,
 )
-from indextables.log.actions import Add, DeletionVector, Remove
-from indextables.log.arrays import text_array
-from indextables.log.intents import acquire, protect_keys, protect_version
-from indextables.log.names import LOG_DIR, version_key
-from indextables.log.opening import open_log
-from indextables.log.protocol import new_table_protocol
-from indextables.log.transaction import Transaction
+from indextables.log.care.intents import acquire, protect_keys, protect_version
+from indextables.log.care.opening import open_log
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Add, DeletionVector, Remove
+from indextables.log.wire.arrays import text_array
+from indextables.log.wire.names import LOG_DIR, version_key
+from indextables.log.wire.protocol import new_table_protocol
 from indextables.split.file import dv
 from indextables.storage.store import StoreFacts
-from indextables.table.keys import keys_of_paths
-from indextables.table.partitions import partitionings
-from indextables.table.purge import LEASE
-from indextables.table.purge_plan import Claims, Names, decide, listed_table, ranges_over
+from indextables.table.maintenance.purge.plan import Claims, Names, decide, listed_table, ranges_over
+from indextables.table.maintenance.purge.verb import LEASE
+from indextables.table.rows.partitions import partitionings
 from indextables.table.running import Step
+from indextables.table.writing.keys import keys_of_paths
 
 
 def test_orphans_go_when_they_are_old_and_young_ones_stay():

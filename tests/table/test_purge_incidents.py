@@ -9,14 +9,14 @@ from tests.table.operate_world import Faulty, contents, grown, keys, new_table, 
 
 import indextables
 from indextables.errors import CommitError, IndexTablesError, LogGap, StoreError
-from indextables.log.actions import Add
-from indextables.log.names import LOG_DIR, POINTER_KEY, parse_key, version_key
-from indextables.log.opening import open_log
-from indextables.log.transaction import Transaction
+from indextables.log.care.opening import open_log
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Add
+from indextables.log.wire.names import LOG_DIR, POINTER_KEY, parse_key, version_key
 from indextables.storage.memory import MemoryStore
 from indextables.table.append import commit_append
-from indextables.table.rows import read_rows
-from indextables.table.write import target_of, write_adds
+from indextables.table.rows.rows import read_rows
+from indextables.table.writing.splits import target_of, write_adds
 
 
 def test_purge_that_ignored_checkpoints():

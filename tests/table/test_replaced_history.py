@@ -14,7 +14,7 @@ import pytest
 
 import indextables
 from indextables.errors import IndexTablesError, VersionExpired
-from indextables.log.names import version_key
+from indextables.log.wire.names import version_key
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 NO_MEMORY = {"transaction.cache.enabled": "false"}

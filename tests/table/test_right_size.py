@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tests.table.merge_world import damage, ids, log_of, row, splits_in_store, table_of
 
 from indextables.errors import SplitCorrupt, StoreUnavailable
-from indextables.log.actions import Add
-from indextables.log.opening import open_log
+from indextables.log.care.opening import open_log
+from indextables.log.wire.actions import Add
 from indextables.options import Options
 from indextables.table.append import commit_append
 from indextables.table.environment import open_env
 from indextables.table.right_size import plan_joining, right_sized
-from indextables.table.rows import Rows
+from indextables.table.rows.rows import Rows
 from indextables.table.running import Threads
-from indextables.table.write import target_of, write_adds
+from indextables.table.writing.splits import target_of, write_adds
 
 PARTITIONS = ("a", "b/c", None)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidArgument, SchemaMismatch
-from indextables.table.rows import fit, read_rows
+from indextables.table.rows.rows import fit, read_rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("Name", pa.string()), ("ts", pa.timestamp("us", "UTC"))])
 MOMENT = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)

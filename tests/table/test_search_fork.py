@@ -9,7 +9,7 @@ import pytest
 from tests.log.test_fork import forked_while
 
 import indextables
-from indextables.table import search
+from indextables.table.read import searching as search
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),

@@ -17,13 +17,13 @@ import pytest
 import indextables
 from indextables.ambient import SystemAmbient
 from indextables.errors import IndexTablesError, StoreUnavailable, VersionExpired
-from indextables.log.names import LOG_DIR
-from indextables.log.opening import open_log
-from indextables.log.state import clean_up
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.opening import open_log
+from indextables.log.wire.names import LOG_DIR
 from indextables.table.environment import open_env
-from indextables.table.purge import purge
+from indextables.table.maintenance.purge.verb import purge
+from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.running import Threads
-from indextables.table.truncate import truncate_time_travel
 
 SCHEMA = pa.schema([("x", pa.int64())])
 SETTINGS = {

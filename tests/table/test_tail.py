@@ -21,11 +21,11 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.actions import Add, Metadata, Remove
-from indextables.log.opening import open_log
-from indextables.log.transaction import Transaction
+from indextables.log.care.opening import open_log
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Add, Metadata, Remove
 from indextables.table.environment import open_env
-from indextables.table.tail import Limits, Place, Tail, pieces_between, place_after, place_from, place_to
+from indextables.table.read.tail import Limits, Place, Tail, pieces_between, place_after, place_from, place_to
 
 SIZES = st.lists(st.lists(st.integers(0, 50), max_size=5), min_size=1, max_size=12)
 LIMIT = st.builds(Limits, st.none() | st.integers(1, 4), st.none() | st.integers(1, 80))
@@ -179,8 +179,8 @@ def set_property(log, number):
 
 def drain(log, start, limits, **more):
     """The ids that a stream reads from `start`, batch by batch; every batch is planned by a reader of its own."""
-    from indextables.table.plan import refs_of
-    from indextables.table.scan import scan_split
+    from indextables.table.read.plan import refs_of
+    from indextables.table.read.scan import scan_split
 
     place, batches = start, []
     while (reached := tail_of(log, **more).reach(place, limits)) != place:
@@ -345,7 +345,7 @@ def test_splits_that_were_merged_and_rows_that_were_reindexed_do_not_come_again(
 
 
 def with_schema(metadata, schema):
-    from indextables.log.schema import schema_to_json
+    from indextables.log.wire.schema import schema_to_json
 
     return msgspec.structs.replace(metadata, schemaString=schema_to_json(schema))
 

@@ -19,10 +19,10 @@ import indextables
 from indextables import Table, errors
 from indextables.cli import main
 from indextables.cli.app import COMMANDS
-from indextables.log.names import POINTER_KEY, version_key
-from indextables.log.opening import open_log
-from indextables.log.state import maybe_checkpoint
-from indextables.log.write import record_skip
+from indextables.log.care.opening import open_log
+from indextables.log.care.schedule import maybe_checkpoint
+from indextables.log.commit.resolve import record_skip
+from indextables.log.wire.names import POINTER_KEY, version_key
 from indextables.sql.command import statements
 from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env

@@ -12,8 +12,8 @@ import pytest
 import indextables as it
 from indextables import options as opt
 from indextables.errors import InvalidArgument
-from indextables.log.opening import open_log
-from indextables.log.write import change_metadata
+from indextables.log.care.opening import open_log
+from indextables.log.commit.resolve import change_metadata
 from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
-from indextables.log.actions import Protocol
-from indextables.log.protocol import joined
-from indextables.log.transaction import Transaction
+from indextables.log.commit.transaction import Transaction
+from indextables.log.wire.actions import Protocol
+from indextables.log.wire.protocol import joined
 
 SCHEMA = pa.schema([("day", pa.string()), ("x", pa.int64())])
 

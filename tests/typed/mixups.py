@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from indextables.log.cache import KeptState, LogCache
-from indextables.log.env import LogEnv
-from indextables.log.loading import fold
-from indextables.log.replay import replay
-from indextables.log.snapshot import Snapshot
-from indextables.log.state import PrunedState, StateRef, TableState, read_pruned, write_checkpoint
-from indextables.log.state.avroform import Where
+from indextables.env import Env
+from indextables.log.checkpoint.avro.read import Where
+from indextables.log.checkpoint.read import read_pruned
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.read.cache import KeptState, LogCache
+from indextables.log.read.folding import replay
+from indextables.log.read.load import fold
+from indextables.log.read.log import Snapshot
+from indextables.log.wire.state import PrunedState, StateRef, TableState
 
 
-def some_files_are_not_the_table(env: LogEnv, cache: LogCache, some: PrunedState, ref: StateRef, where: Where) -> None:
+def some_files_are_not_the_table(env: Env, cache: LogCache, some: PrunedState, ref: StateRef, where: Where) -> None:
     """A part of the files is neither cached, nor checkpointed, nor folded into a whole table."""
     write_checkpoint(env, some)  # type: ignore[arg-type]
     replay(some, [])  # type: ignore[arg-type]

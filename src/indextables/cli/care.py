@@ -11,7 +11,7 @@ from indextables.cli.parameters import AsJson, Settings, TablePath, open_table, 
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.log.state import RepairReport
+    from indextables.log.care import RepairReport
 
 __all__ = ["clean_up", "compact", "rebuild", "repair"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.embedded import Table
-    from indextables.table.health import Health
+    from indextables.table.maintenance import Health
 
 __all__ = ["checkpoint", "describe", "history", "log", "schema", "verify"]
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from indextables.cli.inputs import Input
     from indextables.embedded import Table
-    from indextables.table import once as once_files
+    from indextables.table.writing import once as once_files
 else:
-    once_files = LazyModule("indextables.table.once")
+    once_files = LazyModule("indextables.table.writing.once")
 
 __all__ = ["create", "ingest"]
 
@@ -64,7 +64,7 @@ def create(
     """
     import indextables
     from indextables.cli import inputs
-    from indextables.table.ddl import schema_from_ddl
+    from indextables.table.rows import schema_from_ddl
 
     if (schema is None) == (like is None):
         raise InvalidArgument("give the columns with --schema, or a file that has them with --like")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from indextables.embedded.table import Table
-from indextables.log.opening import open_log
+from indextables.log.care import open_log
 from indextables.table import create as create_verb
 from indextables.table.arguments import check_names, check_spelling
 from indextables.table.environment import open_env

@@ -8,21 +8,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import IndexTablesError, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
-from indextables.log.env import LogEnv
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.environment import table_env
-from indextables.table.reading_lease import lease_if_asked
-from indextables.table.search import Searchers
+from indextables.table.read import Searchers, lease_if_asked
 
 if TYPE_CHECKING:
-    from indextables.log import head
+    from indextables.log.commit import head
 else:
     # What writes is not loaded by whoever only reads.
-    head = LazyModule("indextables.log.head")
+    head = LazyModule("indextables.log.commit.head")
 
 __all__ = ["Handle"]
 
@@ -96,7 +95,7 @@ class Handle:
         pinned = self._pinned
         return pinned if pinned.version >= self._written else self._move(self._log.snapshot(self._written))
 
-    def _newest_env(self) -> LogEnv:
+    def _newest_env(self) -> Env:
         """With the properties that the table has now: they hold for what is done to its newest version."""
         return table_env(self._log.env, self._log.metadata_at()[2])
 

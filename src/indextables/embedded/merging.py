@@ -12,12 +12,12 @@ from indextables.lazy import LazyModule
 from indextables.table.running import Progress, Threads
 
 if TYPE_CHECKING:
-    from indextables.table import merge_splits as merge_verb
-    from indextables.table import skips as skips_verb
-    from indextables.table.merge_splits import MergeReport
+    from indextables.table.merge import MergeReport
+    from indextables.table.merge import skips as skips_verb
+    from indextables.table.merge import verb as merge_verb
 else:
-    merge_verb = LazyModule("indextables.table.merge_splits")
-    skips_verb = LazyModule("indextables.table.skips")
+    merge_verb = LazyModule("indextables.table.merge.verb")
+    skips_verb = LazyModule("indextables.table.merge.skips")
 
 __all__ = ["Merging"]
 

@@ -9,35 +9,38 @@ from typing import TYPE_CHECKING
 from indextables.embedded.handle import Handle
 from indextables.errors import VersionExpired
 from indextables.lazy import LazyModule
-from indextables.log import permission
-from indextables.log.intents import MAX_TTL_MS, Protection, await_sweeps, protect_version
-from indextables.log.snapshot import Snapshot
+from indextables.log.care import MAX_TTL_MS, Protection, await_sweeps, protect_version
+from indextables.log.commit import permission
+from indextables.log.read import Snapshot
 from indextables.table.arguments import check_hours
 from indextables.table.running import Progress, Runner, Threads
 
 if TYPE_CHECKING:
-    from indextables.table import drop_partitions as drop_verb
-    from indextables.table import health as health_verb
-    from indextables.table import prewarm as prewarm_verb
-    from indextables.table import purge as purge_verb
-    from indextables.table import reindex as reindex_verb
-    from indextables.table import restore as restore_verb
-    from indextables.table import truncate as truncate_verb
-    from indextables.table.drop_partitions import DropReport
-    from indextables.table.health import Health
-    from indextables.table.prewarm import CacheReport, PrewarmReport
-    from indextables.table.purge import PurgeReport
-    from indextables.table.reindex import ReindexReport
-    from indextables.table.restore import RestoreReport
-    from indextables.table.truncate import TruncateReport
+    from indextables.table.maintenance import (
+        CacheReport,
+        DropReport,
+        Health,
+        PrewarmReport,
+        ReindexReport,
+        RestoreReport,
+        TruncateReport,
+    )
+    from indextables.table.maintenance import drop_partitions as drop_verb
+    from indextables.table.maintenance import health as health_verb
+    from indextables.table.maintenance import prewarm as prewarm_verb
+    from indextables.table.maintenance import reindex as reindex_verb
+    from indextables.table.maintenance import restore as restore_verb
+    from indextables.table.maintenance import truncate as truncate_verb
+    from indextables.table.maintenance.purge import PurgeReport
+    from indextables.table.maintenance.purge import verb as purge_verb
 else:
-    drop_verb = LazyModule("indextables.table.drop_partitions")
-    health_verb = LazyModule("indextables.table.health")
-    prewarm_verb = LazyModule("indextables.table.prewarm")
-    purge_verb = LazyModule("indextables.table.purge")
-    reindex_verb = LazyModule("indextables.table.reindex")
-    restore_verb = LazyModule("indextables.table.restore")
-    truncate_verb = LazyModule("indextables.table.truncate")
+    drop_verb = LazyModule("indextables.table.maintenance.drop_partitions")
+    health_verb = LazyModule("indextables.table.maintenance.health")
+    prewarm_verb = LazyModule("indextables.table.maintenance.prewarm")
+    purge_verb = LazyModule("indextables.table.maintenance.purge.verb")
+    reindex_verb = LazyModule("indextables.table.maintenance.reindex")
+    restore_verb = LazyModule("indextables.table.maintenance.restore")
+    truncate_verb = LazyModule("indextables.table.maintenance.truncate")
 
 __all__ = ["Operate"]
 

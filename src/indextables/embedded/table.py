@@ -20,11 +20,9 @@ from indextables.embedded.merging import Merging
 from indextables.embedded.operate import Operate
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
-from indextables.log.actions import Metadata, Protocol
-from indextables.log.codec import raw_lines
-from indextables.log.opening import open_log
-from indextables.log.readable import snapshot_at
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.care import open_log
+from indextables.log.read import Log, Snapshot, snapshot_at
+from indextables.log.wire import Metadata, Protocol, raw_lines
 from indextables.table.arguments import (
     check_count,
     check_mapping,
@@ -37,37 +35,43 @@ from indextables.table.arguments import (
     millis,
 )
 from indextables.table.environment import open_env
-from indextables.table.inspect import actions_of, detail_of, html_of
-from indextables.table.plan import prune_files
+from indextables.table.read import (
+    actions_of,
+    aggregate_rows,
+    count,
+    detail_of,
+    html_of,
+    order_of,
+    plain_schema,
+    prune_files,
+    scan_table,
+    search,
+)
 from indextables.table.rows import read_rows, schema_of
-from indextables.table.scan import plain_schema, scan_table
-from indextables.table.search import aggregate_rows, count, order_of, search
 
 if TYPE_CHECKING:
-    from indextables.log import history as history_verb
-    from indextables.log import state as state_verb
-    from indextables.log.state import cleanup as cleanup_verb
-    from indextables.log.state import describe as describe_verb
-    from indextables.log.state.cleanup import CleanupReport
-    from indextables.log.state.describe import StateDescription
-    from indextables.log.verify import VerifyReport
+    from indextables.log.care import CleanupReport, StateDescription, VerifyReport
+    from indextables.log.care import cleanup as cleanup_verb
+    from indextables.log.care import describe as describe_verb
+    from indextables.log.care import schedule as state_verb
+    from indextables.log.read import histories as history_verb
     from indextables.table import append as append_verb
-    from indextables.table import begun as begun_verb
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
-    from indextables.table import sizes as sizes_verb
-    from indextables.table import verifying as verify_verb
+    from indextables.table.maintenance import verifying as verify_verb
+    from indextables.table.read import sizes as sizes_verb
+    from indextables.table.writing import start as begun_verb
 else:
-    history_verb = LazyModule("indextables.log.history")
-    state_verb = LazyModule("indextables.log.state")
-    verify_verb = LazyModule("indextables.table.verifying")
-    cleanup_verb = LazyModule("indextables.log.state.cleanup")
-    describe_verb = LazyModule("indextables.log.state.describe")
+    history_verb = LazyModule("indextables.log.read.histories")
+    state_verb = LazyModule("indextables.log.care.schedule")
+    verify_verb = LazyModule("indextables.table.maintenance.verifying")
+    cleanup_verb = LazyModule("indextables.log.care.cleanup")
+    describe_verb = LazyModule("indextables.log.care.describe")
     append_verb = LazyModule("indextables.table.append")
-    begun_verb = LazyModule("indextables.table.begun")
+    begun_verb = LazyModule("indextables.table.writing.start")
     create_verb = LazyModule("indextables.table.create")
     overwrite_verb = LazyModule("indextables.table.overwrite")
-    sizes_verb = LazyModule("indextables.table.sizes")
+    sizes_verb = LazyModule("indextables.table.read.sizes")
 
 __all__ = ["Table", "create", "open_table"]
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
-from indextables.log.env import LogEnv
-from indextables.log.snapshot import Snapshot
+from indextables.log.read import Snapshot
 from indextables.query.expr import Node, walk
 from indextables.spark.session import (
     HadoopPlace,
@@ -35,8 +35,7 @@ from indextables.spark.session import (
     spark_schema,
 )
 from indextables.split.file import SplitRef, check_identity, dv
-from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
-from indextables.table.scan import scan_table
+from indextables.table.read import check_rows_readable, column_names, prune_files, refs_of, scan_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +85,7 @@ _CONF_LOCK = threading.Lock()
 
 def native_scan(
     spark: SparkSession,
-    env: LogEnv,
+    env: Env,
     snapshot: Snapshot,
     *,
     columns: Sequence[str] | None,
@@ -122,7 +121,7 @@ def native_scan(
 
 
 def _read_files(
-    spark: SparkSession, env: LogEnv, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
+    spark: SparkSession, env: Env, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
 ) -> DataFrame | None:
     """All rows of these files that are alive; None if Spark cannot read them."""
     if files.num_rows == 0:
@@ -295,7 +294,7 @@ def _by_python_reader(
 
 
 def _from_memory(
-    spark: SparkSession, env: LogEnv, snapshot: Snapshot, names: Sequence[str], where: Node | None, schema: StructType
+    spark: SparkSession, env: Env, snapshot: Snapshot, names: Sequence[str], where: Node | None, schema: StructType
 ) -> DataFrame:
     """A table that lives in this process: no task can see it, so its rows are sent."""
     rows = scan_table(env, snapshot, names, where, None).read_all()
@@ -353,7 +352,7 @@ def _is_odd(schema: StructType) -> bool:
     return any(kind in schema.simpleString() for kind in ("void", "interval"))
 
 
-def _means_another_zone(spark: SparkSession, env: LogEnv, where: Node | None) -> bool:
+def _means_another_zone(spark: SparkSession, env: Env, where: Node | None) -> bool:
     """True if Spark would take times in the predicate for those of another zone than was asked for."""
     if where is None or env.options[opt.TIME_ZONE] == session_zone(spark):
         return False

@@ -1,6 +1,6 @@
 """Which file system is this? Some show the work of other machines late, and commits on local files need it at once.
 
-A writer takes a file that is still there for a proof that nothing newer was deleted (`log/commit.py`). A client of NFS
+A writer takes a file that is still there for a proof that nothing newer was deleted (`log.commit`). A client of NFS
 or SMB answers that question from its own cache for seconds, so that two machines could both commit one version. Such
 file systems are refused for writing by their name in the mount table of the system, where there is one.
 """

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from indextables.errors import TableNotFound
-from indextables.log.actions import Add, Metadata
-from indextables.log.outcome import Committed
-from indextables.log.protocol import check_rows_writable
-from indextables.log.snapshot import Log, Snapshot
-from indextables.log.transaction import Transaction
-from indextables.table.evolve import Evolution, merged_schema, typed_only
-from indextables.table.indexing import check_indexing
-from indextables.table.kept import check_kept
-from indextables.table.rows import Rows
-from indextables.table.upkeep import after_write
-from indextables.table.write import NOT_IN_THE_LOG, discard, registered, target_of, write_adds
+from indextables.log.commit import Transaction
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import Add, Committed, Metadata, check_rows_writable
+from indextables.table.after_write import after_write
+from indextables.table.rows import Evolution, Rows, check_indexing, merged_schema, typed_only
+from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, registered, target_of, write_adds
 
 __all__ = ["append", "commit_append", "holds_batch", "metrics_of", "staged_write"]
 

@@ -8,15 +8,13 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument
-from indextables.log.create import Created, create_table, new_metadata
-from indextables.log.foreign import check_not_foreign
-from indextables.log.snapshot import Log
+from indextables.log.commit import Created, create_table, new_metadata
+from indextables.log.read import Log
+from indextables.log.wire import check_not_foreign
 from indextables.table.append import commit_append
 from indextables.table.arguments import check_mapping, check_spelling, check_text
-from indextables.table.indexing import check_indexing, wanted_indexing
-from indextables.table.partitions import check_partition_columns
-from indextables.table.rows import Rows
-from indextables.table.write import discard, registered, target_of, write_adds
+from indextables.table.rows import Rows, check_indexing, check_partition_columns, wanted_indexing
+from indextables.table.writing import discard, registered, target_of, write_adds
 
 __all__ = ["create", "create_with_rows", "given_properties", "indexing_properties"]
 

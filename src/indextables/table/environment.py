@@ -13,9 +13,9 @@ import msgspec
 
 from indextables import options as opt
 from indextables.ambient import Ambient, Pool, SystemAmbient
+from indextables.env import Env
 from indextables.errors import InvalidArgument
-from indextables.log.actions import Metadata
-from indextables.log.env import LogEnv
+from indextables.log.wire import Metadata
 from indextables.options import COMMIT_USER, LOADING, PREFIX, SAVING, Options
 from indextables.storage import open_store
 from indextables.table.arguments import check_mapping
@@ -53,7 +53,7 @@ def open_env(
     *,
     session: Mapping[str, object] | None = None,
     ambient: Ambient | None = None,
-) -> LogEnv:
+) -> Env:
     """The environment of the table at `url`, with the threads that the options ask for. Nothing is read yet.
 
     Raises InvalidArgument, NotSupported.
@@ -63,7 +63,7 @@ def open_env(
     resolved = Options(_of_a_table(check_mapping("options", options)), session=session)
     ambient = ambient or _ambient(resolved)
     store = open_store(url, resolved, ambient=ambient)
-    return LogEnv(store, ambient, resolved, resolved[COMMIT_USER] or process_user())
+    return Env(store, ambient, resolved, resolved[COMMIT_USER] or process_user())
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def _of_a_table(options: Mapping[str, object]) -> Mapping[str, object]:
     return options
 
 
-def table_env(env: LogEnv, metadata: Metadata) -> LogEnv:
+def table_env(env: Env, metadata: Metadata) -> Env:
     """`env` with the table's properties below what was asked for. Raises InvalidArgument for one that is wrong."""
     return msgspec.structs.replace(env, options=env.over(metadata.configuration))
 

@@ -10,30 +10,38 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported
-from indextables.log.actions import Add, Metadata
-from indextables.log.outcome import Committed
-from indextables.log.protocol import check_rows_writable
-from indextables.log.schema import schema_from_json
-from indextables.log.snapshot import Log, Snapshot
-from indextables.log.staged import Staged, removes_of
+from indextables.log.commit import Staged, removes_of
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import Add, Committed, Metadata, check_rows_writable, schema_from_json
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
+from indextables.table.after_write import after_write
 from indextables.table.append import staged_write
-from indextables.table.begun import begun_at
-from indextables.table.evolve import (
+from indextables.table.rows import (
     Evolution,
+    Rows,
+    check_indexing,
     check_merge_options,
+    fit,
     merged_schema,
     replaced_schema,
     typed_only,
 )
-from indextables.table.indexing import check_indexing
-from indextables.table.replaced import AllRows, Partitions, Range, Where, files_inside
-from indextables.table.rows import Rows, fit
-from indextables.table.upkeep import after_write
-from indextables.table.write import NOT_IN_THE_LOG, discard, registered, target_of, write_adds
+from indextables.table.writing import (
+    NOT_IN_THE_LOG,
+    AllRows,
+    Partitions,
+    Range,
+    Where,
+    begun_at,
+    discard,
+    files_inside,
+    registered,
+    target_of,
+    write_adds,
+)
 
 __all__ = [
     "PartitionMode",

@@ -16,16 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import SplitCorrupt
-from indextables.log.actions import Add, Metadata
-from indextables.log.env import LogEnv
-from indextables.log.staged import files_of
+from indextables.log.commit import files_of
+from indextables.log.wire import Add, Metadata
 from indextables.options import Options
-from indextables.table.merge_plan import Limits, MergePlan, plan_groups
-from indextables.table.merge_work import Merging, Moved, groups_of, run_batch
-from indextables.table.order import POSITION
+from indextables.table.merge import Limits, MergePlan, Merging, Moved, groups_of, plan_groups, run_batch
+from indextables.table.read import POSITION
 from indextables.table.running import Runner
-from indextables.table.write import discard
+from indextables.table.writing import discard
 
 __all__ = ["RightSized", "plan_joining", "right_sized"]
 
@@ -45,7 +44,7 @@ class RightSized(msgspec.Struct, frozen=True):
     replaced: list[Add] = []
 
 
-def right_sized(env: LogEnv, metadata: Metadata, adds: Sequence[Add], runner: Runner) -> RightSized:
+def right_sized(env: Env, metadata: Metadata, adds: Sequence[Add], runner: Runner) -> RightSized:
     """Merge the small files of a write, partition by partition, as far as `optimizeWrite.maxMergeSize` goes.
 
     `metadata` is what the rows were written for. All files are durable and in no version yet; rows of a task stay in

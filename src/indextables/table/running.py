@@ -12,12 +12,12 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from indextables.ambient import Pool
+from indextables.env import Env
 from indextables.errors import IndexTablesError
-from indextables.log.env import LogEnv
 
 __all__ = ["Job", "Progress", "Runner", "Step", "Threads", "batches"]
 
-Job: TypeAlias = Callable[[LogEnv, bytes], bytes]
+Job: TypeAlias = Callable[[Env, bytes], bytes]
 """A function of a module, never a closure: it is sent by name."""
 
 Answer: TypeAlias = bytes | IndexTablesError
@@ -58,7 +58,7 @@ class Runner(Protocol):
 class Threads:
     """The runner of one process: a pool of its environment's threads."""
 
-    def __init__(self, env: LogEnv, pool: Pool = "splits", width: int = 4) -> None:
+    def __init__(self, env: Env, pool: Pool = "splits", width: int = 4) -> None:
         self._env = env
         self._pool: Pool = pool
         self._width = width

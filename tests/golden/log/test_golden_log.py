@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from tests.log.logs import local_env, memory_env, open_log, paths
 
+from indextables.env import Env
 from indextables.errors import NotSupported
-from indextables.log.actions import Add, Protocol
-from indextables.log.codec import encode_version, raw_lines
-from indextables.log.env import LogEnv
-from indextables.log.history import history
-from indextables.log.names import version_key
-from indextables.log.protocol import V1, check_writable
-from indextables.log.sethash import set_hash
-from indextables.log.verify import verify
+from indextables.log.care.verifying import verify
+from indextables.log.read.histories import history
+from indextables.log.wire.actions import Add, Protocol
+from indextables.log.wire.codec import encode_version, raw_lines
+from indextables.log.wire.names import version_key
+from indextables.log.wire.protocol import V1, check_writable
+from indextables.log.wire.sethash import set_hash
 
 HERE = Path(__file__).parent
 LIVE = {
@@ -139,7 +139,7 @@ def test_v4_carries_vectors_batches_and_domains(tmp_path):
 
 
 def test_a_table_of_another_system_reads_but_is_not_written():
-    env: LogEnv = memory_env()
+    env: Env = memory_env()
     data = (HERE / "v4" / version_key(0)).read_bytes()
     lines = [line for line in data.split(b"\n") if b'"protocol"' not in line and line]
     foreign = encode_version([Protocol(4, 4)], compress=False) + b"\n".join(lines) + b"\n"

@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from indextables.log.names import LOG_DIR
-from indextables.log.state import write_checkpoint
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.wire.names import LOG_DIR
 from tests.state.logs import RandomLog, environment, rows_of
 
 FOLDER = Path(__file__).parent

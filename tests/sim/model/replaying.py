@@ -14,11 +14,13 @@ import re
 import msgspec
 
 from indextables.errors import CommitStateUnknown, IndexTablesError
-from indextables.log import head, tokens
-from indextables.log.actions import Add, Metadata
-from indextables.log.create import create_table
-from indextables.log.state import clean_up, write_checkpoint
-from indextables.log.transaction import Transaction
+from indextables.log.care.cleanup import clean_up
+from indextables.log.checkpoint.write import write_checkpoint
+from indextables.log.commit import head
+from indextables.log.commit.create import create_table
+from indextables.log.commit.transaction import Transaction
+from indextables.log.read import tokens
+from indextables.log.wire.actions import Add, Metadata
 from tests.log.commits import SCHEMA, open_log
 from tests.sim.model import rule as m
 from tests.sim.truth import SLOT

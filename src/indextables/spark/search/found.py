@@ -15,15 +15,14 @@ import numpy as np
 
 from indextables.errors import ObjectNotFound, VersionExpired
 from indextables.split.search import OpenIndexes, SplitSearcher, States
-from indextables.table.scan import plain_schema
-from indextables.table.search import shared_index_cache
-from indextables.table.write import target_of
+from indextables.table.read import plain_schema, shared_index_cache
+from indextables.table.writing import target_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.log.actions import Metadata
-    from indextables.log.env import LogEnv
+    from indextables.env import Env
+    from indextables.log.wire import Metadata
     from indextables.query.expr import Node
     from indextables.split.file import SplitRef
     from indextables.split.search import TermStats
@@ -36,7 +35,7 @@ _LOCK = threading.Lock()
 _KEPT: cachetools.LRUCache[str, tuple[OpenIndexes, States]] = cachetools.LRUCache(16)
 
 
-def searcher_of(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
+def searcher_of(env: Env, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
     """A searcher over some splits of a table; what this process opened before is still open."""
     with _LOCK:
         opened, states = _KEPT.setdefault(env.store.url, (OpenIndexes(), States()))
@@ -55,13 +54,13 @@ def searcher_of(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> Sp
     )
 
 
-def term_stats(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef], query: str) -> TermStats:
+def term_stats(env: Env, metadata: Metadata, refs: Sequence[SplitRef], query: str) -> TermStats:
     """What scores of a query depend on, of all splits. Raises QueryInvalid, StoreError."""
     return searcher_of(env, metadata, refs).collect_stats(query)
 
 
 def found_rows(
-    env: LogEnv,
+    env: Env,
     metadata: Metadata,
     version: int,
     refs: Sequence[SplitRef],

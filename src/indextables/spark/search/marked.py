@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from indextables.errors import IndexTablesError, ObjectNotFound, VersionExpired
-from indextables.log.actions import Metadata
+from indextables.log.wire import Metadata
 from indextables.spark.tasks import Place, grouped
 from indextables.split.file import SplitRef
 from indextables.split.search import TermStats
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from indextables.log.env import LogEnv
-    from indextables.log.snapshot import Snapshot
+    from indextables.env import Env
+    from indextables.log.read import Snapshot
     from indextables.query.expr import Node
     from indextables.spark.tasks import SparkHandle
     from indextables.split.query import Plan
@@ -70,7 +70,7 @@ class _StatsUnit(msgspec.Struct, frozen=True):
 
 def marked_rows(
     handle: SparkHandle,
-    env: LogEnv,
+    env: Env,
     snapshot: Snapshot,
     *,
     columns: Sequence[str],
@@ -86,7 +86,7 @@ def marked_rows(
     is wanted; it does not filter rows. Searches are checked here: raises QueryInvalid with the position, NotSupported
     for tables of another system, LogError.
     """
-    from indextables.table.plan import check_rows_readable, prune_files, refs_of
+    from indextables.table.read import check_rows_readable, prune_files, refs_of
 
     check_rows_readable(snapshot, env.store.url)
     _check(env, snapshot, [*required, *marked])
@@ -136,7 +136,7 @@ def rows_of_units(
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _in_memory(env: LogEnv, job: _Job, refs: list[SplitRef], schema: StructType) -> pa.Table:
+def _in_memory(env: Env, job: _Job, refs: list[SplitRef], schema: StructType) -> pa.Table:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -150,7 +150,7 @@ def _in_memory(env: LogEnv, job: _Job, refs: list[SplitRef], schema: StructType)
     return pa.Table.from_batches(batches, schema=wanted)
 
 
-def _rows(env: LogEnv, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
+def _rows(env: Env, job: _Job, refs: list[SplitRef]) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
     from indextables.spark.search.found import searcher_of
 
     searcher = searcher_of(env, job.metadata, refs)
@@ -193,13 +193,13 @@ def _matching(
 
 
 def _all(
-    env: LogEnv, searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]]
+    env: Env, searcher: SplitSearcher, job: _Job, sets: list[dict[int, Ints]]
 ) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
     """Every row, with what each search says about it."""
     import pyarrow as pa
 
-    from indextables.log.schema import schema_from_json
-    from indextables.table.scan import scan_split
+    from indextables.log.wire import schema_from_json
+    from indextables.table.read import scan_split
 
     schema = schema_from_json(job.metadata.schemaString)
     names = job.columns or schema.names[:1]
@@ -241,10 +241,10 @@ def _scored(searcher: SplitSearcher, mark: Mark, stats: TermStats | None, scores
     return found
 
 
-def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark) -> TermStats | None:
+def _statistics(handle: SparkHandle, env: Env, snapshot: Snapshot, mark: Mark) -> TermStats | None:
     """What the scores of a search depend on, over all splits; None where they depend on nothing."""
     from indextables.split.search import merge_stats, scored_terms
-    from indextables.table.plan import prune_files, refs_of
+    from indextables.table.read import prune_files, refs_of
 
     if not scored_terms(_planned(env, snapshot, mark)):
         return None
@@ -258,7 +258,7 @@ def _statistics(handle: SparkHandle, env: LogEnv, snapshot: Snapshot, mark: Mark
     return merge_stats(parts)
 
 
-def stats_unit(env: LogEnv, unit: bytes) -> bytes:
+def stats_unit(env: Env, unit: bytes) -> bytes:
     """Job: what the scores of a search depend on, for some splits. Raises SplitError, StoreError."""
     from indextables.spark.search.found import searcher_of
 
@@ -269,17 +269,17 @@ def stats_unit(env: LogEnv, unit: bytes) -> bytes:
     return msgspec.msgpack.encode(searcher.collect_stats(plan))
 
 
-def _check(env: LogEnv, snapshot: Snapshot, marks: Sequence[Mark]) -> None:
+def _check(env: Env, snapshot: Snapshot, marks: Sequence[Mark]) -> None:
     """Raises QueryInvalid here rather than in a task."""
     for mark in marks:
         _planned(env, snapshot, mark)
 
 
-def _planned(env: LogEnv, snapshot: Snapshot, mark: Mark) -> Plan:
+def _planned(env: Env, snapshot: Snapshot, mark: Mark) -> Plan:
     """What a search asks for, without a look at any split."""
     from indextables.split.search import SplitSearcher
-    from indextables.table.scan import plain_schema
-    from indextables.table.write import target_of
+    from indextables.table.read import plain_schema
+    from indextables.table.writing import target_of
 
     options = env.over(snapshot.metadata.configuration)
     target = target_of(snapshot.metadata, options)

@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound
-from indextables.log.actions import Metadata
-from indextables.log.env import LogEnv
-from indextables.log.schema import schema_from_json
-from indextables.log.snapshot import Snapshot
+from indextables.log.read import Snapshot
+from indextables.log.wire import Metadata, schema_from_json
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.search.found import searcher_of
@@ -31,9 +30,17 @@ from indextables.spark.session import spark_schema
 from indextables.spark.tasks import Place
 from indextables.split.file import SplitRef
 from indextables.split.search import Hits, SplitSearcher, TermStats, merge_stats, scored_terms, snippets
-from indextables.table.plan import check_rows_readable, column_names, prune_files, refs_of
+from indextables.table.read import (
+    SCORE,
+    Searchers,
+    check_rows_readable,
+    column_names,
+    gone,
+    prune_files,
+    refs_of,
+    search,
+)
 from indextables.table.running import Runner
-from indextables.table.search import SCORE, Searchers, gone, search
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +84,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def search_rows(
-    spark: SparkSession, env: LogEnv, snapshot: Snapshot, question: Question, runner: Runner, place: Place
+    spark: SparkSession, env: Env, snapshot: Snapshot, question: Question, runner: Runner, place: Place
 ) -> DataFrame:
     """The matching rows with `_score`, best first where a limit is given.
 
@@ -102,7 +109,7 @@ def search_rows(
     return _lazily(spark, place, [_pack(unit) for unit in _units(shared, chosen, runner.width)], schema, question.limit)
 
 
-def count_matches(env: LogEnv, snapshot: Snapshot, question: Question, runner: Runner) -> int:
+def count_matches(env: Env, snapshot: Snapshot, question: Question, runner: Runner) -> int:
     """How many rows match; a task per group of splits that may hold one. Raises as `search_rows`."""
     refs = _all_refs(env, snapshot)
     where = _predicate(env, snapshot.schema, question.where)
@@ -118,19 +125,19 @@ def count_matches(env: LogEnv, snapshot: Snapshot, question: Question, runner: R
     return sum(int(answer) for answer in _answers(runner.run(count_job, [_pack(unit) for unit in units])))
 
 
-def stats_job(env: LogEnv, unit: bytes) -> bytes:
+def stats_job(env: Env, unit: bytes) -> bytes:
     """In a task: what scores depend on, for its splits."""
     searcher, asked, where = _opened(env, _unpack(unit))
     return msgspec.msgpack.encode(searcher.collect_stats(asked.shared.question.query, where=where))
 
 
-def count_job(env: LogEnv, unit: bytes) -> bytes:
+def count_job(env: Env, unit: bytes) -> bytes:
     """In a task: how many rows of its splits match."""
     searcher, asked, where = _opened(env, _unpack(unit))
     return str(searcher.count(asked.shared.question.query, where=where)).encode()
 
 
-def rows_of(env: LogEnv, unit: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rows_of(env: Env, unit: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """In a task: the best rows of its splits, with place and row number behind the columns of `schema`."""
     searcher, asked, where = _opened(env, _unpack(unit))
     question = asked.shared.question
@@ -148,7 +155,7 @@ def rows_of(env: LogEnv, unit: bytes, schema: pa.Schema) -> Iterator[pa.RecordBa
         yield from placed.cast(schema).to_batches()
 
 
-def fits_driver(env: LogEnv, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bool:
+def fits_driver(env: Env, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bool:
     """True if the driver's threads end a search sooner than a job would start; always where there is no cluster."""
     options = env.over(snapshot.metadata.configuration)
     few = len(refs) <= options[opt.SEARCH_DRIVER_MAX_SPLITS]
@@ -156,7 +163,7 @@ def fits_driver(env: LogEnv, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bo
     return (few and small) or env.store.url.startswith("memory:")
 
 
-def _by_driver(env: LogEnv, snapshot: Snapshot, question: Question, where: Node | None) -> pa.Table | None:
+def _by_driver(env: Env, snapshot: Snapshot, question: Question, where: Node | None) -> pa.Table | None:
     """The answer, or None if it is too large to be kept here."""
     searchers, snapshot = _searchers(env, snapshot)
     limit = question.limit
@@ -247,14 +254,12 @@ def _in_types_of(rows: pa.Table, schema: StructType) -> pa.Table:
     return rows.cast(to_arrow_schema(schema, timezone="UTC"))
 
 
-def _all_refs(env: LogEnv, snapshot: Snapshot) -> list[SplitRef]:
+def _all_refs(env: Env, snapshot: Snapshot) -> list[SplitRef]:
     check_rows_readable(snapshot, env.store.url)
     return refs_of(env, prune_files(snapshot, None))
 
 
-def _pruned(
-    env: LogEnv, snapshot: Snapshot, refs: Sequence[SplitRef], where: Node | None
-) -> list[tuple[int, SplitRef]]:
+def _pruned(env: Env, snapshot: Snapshot, refs: Sequence[SplitRef], where: Node | None) -> list[tuple[int, SplitRef]]:
     """The splits that may hold a match, each with its place among all."""
     if where is None:
         return list(enumerate(refs))
@@ -283,18 +288,18 @@ def _answers(given: Sequence[bytes | IndexTablesError]) -> list[bytes]:
     return [answer for answer in given if isinstance(answer, bytes)]
 
 
-def _predicate(env: LogEnv, schema: pa.Schema, where: str | None) -> Node | None:
+def _predicate(env: Env, schema: pa.Schema, where: str | None) -> Node | None:
     return None if where is None else parse(where, schema, time_zone=env.options[opt.TIME_ZONE])
 
 
-def _opened(env: LogEnv, unit: Unit) -> tuple[SplitSearcher, Unit, Node | None]:
+def _opened(env: Env, unit: Unit) -> tuple[SplitSearcher, Unit, Node | None]:
     options = env.over(unit.shared.metadata.configuration)
     env = msgspec.structs.replace(env, options=options)
     where = _predicate(env, schema_from_json(unit.shared.metadata.schemaString), unit.shared.question.where)
     return _searcher(env, unit.shared.metadata, unit.refs), unit, where
 
 
-def _searcher(env: LogEnv, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
+def _searcher(env: Env, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
     """A searcher over some splits; the one that answered for the same splits before, if it is still there."""
     options = env.over(metadata.configuration)
     key = msgspec.msgpack.encode((env.store.url, metadata, refs, sorted((name, options[name]) for name in options)))
@@ -313,7 +318,7 @@ _PARTS: cachetools.LRUCache[bytes, SplitSearcher] = cachetools.LRUCache(32)
 _SEARCHERS: cachetools.LRUCache[Any, tuple[Searchers, Snapshot]] = cachetools.LRUCache(16)
 
 
-def _searchers(env: LogEnv, snapshot: Snapshot) -> tuple[Searchers, Snapshot]:
+def _searchers(env: Env, snapshot: Snapshot) -> tuple[Searchers, Snapshot]:
     """Those of the driver, and the snapshot of this version that they know: a handle lives shorter than what it opens.
 
     A table in memory may be another one of the same name, so that nothing is kept for it.

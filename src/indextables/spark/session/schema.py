@@ -69,7 +69,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     Raises NotSupported for texts with a collation and for values that Spark does not hand to Python, SchemaInvalid for
     types that no table has.
     """
-    from indextables.log.schema import schema_from_json
+    from indextables.log.wire import schema_from_json
 
     check_texts(schema)
     parsed = schema.jsonValue()

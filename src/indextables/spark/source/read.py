@@ -17,9 +17,9 @@ from indextables.split.file import SplitRef
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.log.actions import Metadata
-    from indextables.log.env import LogEnv
-    from indextables.log.snapshot import Snapshot
+    from indextables.env import Env
+    from indextables.log.read import Snapshot
+    from indextables.log.wire import Metadata
     from indextables.options import Options
     from indextables.query.expr import Node
     from indextables.split.search import TermStats
@@ -90,8 +90,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
         Raises QueryInvalid, SchemaMismatch for columns that the table does not have, NotSupported, LogError.
         """
-        from indextables.log.snapshot import Log
-        from indextables.table.plan import check_rows_readable, prune_files, refs_of
+        from indextables.log.read import Log
+        from indextables.table.read import check_rows_readable, prune_files, refs_of
 
         env = self._env()
         snapshot = Log(env).snapshot(self._version)
@@ -118,7 +118,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from indextables.table.scan import limited
+        from indextables.table.read import limited
 
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         if not isinstance(partition, SplitPartition):
@@ -161,16 +161,16 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         return parse(self._where, schema, time_zone=zone)
 
     def _scanned(
-        self, env: LogEnv, partition: SplitPartition, wanted: pa.Schema, where: Node | None
+        self, env: Env, partition: SplitPartition, wanted: pa.Schema, where: Node | None
     ) -> Iterator[pa.RecordBatch]:
-        from indextables.table.scan import scan_split
+        from indextables.table.read import scan_split
 
         names = _names(partition.schema, wanted.names, self._url)
         for ref in partition.refs:
             yield from scan_split(env, partition.schema, ref, names, where, partition.version)
 
     def _found(
-        self, env: LogEnv, partition: FoundPartition, wanted: pa.Schema, where: Node | None
+        self, env: Env, partition: FoundPartition, wanted: pa.Schema, where: Node | None
     ) -> Iterator[pa.RecordBatch]:
         from indextables.spark.search import found_rows
 
@@ -190,10 +190,10 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
             yield from rows.select([spelled.get(name, name) for name in wanted.names]).to_batches()
 
     def _searches(
-        self, env: LogEnv, snapshot: Snapshot, query: str, where: Node | None, zone: str
+        self, env: Env, snapshot: Snapshot, query: str, where: Node | None, zone: str
     ) -> list[InputPartition]:
         from indextables.spark.search import searcher_of, term_stats
-        from indextables.table.plan import prune_files, refs_of
+        from indextables.table.read import prune_files, refs_of
 
         metadata = snapshot.metadata
         # A query that is wrong is told here, not by a task.
@@ -213,7 +213,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         stats = term_stats(env, metadata, everything, query)
         return [task(group, stats) for group in groups]
 
-    def _env(self, session: Mapping[str, str] | None = None) -> LogEnv:
+    def _env(self, session: Mapping[str, str] | None = None) -> Env:
         from indextables.table.environment import open_env
 
         return open_env(self._url, self._options, session={**(session or {}), **self._session})

@@ -148,7 +148,7 @@ def _partition_columns(url: str, settings: Settings, session: Mapping[str, str])
     """
     from pyspark.sql.utils import is_remote
 
-    from indextables.log.snapshot import Log
+    from indextables.log.read import Log
     from indextables.table.environment import open_env
 
     if url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:

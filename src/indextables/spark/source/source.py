@@ -41,7 +41,7 @@ from indextables.spark.session import (
 from indextables.storage.url import parse_location
 
 if TYPE_CHECKING:
-    from indextables.log.snapshot import Log
+    from indextables.log.read import Log
 
 __all__ = ["SCORE", "IndexTablesSource"]
 
@@ -202,7 +202,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         raise InvalidArgument(message, option="path")
 
     def _log(self, settings: Settings, url: str) -> Log:
-        from indextables.log.opening import open_log
+        from indextables.log.care import open_log
         from indextables.table.environment import open_env
 
         return open_log(open_env(url, settings.table_options, session=settings.session))

@@ -1,6 +1,6 @@
 """The streaming source: rows that were added to a table, batch by batch, each once.
 
-An offset says how far a query has read: `indextables.table.tail.Place`, with the table's id. What lies between two
+An offset says how far a query has read: `indextables.table.read.tail.Place`, with the table's id. What lies between two
 offsets depends on the log alone, so that a batch that Spark repeats after a failure has the same rows.
 """
 
@@ -23,12 +23,12 @@ from indextables import options as opt
 from indextables.errors import TableReplaced
 from indextables.spark.source.read import SplitPartition, TableReader
 from indextables.spark.tasks import grouped
-from indextables.table.tail import Limits, Place, Tail, place_from, place_to
+from indextables.table.read import Limits, Place, Tail, place_from, place_to
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.log.env import LogEnv
+    from indextables.env import Env
 
 __all__ = ["TableStreamReader"]
 
@@ -105,7 +105,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The splits between two offsets, small ones together in a task."""
         from indextables.query.prune import prune
-        from indextables.table.plan import refs_of
+        from indextables.table.read import refs_of
 
         tail, options = self._open()
         zone = options[opt.TIME_ZONE]
@@ -137,7 +137,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _check_still_there(self, tail: Tail) -> None:
         """Raises TableReplaced if the table was dropped and made anew since this reader opened it."""
-        from indextables.log.snapshot import Log
+        from indextables.log.read import Log
 
         now = Log(self._env()).metadata_at()[2].id
         if now != tail.baseline.id:
@@ -156,8 +156,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _open(self) -> tuple[Tail, opt.Options]:
         """The log and the options over the table's, opened once per process."""
-        from indextables.log.snapshot import Log
-        from indextables.table.plan import check_rows_readable
+        from indextables.log.read import Log
+        from indextables.table.read import check_rows_readable
 
         if self._tail is None:
             log = Log(self._env())
@@ -168,7 +168,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         tail = self._tail
         return tail, tail.log.env.over(tail.baseline.configuration)
 
-    def _env(self) -> LogEnv:
+    def _env(self) -> Env:
         from indextables.table.environment import open_env
 
         return open_env(self._url, self._options, session=self._session)

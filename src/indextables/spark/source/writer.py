@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported, TableNotFound
-from indextables.log.actions import Add, Metadata, Protocol
+from indextables.log.wire import Add, Metadata, Protocol
 from indextables.spark.session import (
     WRITING,
     Settings,
@@ -28,17 +28,17 @@ from indextables.spark.session import (
     session_overwrites,
     task_session,
 )
-from indextables.table.answers import Answer, accepted, heard
+from indextables.table.writing import Answer, accepted, heard
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.log.env import LogEnv
-    from indextables.log.snapshot import Log, Snapshot
+    from indextables.env import Env
+    from indextables.log.read import Log, Snapshot
     from indextables.query.expr import Node
-    from indextables.table.evolve import Evolution
     from indextables.table.overwrite import PartitionMode
-    from indextables.table.write import Target
+    from indextables.table.rows import Evolution
+    from indextables.table.writing import Target
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
@@ -104,10 +104,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Durable splits for the rows of one task; a task without rows writes no file."""
-        from indextables.table.evolve import typed_only
         from indextables.table.overwrite import only_inside
-        from indextables.table.rows import Rows, fit
-        from indextables.table.write import write_adds
+        from indextables.table.rows import Rows, fit, typed_only
+        from indextables.table.writing import write_adds
 
         session = task_session()
         check_session(session, WRITING)
@@ -138,7 +137,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         Raises CommitConflict with nothing left behind, or CommitStateUnknown with nothing deleted; SplitCorrupt if a
         file that was to be merged cannot be read back, with nothing committed or deleted.
         """
-        from indextables.table.write import NOT_IN_THE_LOG, discard
+        from indextables.table.writing import NOT_IN_THE_LOG, discard
 
         answers = _answers(messages)
         adds = accepted(self._write, answers)
@@ -162,7 +161,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         messages. So an answer that is missing proves that nothing was committed; without one nothing is touched, and
         purge takes what nobody refers to.
         """
-        from indextables.table.write import discard
+        from indextables.table.writing import discard
 
         if any(message is None for message in messages):
             answers = _answers(messages)
@@ -171,7 +170,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _commit(self, log: Log, plan: _Plan, adds: list[Add], partitions: PartitionMode, merged: Sequence[Add]) -> None:
         from indextables.table.append import commit_append
         from indextables.table.overwrite import commit_overwrite
-        from indextables.table.write import registered
+        from indextables.table.writing import registered
 
         target = self._target(log.env, plan)
         metadata = self._created(log, plan, adds) if plan.is_new else plan.metadata
@@ -209,8 +208,8 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _planned(self, given: pa.Schema) -> _Plan:
         """What to write for. Raises everything that can be told before a task runs."""
-        from indextables.log.protocol import check_rows_writable
-        from indextables.table.begun import newest
+        from indextables.log.wire import check_rows_writable
+        from indextables.table.writing import newest
 
         self._check()
         log = self._log()
@@ -228,10 +227,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return self._planned_for(log, snapshot, given)
 
     def _planned_new(self, log: Log, given: pa.Schema) -> _Plan:
-        from indextables.log.create import new_metadata
-        from indextables.log.foreign import check_not_foreign
-        from indextables.table.indexing import check_indexing
-        from indextables.table.partitions import check_partition_columns
+        from indextables.log.commit import new_metadata
+        from indextables.log.wire import check_not_foreign
+        from indextables.table.rows import check_indexing, check_partition_columns
 
         check_not_foreign(log.env.store)
         columns = check_partition_columns(given, self._settings.names("partitionBy") or [])
@@ -241,9 +239,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return plan
 
     def _planned_for(self, log: Log, snapshot: Snapshot, given: pa.Schema) -> _Plan:
-        from indextables.table.evolve import merged_schema, replaced_schema, typed_only
-        from indextables.table.indexing import check_indexing
-        from indextables.table.rows import Rows, fit
+        from indextables.table.rows import Rows, check_indexing, fit, merged_schema, replaced_schema, typed_only
 
         columns = self._settings.names("partitionBy")
         rows = Rows(given, ())
@@ -267,7 +263,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _check(self) -> None:
         """Wishes that exclude each other, or that Spark gives a Python source no way to grant."""
-        from indextables.table.evolve import check_merge_options
+        from indextables.table.rows import check_merge_options
 
         settings = self._settings
         partial = not self._overwrite or "replaceWhere" in settings or self._partitions == "dynamic"
@@ -284,9 +280,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _created(self, log: Log, plan: _Plan, adds: Sequence[Add]) -> Metadata | None:
         """Version 0, made here or by whoever was faster with the same schema; None where that ends this write."""
-        from indextables.log.create import create_table
-        from indextables.table.indexing import wanted_indexing
-        from indextables.table.write import discard, registered
+        from indextables.log.commit import create_table
+        from indextables.table.rows import wanted_indexing
+        from indextables.table.writing import discard, registered
 
         target = self._target(log.env, plan)
         wanted = wanted_indexing(log.env.options, target.schema.names)
@@ -353,18 +349,18 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _plan(self) -> _Plan:
         return _PLAN.decode(self._plan_json)
 
-    def _target(self, env: LogEnv, plan: _Plan) -> Target:
-        from indextables.table.write import target_of
+    def _target(self, env: Env, plan: _Plan) -> Target:
+        from indextables.table.writing import target_of
 
         return target_of(plan.metadata, env.over(plan.metadata.configuration))
 
-    def _env(self, session: Mapping[str, str] | None = None) -> LogEnv:
+    def _env(self, session: Mapping[str, str] | None = None) -> Env:
         from indextables.table.environment import open_env
 
         return open_env(self._url, self._options, session={**(session or {}), **self._settings.session})
 
     def _log(self, session: Mapping[str, str] | None = None) -> Log:
-        from indextables.log.opening import open_log
+        from indextables.log.care import open_log
 
         return open_log(self._env(session))
 
@@ -372,7 +368,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 def _change(log: Log, plan: _Plan) -> tuple[Snapshot, Evolution] | None:
     if plan.base is None:
         return None
-    from indextables.table.evolve import Evolution
+    from indextables.table.rows import Evolution
 
     return log.snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from indextables.errors import InvalidArgument
-from indextables.log.snapshot import Log
+from indextables.log.read import Log
 from indextables.spark.session import registry
 from indextables.spark.tasks import SparkHandle
 from indextables.table.arguments import check_names, check_text

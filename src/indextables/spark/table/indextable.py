@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import InvalidArgument, TableNotFound
-from indextables.log.env import LogEnv
-from indextables.log.history import history
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.read import Log, Snapshot, history
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
@@ -25,10 +24,8 @@ from indextables.spark.table.operate import Operate
 from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env
-from indextables.table.inspect import detail_of, live_rows
-from indextables.table.plan import column_names
-from indextables.table.prewarm import CacheReport
-from indextables.table.reading_lease import lease_if_asked
+from indextables.table.maintenance import CacheReport
+from indextables.table.read import column_names, detail_of, lease_if_asked, live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -186,7 +183,7 @@ class IndexTable(Merging, Operate, SparkHandle):
         columns: Sequence[str] | None = None,
         highlight: Sequence[str] | None = None,
         limit: int | None = None,
-    ) -> tuple[Snapshot, LogEnv, Question]:
+    ) -> tuple[Snapshot, Env, Question]:
         log = self.log(place)
         snapshot = log.snapshot()
         env = table_env(log.env, snapshot.metadata)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from indextables.spark.session import frame_of
 from indextables.spark.tasks import SparkHandle
-from indextables.table import merge_splits as merge_verb
-from indextables.table import skips as skips_verb
-from indextables.table.merge_splits import MergeReport
+from indextables.table.merge import MergeReport
+from indextables.table.merge import skips as skips_verb
+from indextables.table.merge import verb as merge_verb
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:

@@ -6,31 +6,31 @@ import datetime as dt
 import os
 from collections.abc import Sequence
 
-from indextables.log.env import LogEnv
-from indextables.log.state import checkpoint
-from indextables.log.state.describe import StateDescription, describe_state
-from indextables.log.state.repair import RepairReport
-from indextables.log.verify import VerifyReport
+from indextables.env import Env
+from indextables.log.care import RepairReport, StateDescription, VerifyReport, checkpoint, describe_state
 from indextables.spark.session import instant_ms, session_zone
 from indextables.spark.tasks import SparkHandle
-from indextables.table import drop_partitions as drop_verb
-from indextables.table import health as health_verb
-from indextables.table import maintain
-from indextables.table import prewarm as prewarm_verb
-from indextables.table import purge as purge_verb
-from indextables.table import reindex as reindex_verb
-from indextables.table import restore as restore_verb
-from indextables.table import truncate as truncate_verb
-from indextables.table.drop_partitions import DropReport
 from indextables.table.environment import table_env
-from indextables.table.health import Health
-from indextables.table.prewarm import CacheReport, PrewarmReport
-from indextables.table.purge import PurgeReport
-from indextables.table.reindex import ReindexReport
-from indextables.table.restore import RestoreReport
+from indextables.table.maintenance import (
+    CacheReport,
+    DropReport,
+    Health,
+    PrewarmReport,
+    ReindexReport,
+    RestoreReport,
+    TruncateReport,
+    verify_table,
+)
+from indextables.table.maintenance import drop_partitions as drop_verb
+from indextables.table.maintenance import health as health_verb
+from indextables.table.maintenance import prewarm as prewarm_verb
+from indextables.table.maintenance import reindex as reindex_verb
+from indextables.table.maintenance import repairing as maintain
+from indextables.table.maintenance import restore as restore_verb
+from indextables.table.maintenance import truncate as truncate_verb
+from indextables.table.maintenance.purge import PurgeReport
+from indextables.table.maintenance.purge import verb as purge_verb
 from indextables.table.running import Progress
-from indextables.table.truncate import TruncateReport
-from indextables.table.verifying import verify_table
 
 __all__ = ["Operate"]
 
@@ -140,6 +140,6 @@ class Operate(SparkHandle):
         """Facts about log, files and caches of the newest version, and what to do about each problem."""
         return health_verb.health(self.log())
 
-    def _newest_env(self) -> LogEnv:
+    def _newest_env(self) -> Env:
         log = self.log()
         return table_env(log.env, log.metadata_at()[2])

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from indextables.log.env import LogEnv
-from indextables.log.opening import open_log
-from indextables.log.snapshot import Log
+from indextables.env import Env
+from indextables.log.care import open_log
+from indextables.log.read import Log
 from indextables.options import Options
 from indextables.spark.tasks.replay import DistributedTail
 from indextables.spark.tasks.runner import Place, SparkRunner, place_of
@@ -41,7 +41,7 @@ class SparkHandle:
         """What a task must be told to open the table: the session's configuration as it is now."""
         return place_of(self.spark, self.url, self.options)
 
-    def env(self, place: Place | None = None) -> LogEnv:
+    def env(self, place: Place | None = None) -> Env:
         """The environment of a place, by default with the session's configuration as it is now.
 
         Raises InvalidArgument.

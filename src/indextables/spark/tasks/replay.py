@@ -15,15 +15,10 @@ import msgspec
 import numpy as np
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import IndexTablesError, LogCorrupt, NotSupported
-from indextables.log.cache import shared_cache
-from indextables.log.codec import VersionContent, decode_version
-from indextables.log.env import LogEnv
-from indextables.log.names import version_key
-from indextables.log.paths import PathRule
-from indextables.log.protocol import path_rule
-from indextables.log.reduce import ReducedContent, dump_run, load_run, reduce_versions
-from indextables.log.snapshot import Log
+from indextables.log.read import Log, ReducedContent, dump_run, load_run, reduce_versions, shared_cache
+from indextables.log.wire import PathRule, VersionContent, decode_version, path_rule, version_key
 from indextables.options import Options
 from indextables.spark.session import jvm_errors
 from indextables.spark.tasks.runner import Place, SparkRunner, default_parallelism
@@ -85,7 +80,7 @@ class ReplayMetrics(msgspec.Struct, frozen=True):
 class DistributedTail:
     """Reads version files through tasks of Spark; `None` where the driver had better read them itself."""
 
-    def __init__(self, spark: SparkSession, env: LogEnv, place: Place, *, remote_only: bool = True) -> None:
+    def __init__(self, spark: SparkSession, env: Env, place: Place, *, remote_only: bool = True) -> None:
         """`place` is what tasks are told; `env` is the driver's."""
         self._spark = spark
         self._env = env
@@ -154,7 +149,7 @@ def forget_in_workers(url: str) -> None:
     _EPOCHS[url] = _EPOCHS.get(url, 0) + 1
 
 
-def read_run(env: LogEnv, unit: bytes) -> bytes:
+def read_run(env: Env, unit: bytes) -> bytes:
     """In a task: read a run of version files, from memory where they are known, and reduce it. Raises LogError."""
     run = _READ_RUN.decode(unit)
     if _EPOCHS.get(env.store.url, 0) != run.epoch:
@@ -181,14 +176,14 @@ def _check_rule(contents: Sequence[VersionContent], rule: PathRule, url: str) ->
         raise NotSupported("the rule of paths changed in these versions: the driver reads them", url=url)
 
 
-def _recall(env: LogEnv, file: VersionFile) -> VersionContent | None:
+def _recall(env: Env, file: VersionFile) -> VersionContent | None:
     if not env.options[opt.TRANSACTION_CACHE_ENABLED]:
         return None
     found: VersionContent | None = shared_cache().get("version", _key(env, file), env.ambient.monotonic())
     return found
 
 
-def _read(env: LogEnv, file: VersionFile) -> VersionContent:
+def _read(env: Env, file: VersionFile) -> VersionContent:
     data = env.store.get(file.path)
     if len(data) != file.size:
         message = f"version {file.version} ({file.path}) has {len(data)} bytes, its listing says {file.size}"
@@ -201,12 +196,12 @@ def _read(env: LogEnv, file: VersionFile) -> VersionContent:
     return content
 
 
-def _key(env: LogEnv, file: VersionFile) -> tuple[object, ...]:
+def _key(env: Env, file: VersionFile) -> tuple[object, ...]:
     # Times of stores are whole seconds: a table that was dropped and made anew has files of the same size and time.
     return env.store.url, file.path, file.size, file.modificationTime, file.etag
 
 
-def _listed(env: LogEnv, versions: Sequence[int]) -> list[VersionFile] | None:
+def _listed(env: Env, versions: Sequence[int]) -> list[VersionFile] | None:
     """The files of these versions; None if one is not there: whoever reads them himself tells why."""
     first, last = version_key(versions[0]), version_key(versions[-1])
     folder = first.rpartition("/")[0] + "/"

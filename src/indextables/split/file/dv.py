@@ -59,7 +59,7 @@ _Z85_VALUE = {char: value for value, char in enumerate(_Z85)}
 
 
 class VectorLike(Protocol):
-    """What the log keeps about a vector; `indextables.log.actions.DeletionVector` is one."""
+    """What the log keeps about a vector; `indextables.log.wire.actions.DeletionVector` is one."""
 
     @property
     def storageType(self) -> str: ...  # noqa: N802 - the log's name

@@ -11,18 +11,17 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch
-from indextables.log.codec import raw_lines
-from indextables.log.history import history
-from indextables.log.state import RepairReport, StateDescription, checkpoint, describe_state
-from indextables.log.verify import Finding
+from indextables.log.care import Finding, RepairReport, StateDescription, checkpoint, describe_state
+from indextables.log.read import history
+from indextables.log.wire import raw_lines
 from indextables.sql.command import statements as st
 from indextables.sql.command.context import Context
 from indextables.sql.command.cursor import Args
 from indextables.sql.command.grammar import parse_command
 from indextables.sql.command.results import rows_of, table_of
 from indextables.table.environment import table_env
-from indextables.table.inspect import actions_of, detail_of
-from indextables.table.verifying import verify_table
+from indextables.table.maintenance import verify_table
+from indextables.table.read import actions_of, detail_of
 
 __all__ = ["Consent", "Irreversible", "execute", "run_command"]
 
@@ -108,7 +107,7 @@ def _verify(command: st.Verify, context: Context) -> pa.Table:
 
 
 def _repair(command: st.Repair, context: Context) -> pa.Table:
-    from indextables.table.maintain import repair_table
+    from indextables.table.maintenance import repair_table
 
     env = context.log(command.target).env
     target = None if command.at is None else context.log(command.at).env
@@ -118,7 +117,7 @@ def _repair(command: st.Repair, context: Context) -> pa.Table:
 
 def _create(command: st.CreateTable, context: Context) -> pa.Table:
     from indextables.table.create import create, given_properties, indexing_properties
-    from indextables.table.ddl import schema_from_ddl
+    from indextables.table.rows import schema_from_ddl
 
     schema = schema_from_ddl(command.columns)
     place = command.target if command.location is None else st.Target(command.location, is_path=True)

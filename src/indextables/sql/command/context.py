@@ -8,8 +8,8 @@ from typing import Protocol
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
-from indextables.log.opening import open_log
-from indextables.log.snapshot import Log
+from indextables.log.care import open_log
+from indextables.log.read import Log
 from indextables.query.convert import zone_info
 from indextables.sql.command.statements import Moment, Target
 from indextables.table.arguments import millis

@@ -13,24 +13,17 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from indextables.env import Env
 from indextables.errors import IndexTablesError
-from indextables.log.cache import shared_cache
-from indextables.log.env import LogEnv
+from indextables.log.read import shared_cache
 from indextables.sql.command import statements as st
 from indextables.sql.command.context import Context, moment_ms
 from indextables.sql.command.results import rows_of, table_of
-from indextables.table import (
-    drop_partitions,
-    health,
-    merge_splits,
-    prewarm,
-    purge,
-    reindex,
-    restore,
-    skips,
-    truncate,
-)
-from indextables.table.search import shared_index_cache
+from indextables.table.maintenance import drop_partitions, health, prewarm, reindex, restore, truncate
+from indextables.table.maintenance.purge import verb as purge
+from indextables.table.merge import skips
+from indextables.table.merge import verb as merge_splits
+from indextables.table.read import shared_index_cache
 
 __all__ = ["OPERATIONS", "clear_unit"]
 
@@ -188,7 +181,7 @@ def _all_caches(context: Context, what: bytes) -> pa.Table:
     return table_of([row], _CACHES)
 
 
-def clear_unit(env: LogEnv, unit: bytes) -> bytes:
+def clear_unit(env: Env, unit: bytes) -> bytes:
     """Job: forget every table in this process; with `disk` also the cached indexes of this machine."""
     size = 0
     if unit == b"disk":

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogGap, ObjectNotFound, TableNotFound
-from indextables.log.readable import snapshot_at
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Consent,
     Found,
@@ -33,8 +32,8 @@ from indextables.sql.command import (
     unquoted,
     value_of,
 )
+from indextables.table.read import Searchers
 from indextables.table.running import Progress
-from indextables.table.search import Searchers
 
 __all__ = ["LocalSession", "split_statements"]
 

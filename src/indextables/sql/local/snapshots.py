@@ -8,19 +8,24 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.env import Env
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded, NotSupported, QueryInvalid
-from indextables.log.env import LogEnv
-from indextables.log.snapshot import Snapshot
+from indextables.log.read import Snapshot
 from indextables.query.expr import Node
 from indextables.split.query import Plan
 from indextables.split.search import Ints, SplitSearcher
 from indextables.sql.command import parse_command
 from indextables.sql.local.engine import run
 from indextables.sql.textsearch import Search
-from indextables.table.inspect import live_rows
-from indextables.table.plan import check_rows_readable, prune_files
-from indextables.table.scan import plain_schema, scan_split, scan_table
-from indextables.table.search import Searchers
+from indextables.table.read import (
+    Searchers,
+    check_rows_readable,
+    live_rows,
+    plain_schema,
+    prune_files,
+    scan_split,
+    scan_table,
+)
 
 __all__ = ["SnapshotSource", "select"]
 
@@ -64,7 +69,7 @@ def select(
 class SnapshotSource:
     """One snapshot. `searchers` are asked for one only if the statement searches."""
 
-    def __init__(self, env: LogEnv, snapshot: Snapshot, searchers: Searchers) -> None:
+    def __init__(self, env: Env, snapshot: Snapshot, searchers: Searchers) -> None:
         self._env = env
         self._snapshot = snapshot
         self._searchers = searchers
@@ -194,8 +199,8 @@ def _lengths_only(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
-def _key(env: LogEnv, path: str) -> str:
-    from indextables.log.paths import key_of
+def _key(env: Env, path: str) -> str:
+    from indextables.log.wire import key_of
 
     return key_of(path, env.store.url)
 

@@ -22,7 +22,7 @@ from indextables.errors import (
     StoreError,
     TableNotFound,
 )
-from indextables.log.snapshot import Log, Snapshot
+from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.sql.command import (
@@ -371,7 +371,7 @@ class _Opened:
         from indextables.spark.scan import native_scan
         from indextables.spark.search import Mark, marked_rows
         from indextables.table.environment import table_env
-        from indextables.table.inspect import live_rows
+        from indextables.table.read import live_rows
 
         table, snapshot = self.table(reference), self.snapshot(reference)
         counted = live_rows(snapshot.files) if need.counts else None

@@ -1,0 +1,27 @@
+"""What every function of the log that does I/O is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from indextables.ambient import Ambient
+from indextables.options import Options
+from indextables.storage.store import Store
+
+__all__ = ["Env"]
+
+
+class Env(msgspec.Struct, frozen=True):
+    """Where the table is, what time it is, and what was asked for."""
+
+    store: Store
+    ambient: Ambient
+    options: Options
+    user: str | None = None
+    """Who commits say did it."""
+
+    def over(self, configuration: Mapping[str, str]) -> Options:
+        """The options with the table's properties below what was asked for; see `Options.over`."""
+        return self.options.over(configuration, self.store.url)

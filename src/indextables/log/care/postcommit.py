@@ -1,0 +1,42 @@
+"""What follows a commit and can no longer fail it: the check file, the checkpoint, cleanup, the caches."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.log.care.check_file import note_commit
+from indextables.log.care.schedule import maybe_checkpoint
+from indextables.log.commit import Head, Landed, changes_data, head
+from indextables.log.read import Log
+
+__all__ = ["after_commit"]
+
+
+def after_commit(log: Log, landed: Landed) -> None:
+    """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
+    staged = landed.encoded.staged
+    new = note_commit(log, landed)
+    _checkpoint_if_due(log, new, after_merge=bool(len(staged.removes)) and not changes_data(staged))
+
+
+def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
+    env = log.env
+    env = msgspec.structs.replace(env, options=env.over(at.metadata.configuration))
+    newest = maybe_checkpoint(env, at.version, newest=at.checkpoint, after_merge=after_merge)
+    if newest > at.version:
+        # The checkpoint came with an upgrade of the protocol, in a version of its own: this head is not newest.
+        head.forget(log)
+    elif newest > at.checkpoint:
+        head.remember(log, msgspec.structs.replace(at, checkpoint=newest))
+    elif _is_overdue(env, at.version - newest):
+        # It failed, perhaps because a version file below is missing or damaged: the next commit looks for itself.
+        head.forget(log)
+        log.invalidate()
+
+
+def _is_overdue(env: Env, versions: int) -> bool:
+    options = env.options
+    waits = options[opt.CHECKPOINT_ENABLED] and not options[opt.CHECKPOINT_ASYNC]
+    return waits and versions >= options[opt.CHECKPOINT_INTERVAL]

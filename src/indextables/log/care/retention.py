@@ -1,0 +1,170 @@
+"""What may be deleted from a log? A pure decision over one listing.
+
+Cleanup cuts at a checkpoint K. Everything that is needed for versions from K on stays; of what is older, all
+checkpoints go first, then the version files up to K in ascending order. So nothing kept needs a deleted file, and no
+base remains from which a slot that a stalled writer re-creates could be read.
+
+K is the newest checkpoint for which all of this holds:
+
+1. every version file up to K is older than the log's retention, by the store's time and by commit time, and at least
+   `checkpoint.retention` versions stay (where that is set);
+2. every checkpoint below K is older than `state.retention.hours` (JSON and Parquet: `checkpointRetention.duration`)
+   and either older than the log's retention too, or let go by number (`state.retention.versions` older ones are kept
+   beside the newest): beyond the log's retention the newest usable checkpoint is enough;
+3. the version files above K are there without a gap, and K carries the commit tokens;
+4. no live reader protects an older version than K.
+
+The current version's file never goes. A checkpoint that a dropped table left here is none of these: it goes once it is
+past the log's retention and that of its format. A file that has no place in the protocol is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from indextables import options as opt
+from indextables.log.checkpoint import find_states
+from indextables.log.wire import MAX_VERSION, StateRef, parse_key
+from indextables.options import Options
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["Candidate", "Cut", "Rules", "choose_cut", "collectable_left_overs", "collectable_manifests"]
+
+_HOUR_MS = 3_600_000
+_CHECKPOINT_KINDS = frozenset(
+    {
+        "state",
+        "json-checkpoint",
+        "json-checkpoint-part",
+        "parquet-checkpoint",
+        "parquet-checkpoint-part",
+        "flat-checkpoint",
+    }
+)
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The retention in milliseconds and numbers. `now_ms` is the store's clock, `keep_from` what readers protect."""
+
+    now_ms: int
+    log_ms: int
+    min_versions: int
+    old_states: int
+    state_ms: int
+    checkpoint_ms: int
+    manifest_ms: int
+    keep_from: int | None = None
+
+    @classmethod
+    def of(cls, options: Options, now_ms: int) -> Rules:
+        """As the options say: `purge.txLogRetentionHours` where it is set, else `logRetention.duration`."""
+        log_ms = options[opt.LOG_RETENTION_DURATION]
+        if options.given(opt.PURGE_TX_LOG_RETENTION_HOURS):
+            log_ms = options[opt.PURGE_TX_LOG_RETENTION_HOURS] * _HOUR_MS
+        return cls(
+            now_ms=now_ms,
+            log_ms=log_ms,
+            min_versions=options[opt.CHECKPOINT_RETENTION],
+            old_states=options[opt.STATE_RETENTION_VERSIONS],
+            state_ms=options[opt.STATE_RETENTION_HOURS] * _HOUR_MS,
+            checkpoint_ms=options[opt.CHECKPOINT_RETENTION_DURATION],
+            manifest_ms=options[opt.STATE_GC_MIN_MANIFEST_AGE_HOURS] * _HOUR_MS,
+        )
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """What only the checkpoint itself tells: its commit's time, and whether the tokens are in it."""
+
+    commit_ms: int | None
+    has_tokens: bool
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Where to cut, and what goes: `states` before `versions`, both in ascending order. `reason` says why nothing."""
+
+    at: StateRef | None
+    states: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def choose_cut(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[StateRef], Candidate | None]) -> Cut:
+    """The cut for the log folder's `listing`; `facts` reads a checkpoint, None for one that cannot be used."""
+    states = find_states(listing)
+    slots = {f.version: meta for meta in listing if (f := parse_key(meta.key)) and f.kind == "version"}
+    if not states:
+        return Cut(at=None, reason="there is no checkpoint")
+    head = max([*slots, states[0].version])
+    old_slots = _old_up_to(slots, rules)
+    for ref in states:
+        below = [s for s in states if s.version < ref.version]
+        if ref.version > old_slots or head - ref.version < rules.min_versions:
+            continue
+        if rules.keep_from is not None and ref.version > rules.keep_from:
+            continue
+        if not all(_may_go(states, older, rules) for older in below):
+            continue
+        if not below and not any(v <= ref.version and v != head for v in slots):
+            return Cut(at=None, reason="there is nothing older than the oldest checkpoint")
+        if any(v not in slots for v in range(ref.version + 1, head + 1)):
+            return Cut(at=None, reason=f"a version file above {ref.version} is missing")
+        fact = facts(ref)
+        if fact is None or not fact.has_tokens or not _old(fact.commit_ms, rules.log_ms, rules.now_ms):
+            continue
+        return _cut_at(ref, listing, head)
+    return Cut(at=None, reason="nothing is old enough")
+
+
+def collectable_manifests(listing: Sequence[ObjectMeta], referenced: frozenset[str], rules: Rules) -> tuple[str, ...]:
+    """The manifests that no retained state names and that are older than the safety window."""
+    return tuple(
+        meta.key
+        for meta in listing
+        if (file := parse_key(meta.key)) is not None
+        and file.kind == "manifest"
+        and meta.key not in referenced
+        and _old(meta.modified_ms, rules.manifest_ms, rules.now_ms)
+    )
+
+
+def collectable_left_overs(refs: Sequence[StateRef], rules: Rules) -> list[StateRef]:
+    """Of checkpoints that another table left here, those past the retention of the log and of checkpoints.
+
+    Nobody believes them; until then their writer may take them back itself.
+    """
+    return [
+        ref
+        for ref in refs
+        if _old(ref.modified_ms, rules.log_ms, rules.now_ms)
+        and _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms)
+    ]
+
+
+def _cut_at(ref: StateRef, listing: Sequence[ObjectMeta], head: int) -> Cut:
+    files = sorted((f for meta in listing if (f := parse_key(meta.key))), key=lambda f: (f.version, f.key))
+    states = [f.key for f in files if f.kind in _CHECKPOINT_KINDS and f.version < ref.version]
+    versions = [f.key for f in files if f.kind in {"version", "crc"} and f.version <= ref.version and f.version != head]
+    return Cut(at=ref, states=tuple(states), versions=tuple(versions))
+
+
+def _old_up_to(slots: dict[int, ObjectMeta], rules: Rules) -> int:
+    """The newest version up to which no version file is within the retention by the store's time."""
+    young = [v for v, meta in slots.items() if not _old(meta.modified_ms, rules.log_ms, rules.now_ms)]
+    return min(young) - 1 if young else MAX_VERSION
+
+
+def _may_go(states: Sequence[StateRef], ref: StateRef, rules: Rules) -> bool:
+    if not _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms):
+        return False
+    newer = len({s.version for s in states if s.version > ref.version})
+    return newer > rules.old_states or _old(ref.modified_ms, rules.log_ms, rules.now_ms)
+
+
+def _state_ms(ref: StateRef, rules: Rules) -> int:
+    return rules.state_ms if ref.format == "avro-state" else rules.checkpoint_ms
+
+
+def _old(time_ms: int | None, retention_ms: int, now_ms: int) -> bool:
+    return time_ms is not None and now_ms - time_ms > retention_ms

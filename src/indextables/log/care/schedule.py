@@ -1,0 +1,274 @@
+"""When is a checkpoint written, and from what? After commits, on demand, and never at a commit's expense."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import (
+    CheckpointError,
+    CheckpointInvalid,
+    CheckpointWriteFailed,
+    IndexTablesError,
+    LimitExceeded,
+    ObjectNotFound,
+    PathEscape,
+)
+from indextables.log.care.advance import advance_state
+from indextables.log.care.cleanup import clean_up
+from indextables.log.care.retention import Rules
+from indextables.log.checkpoint import (
+    find_states,
+    left_over_error,
+    list_checkpoints,
+    newest_at,
+    own_states,
+    point_to,
+    read_pointer,
+    read_state,
+    table_of_version,
+    totals_of,
+    write_checkpoint,
+)
+from indextables.log.checkpoint.avro import Mode, check_manifests, read_list, rewrite
+from indextables.log.read import read_check_file
+from indextables.log.wire import (
+    LOG_DIR,
+    READER_VERSION,
+    StateRef,
+    StateTotals,
+    TableState,
+    TokenWindow,
+    check_writable,
+    crc_key,
+    parse_key,
+    state_dir,
+    version_key,
+)
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["checkpoint", "maybe_checkpoint"]
+
+_LOGGER = logging.getLogger("indextables")
+
+_RUNNING: set[tuple[int, str]] = set()
+_RUNNING_LOCK = threading.Lock()
+
+
+def checkpoint(env: Env, *, compact: Mode = "auto") -> StateRef:
+    """Write the state of the newest version now; `compact="full"` lays it out anew, sorted by partition.
+
+    A table of protocol V1 to V3 is upgraded first, by a version file of its own. Raises NotSupported for tables of
+    other systems, ProtocolUnsupported, CheckpointError, LogError, StoreError, CommitError.
+    """
+    from indextables.log.care.check_file import note_commit
+    from indextables.log.commit import upgrade_protocol
+    from indextables.log.read import Log
+
+    # The upgrade's own commit must not start another checkpoint.
+    log = Log(env, after_commit=note_commit)
+    version, protocol, _ = log.metadata_at()
+    check_writable(protocol, env.store.url)
+    if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
+        version = upgrade_protocol(log, READER_VERSION, READER_VERSION).version
+    return _write(env, version, compact, checked=True)
+
+
+def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: bool = False) -> int:
+    """After the commit of `version`: a checkpoint if one is due, then cleanup. The newest checkpoint known afterwards.
+
+    Due is `checkpoint.interval` commits after the newest checkpoint; `newest` is the one that the caller knows of, so
+    that most commits ask nobody. With `checkpoint.async` the work is handed to the background. What fails is logged and
+    raised nowhere: the commit stands.
+    """
+    if not env.options[opt.CHECKPOINT_ENABLED]:
+        return newest
+    interval = env.options[opt.CHECKPOINT_INTERVAL]
+    compact: Mode = "hit" if after_merge and env.options[opt.STATE_COMPACTION_AFTER_MERGE] else "auto"
+    if version - newest < interval and compact == "auto":
+        return newest
+    try:
+        found = _newest_above(env, max(newest, version - interval), version)
+    except IndexTablesError as error:
+        _LOGGER.warning("the checkpoints of %s could not be listed: %s", env.store.url, error)
+        return newest
+    if found is not None and (compact == "auto" or found >= version):
+        return found
+    key = (os.getpid(), env.store.url)
+    if not env.options[opt.CHECKPOINT_ASYNC]:
+        return max(newest, _attempt(env, version, compact))
+    with _RUNNING_LOCK:
+        if key in _RUNNING:
+            return newest
+        _RUNNING.add(key)
+
+    def run() -> None:
+        try:
+            _attempt(env, version, compact)
+        finally:
+            with _RUNNING_LOCK:
+                _RUNNING.discard(key)
+
+    env.ambient.submit("checkpoint", run)
+    return newest
+
+
+def _attempt(env: Env, version: int, compact: Mode) -> int:
+    """Write and clean up; the version of the checkpoint, or -1. Whatever goes wrong is logged."""
+    try:
+        written = _upgraded_or_written(env, version, compact).version
+    except (IndexTablesError, pa.ArrowException) as error:
+        _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
+        return -1
+    try:
+        if env.options[opt.CLEANUP_ENABLED] and _something_is_old(env):
+            clean_up(env)
+    except IndexTablesError as error:
+        _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
+    return written
+
+
+def _upgraded_or_written(env: Env, version: int, compact: Mode) -> StateRef:
+    from indextables.log.read import Log
+
+    # Of the newest version: a client that knows more may have raised the protocol since the commit.
+    protocol = Log(env).metadata_at()[1]
+    check_writable(protocol, env.store.url)
+    if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
+        return checkpoint(env, compact=compact)
+    return _write(env, version, compact)
+
+
+def _write(env: Env, version: int, compact: Mode, *, checked: bool = False) -> StateRef:
+    """From the last Avro state where there is one that can be built on, else from the whole table.
+
+    `checked` reads all that is built on; else a manifest that no commit touches is looked for, but not opened.
+    """
+    previous = _previous(env, version) if env.options[opt.STATE_FORMAT] == "avro" else None
+    if previous is not None and previous.version <= version:
+        again = previous.version == version
+        try:
+            return _again(env, previous, compact) if again else _advanced(env, previous, version, compact, checked)
+        except CheckpointWriteFailed:
+            raise
+        except (CheckpointError, ObjectNotFound, LimitExceeded, PathEscape) as error:
+            if error.details.get("newer") or error.details.get("reason") == "another table":
+                raise
+            _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
+            return write_checkpoint(env, _whole(env, version), compact=compact, replace=again or checked)
+    return write_checkpoint(env, _whole(env, version), compact=compact)
+
+
+def _advanced(env: Env, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
+    base = read_list(env, previous).manifests if checked else ()
+    check_manifests(env, previous, base)
+    ref, written = advance_state(
+        env, previous, version, compact, check=lambda draft: _agree(env, version, draft.totals, draft.tokens)
+    )
+    if checked:
+        # Another writer's state of this version may have been there: what it adds has not been read.
+        known = {info.path for info in base}
+        check_manifests(env, ref, [info for info in written.manifests if info.path not in known])
+    assert written.protocol is not None  # noqa: S101 - advance_state wrote it
+    point_to(env, ref, written.totals, written.num_entries, written.protocol.minReaderVersion)
+    return ref
+
+
+def _again(env: Env, ref: StateRef, compact: Mode) -> StateRef:
+    """The state is there already: read it, compact it where that is asked for, and let the pointer say so.
+
+    Raises as `read_state` for one that is damaged: it must not be pointed to.
+    """
+    if compact != "full":
+        # A full compaction reads every entry anyway, and compares what it writes with what the state says.
+        read_state(env, ref)
+    state = read_list(env, ref)
+    if table_of_version(env, ref.version) not in {None, state.table_id}:
+        known = own_states(env, list_checkpoints(env))
+        if ref.keys not in {own.keys for own in known}:
+            raise left_over_error(env.store.url, ref)
+    if compact in {"full", "hit"}:
+        ref, state = rewrite(env, ref, state, compact)
+    point_to(env, ref, state.totals, state.num_entries, READER_VERSION)
+    return ref
+
+
+def _whole(env: Env, version: int) -> TableState:
+    from indextables.log.read import Log
+
+    state = Log(env).snapshot(version).state
+    _agree(env, version, totals_of(state.files), state.tokens)
+    return state
+
+
+def _previous(env: Env, version: int) -> StateRef | None:
+    """An Avro state to build on: the one that the pointer names if it is there, else the newest by listing."""
+    pointer = read_pointer(env)
+    if (
+        pointer is not None
+        and pointer.version <= version
+        and pointer.stateDir == state_dir(pointer.version)[len(LOG_DIR) : -1]
+    ):
+        key = state_dir(pointer.version) + "_manifest.avro"
+        if env.store.exists(key):
+            return StateRef(version=pointer.version, format="avro-state", keys=(key,))
+    found = newest_at(find_states(list_checkpoints(env)), version)
+    return found if found is not None and found.format == "avro-state" else None
+
+
+def _newest_above(env: Env, version: int, committed: int) -> int | None:
+    """The newest checkpoint above `version`, by listing from there on, after the commit of `committed`."""
+    floor = max(version, 0)
+    numbered = (meta for meta in env.store.list_from(LOG_DIR, version_key(floor)))
+    found = find_states(_until_manifests(numbered))
+    found += find_states(env.store.list_from(LOG_DIR, state_dir(floor) + "~"))
+    newest = max((ref.version for ref in found if ref.version > version), default=None)
+    if newest is not None and newest > committed:
+        # Other writers may have gone on; or it is another table's, and would keep this one waiting for ever.
+        found = own_states(env, list_checkpoints(env))
+        newest = max((ref.version for ref in found if ref.version > version), default=None)
+    return newest
+
+
+def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:
+    for meta in listing:
+        if meta.key[len(LOG_DIR) : len(LOG_DIR) + 1].isalpha():
+            return
+        yield meta
+
+
+def _something_is_old(env: Env) -> bool:
+    """False if the oldest version file is within retention: then no cut can be made, and nothing need be listed."""
+    rules = Rules.of(env.options, env.ambient.now_ms())
+    for meta in env.store.list_from(LOG_DIR):
+        file = parse_key(meta.key)
+        if file is not None and file.kind == "version":
+            return rules.now_ms - meta.modified_ms > rules.log_ms
+    return True
+
+
+def _agree(env: Env, version: int, counted: StateTotals, tokens: TokenWindow | None) -> None:
+    """Raises CheckpointInvalid where the check file of this commit says other totals than replay gives.
+
+    One of the two is wrong, and a checkpoint would make it the truth for everybody.
+    """
+    crc = read_check_file(env, version)
+    stated = None if crc is None else crc.totals()
+    token = tokens.token_at(version) if tokens is not None and tokens.covers(version) else None
+    if crc is None or stated is None or token is None or crc.token != token:
+        return
+    said = (stated.num_files, stated.size_bytes, stated.set_hash)
+    if said != (counted.num_files, counted.total_bytes, counted.set_hash):
+        key = crc_key(version)
+        message = (
+            f"{key} says {stated.num_files} files and {stated.size_bytes} bytes, the log gives {counted.num_files} and "
+            f"{counted.total_bytes}, or other files: no checkpoint is written. Compare the log with a copy; if it is "
+            "right, delete this check file"
+        )
+        raise CheckpointInvalid(message, version=version, path=key, reason="totals")

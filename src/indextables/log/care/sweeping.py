@@ -1,0 +1,156 @@
+"""May this file of the log still be deleted? Asked right before each request that deletes one.
+
+A plan is made from one listing, and its maker may then be stopped for any time. Meanwhile the table may be dropped and
+made anew, a backup may be put in its place, or a reader may protect a version because the announced sweep has run out.
+Names tell none of that: the new files have those of the planned ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import LogError, ObjectNotFound, TableNotFound
+from indextables.log.care.intents import Protection, protections, store_now_ms
+from indextables.log.checkpoint import find_states
+from indextables.log.read import clock
+from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
+from indextables.storage.store import ObjectMeta
+
+__all__ = ["Leave", "anchors"]
+
+# A sweep is announced anew when it is older than this, long before it runs out.
+_RENEW_MS = 60_000
+# An answer that took longer to find is no answer any more.
+_PROMPT_S = 10.0
+_ATTEMPTS = 3
+
+
+def anchors(listing: Sequence[ObjectMeta], cut: StateRef | None) -> tuple[ObjectMeta, ...]:
+    """The files that stand for the table that a plan was made for; all of them stay.
+
+    The checkpoint that is cut at (without a cut: the newest one), and the file of the newest version. Pure.
+    """
+    states = find_states(listing)
+    ref = cut or (states[0] if states else None)
+    slots = {f.version: meta for meta in listing if (f := parse_key(meta.key)) is not None and f.kind == "version"}
+    kept = set(() if ref is None else ref.keys)
+    found = [meta for meta in listing if meta.key in kept]
+    return (*found, slots[max(slots)]) if slots else tuple(found)
+
+
+class Leave:
+    """The leave to delete what was planned, as a store's `guard`.
+
+    It holds while the table, the checkpoint that is cut at and the newest version's file are the planned ones, the
+    sweep is alive, and nobody protects a version below the cut. A file is deleted only if it is the planned one, of the
+    listing or of what another table left (`strangers`), which stands for nothing.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        sweep: Protection,
+        *,
+        listing: Sequence[ObjectMeta],
+        cut: StateRef | None,
+        table_id: str,
+        strangers: Sequence[ObjectMeta] = (),
+    ) -> None:
+        from indextables.log.read import Log
+
+        self._env = env
+        self._sweep = sweep
+        self._cut = cut
+        self._table_id = table_id
+        self._log = Log(env)
+        self._anchors = anchors(listing, cut)
+        self._planned = {meta.key: identity(meta) for meta in (*listing, *strangers)}
+        self._read_s: float | None = None
+
+    def __call__(self, keys: Sequence[str]) -> str:
+        """Why nothing may be deleted any more; empty if these keys may be, right now. Raises StoreError."""
+        for _ in range(_ATTEMPTS):
+            began_s = self._env.ambient.monotonic()
+            reason = self._why_not(keys)
+            if reason or self._env.ambient.monotonic() - began_s <= _PROMPT_S:
+                return reason
+        return "the store answers too slowly to say what is there now"
+
+    def _why_not(self, keys: Sequence[str]) -> str:
+        skew = clock.skew_ms(self._env)
+        if abs(skew) > self._env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
+            return f"the store's clock is {skew} ms off ours"
+        return self._expired() or self._replaced() or self._other_files(keys)
+
+    def _expired(self) -> str:
+        """Announce the sweep anew in time, and read the intents after that: whoever came while it was over is there."""
+        now_s = self._env.ambient.monotonic()
+        try:
+            announced = self._env.store.head(self._sweep.key)
+        except ObjectNotFound:
+            return f"{self._sweep.key} is gone: the table was dropped, or this cleanup was too late"
+        is_old = store_now_ms(self._env) - announced.modified_ms > _RENEW_MS
+        is_read = self._read_s is not None and (now_s - self._read_s) * 1000 <= _RENEW_MS
+        if is_read and not is_old and self._env.store.is_local:
+            return ""
+        if is_old or (self._read_s is not None and not is_read):
+            self._sweep.renew()
+        reason = self._protected() or self._other_table()
+        self._read_s = now_s
+        return reason
+
+    def _protected(self) -> str:
+        found = protections(self._env, store_now_ms(self._env))
+        if found.everything is not None:
+            return found.everything
+        at, oldest = self._cut, found.oldest_version
+        return f"a reader protects version {oldest} by now" if at and oldest is not None and oldest < at.version else ""
+
+    def _other_table(self) -> str:
+        try:
+            found = self._log.metadata_at()[2].id
+        except (TableNotFound, LogError) as error:
+            return f"the table cannot be read any more: {error}"
+        return "" if found == self._table_id else "another table lives here now"
+
+    def _replaced(self) -> str:
+        """The anchors are content of the table: while they are the planned files, so are its id and its versions."""
+        for planned in self._anchors:
+            try:
+                found = self._env.store.head(planned.key)
+            except ObjectNotFound:
+                return f"{planned.key} is gone since this was planned: another table or another cleanup is here"
+            if identity(found) != identity(planned):
+                return f"{planned.key} is another file since this was planned: another table or a backup is here"
+        return ""
+
+    def _other_files(self, keys: Sequence[str]) -> str:
+        """One that is missing was deleted by somebody else."""
+        for meta in self._look(keys):
+            if identity(meta) != self._planned.get(meta.key):
+                return f"{meta.key} is another file since this was planned"
+        return ""
+
+    def _look(self, keys: Sequence[str]) -> list[ObjectMeta]:
+        """What is there under these keys: one by one where that is cheap or they are few, else by one listing."""
+        store = self._env.store
+        if store.is_local or len(keys) == 1:
+            found: list[ObjectMeta] = []
+            for key in keys:
+                try:
+                    found.append(store.head(key))
+                except ObjectNotFound:
+                    continue
+            return found
+        wanted, last = set(keys), max(keys)
+        first = min(keys)
+        # Keys are ASCII: nothing lies between this and the first one.
+        metas: list[ObjectMeta] = []
+        for meta in store.list_from(LOG_DIR, first[:-1]):
+            if meta.key > last:
+                break
+            if meta.key in wanted:
+                metas.append(meta)
+        return metas

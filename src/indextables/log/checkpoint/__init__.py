@@ -1,0 +1,48 @@
+"""A checkpoint is the whole table at one version: this room finds, reads and writes it in every format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.log.checkpoint.belonging import keep_own, left_over_error, own_states, table_of_version
+    from indextables.log.checkpoint.columns import totals_of
+    from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
+    from indextables.log.checkpoint.pointer import Pointer, read_pointer, replace_pointer
+    from indextables.log.checkpoint.read import inspect_state, read_pruned, read_state
+    from indextables.log.checkpoint.write import point_to, pointer_of, write_checkpoint
+
+__all__ = [
+    "Pointer",
+    "find_states",
+    "inspect_state",
+    "keep_own",
+    "left_over_error",
+    "list_checkpoints",
+    "newest_at",
+    "own_states",
+    "point_to",
+    "pointer_of",
+    "read_pointer",
+    "read_pruned",
+    "read_state",
+    "replace_pointer",
+    "table_of_version",
+    "totals_of",
+    "write_checkpoint",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "belonging": ("keep_own", "left_over_error", "own_states", "table_of_version"),
+            "columns": ("totals_of",),
+            "find": ("find_states", "list_checkpoints", "newest_at"),
+            "pointer": ("Pointer", "read_pointer", "replace_pointer"),
+            "read": ("inspect_state", "read_pruned", "read_state"),
+            "write": ("point_to", "pointer_of", "write_checkpoint"),
+        },
+    )

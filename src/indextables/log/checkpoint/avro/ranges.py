@@ -1,0 +1,97 @@
+"""Cutting a table into ranges of its first partition column, by what the manifests' bounds tell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.log.checkpoint.avro.bounds import as_maps
+from indextables.log.checkpoint.avro.manifests import ManifestInfo
+from indextables.log.wire import bool_array
+from indextables.query.partition import partition_from_text
+from indextables.query.stats import map_values
+
+__all__ = ["Within", "ranges"]
+
+Within = Callable[[pa.Table], pa.Array]
+"""Which entries of a table belong to a range."""
+
+
+def ranges(
+    infos: Sequence[ManifestInfo], types: dict[str, pa.DataType], size: int
+) -> Iterator[tuple[Within | None, list[ManifestInfo]]]:
+    """Ranges of about `size` entries in ascending order, each with the manifests that may hold some of it.
+
+    Every entry belongs to exactly one range: null and what is no value of its type to the first. None for `Within`
+    stands for everything.
+    """
+    total = sum(info.num_entries for info in infos)
+    if total <= 2 * size or not types:
+        yield None, list(infos)
+        return
+    name, kind = next(iter(types.items()))
+    low, high = as_maps([info.bounds for info in infos])
+    lower = partition_from_text(map_values(low, name), kind)[0]
+    upper = partition_from_text(map_values(high, name), kind)[0]
+    cuts = _cuts(infos, upper, size)
+    for at in range(len(cuts) + 1):
+        floor = None if at == 0 else cuts[at - 1]
+        ceiling = None if at == len(cuts) else cuts[at]
+        chosen = [
+            info
+            for info, least, most in zip(infos, lower, upper, strict=True)
+            if _overlaps(info, name, least, most, floor, ceiling)
+        ]
+        if chosen:
+            yield _within(name, kind, floor, ceiling), chosen
+
+
+def _cuts(infos: Sequence[ManifestInfo], upper: pa.Array, size: int) -> list[pa.Scalar]:
+    """Largest values of manifests, ascending, at which about `size` more entries lie below than at the one before."""
+    order = pc.sort_indices(upper).to_pylist()
+    cuts: list[pa.Scalar] = []
+    held = 0
+    for at in order:
+        if not upper[at].is_valid:
+            break
+        held += infos[at].num_entries
+        if held >= size and (not cuts or pc.greater(upper[at], cuts[-1]).as_py()):
+            cuts.append(upper[at])
+            held = 0
+    return cuts
+
+
+def _overlaps(
+    info: ManifestInfo,
+    name: str,
+    least: pa.Scalar,
+    most: pa.Scalar,
+    floor: pa.Scalar | None,
+    ceiling: pa.Scalar | None,
+) -> bool:
+    """(floor, ceiling] against [least, most]; what is not known may overlap, nulls lie in the first range."""
+    if not least.is_valid or not most.is_valid:
+        return True
+    bounds = (info.bounds or {}).get(name)
+    if floor is None and (bounds is None or bounds.has_null is not False):
+        return True
+    above = floor is None or pc.greater(most, floor).as_py()
+    below = ceiling is None or pc.less_equal(least, ceiling).as_py()
+    return bool(above and below)
+
+
+def _within(name: str, kind: pa.DataType, floor: pa.Scalar | None, ceiling: pa.Scalar | None) -> Within:
+    def inside(table: pa.Table) -> pa.Array:
+        values, _ = partition_from_text(map_values(table.column("partitionValues"), name), kind)
+        known = np.asarray(values.is_valid())
+        kept = np.ones(len(table), dtype=bool)
+        if floor is not None:
+            kept &= np.asarray(pc.fill_null(pc.greater(values, floor), False)) & known  # noqa: FBT003 - a mask
+        if ceiling is not None:
+            kept &= np.asarray(pc.fill_null(pc.less_equal(values, ceiling), True))  # noqa: FBT003 - a mask
+        return bool_array(kept)
+
+    return inside

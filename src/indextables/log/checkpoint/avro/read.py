@@ -1,0 +1,210 @@
+"""Avro states, read: the list, then only the manifests that matter, then the live entries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from indextables.env import Env
+from indextables.errors import CheckpointCorrupt, SchemaInvalid
+from indextables.log.checkpoint.avro.bounds import as_maps
+from indextables.log.checkpoint.avro.list import REGISTRY_PREFIX, StateList, decode_list, hide
+from indextables.log.checkpoint.avro.manifests import (
+    ManifestInfo,
+    check_manifest,
+    decode_manifest,
+    manifest_location,
+)
+from indextables.log.checkpoint.columns import newest_per_path, totals_of, validate
+from indextables.log.wire import (
+    LOG_DIR,
+    V1,
+    MergeSkip,
+    Metadata,
+    Protocol,
+    PrunedState,
+    StateRef,
+    TableState,
+    VersionContent,
+    bool_array,
+    canonical_paths,
+    decode_version,
+    empty_files,
+    has_own_splits,
+    parse_key,
+    path_rule,
+    schema_from_json,
+    under_rule,
+    version_key,
+)
+from indextables.query.expr import Node
+from indextables.query.prune import prune, prune_bounds
+from indextables.query.stats import FOREIGN, OURS, StatsRules
+
+__all__ = [
+    "Where",
+    "check_manifests",
+    "manifest_keys",
+    "read_avro_pruned",
+    "read_avro_state",
+    "read_entries",
+    "read_list",
+    "stats_rules",
+]
+
+Where = Callable[[Metadata], Node | None]
+"""What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
+
+
+def read_avro_state(env: Env, ref: StateRef, listed: StateList | None = None) -> TableState:
+    """The table at `ref.version`; `listed` is its completed list, where that was read before."""
+    return _whole(env, ref, listed or complete_list(env, read_list(env, ref)))
+
+
+def read_avro_pruned(
+    env: Env, ref: StateRef, where: Where, listed: StateList | None = None
+) -> TableState | PrunedState:
+    """Only the manifests and entries that may match; the whole table where there is nothing to match."""
+    state = listed or complete_list(env, read_list(env, ref))
+    assert state.metadata is not None  # noqa: S101 - complete_list found it
+    assert state.protocol is not None  # noqa: S101 - as above
+    predicate = where(state.metadata)
+    schema = None if predicate is None else _schema(state.metadata)
+    if predicate is None or schema is None:
+        return _whole(env, ref, state)
+    rules = stats_rules(state.protocol)
+    columns = state.metadata.partitionColumns
+    low, high = as_maps([info.bounds for info in state.manifests])
+    kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
+    infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
+    files = live_entries(state, read_entries(env, ref, state, infos), complete=len(infos) == len(state.manifests))
+    files = files.filter(prune(files, predicate, schema, columns, rules=rules))
+    return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
+
+
+def read_list(env: Env, ref: StateRef, *, only_counts: bool = False) -> StateList:
+    """The list of an Avro state. Raises CheckpointCorrupt, LimitExceeded, StoreError."""
+    return decode_list(env.store.get(ref.keys[0]), ref.keys[0], ref.version, only_counts=only_counts)
+
+
+def read_entries(
+    env: Env, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo], *, ahead: int = 16
+) -> Iterator[pa.Table]:
+    """The entries of manifests of a complete list, in order, `ahead` of them read and decoded in parallel.
+
+    Raises as `read_state`.
+    """
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+    root, rule = env.store.url, path_rule(state.protocol)
+
+    def load(info: ManifestInfo) -> pa.Table:
+        # A manifest that is gone is ObjectNotFound: cleanup may have overtaken this reader, who then lists again.
+        data = env.store.get(manifest_location(info.path, folder))
+        table = decode_manifest(data, info)
+        return table.set_column(0, "path", canonical_paths(table.column("path"), root, rule))
+
+    for start in range(0, len(infos), ahead):
+        yield from env.ambient.map("manifests", load, infos[start : start + ahead])
+
+
+def check_manifests(env: Env, ref: StateRef, infos: Sequence[ManifestInfo]) -> None:
+    """Read the bytes of manifests of a state. Raises as `read_state` for one that is damaged."""
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+
+    def check(info: ManifestInfo) -> None:
+        check_manifest(env.store.get(manifest_location(info.path, folder)), info)
+
+    for _ in env.ambient.map("manifests", check, infos):
+        pass
+
+
+def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:
+    """What the tombstones leave of the entries, one row per path; `complete` means that the totals can be checked."""
+    kept = []
+    for table in tables:
+        hidden = hide(table, state.tombstones)
+        kept.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
+    entries = pa.concat_tables(kept) if kept else empty_files()
+    if complete and state.totals.set_hash is not None:
+        validate(state.totals, totals_of(entries), state.version, f"state {state.version}")
+    return newest_per_path(entries)
+
+
+def manifest_keys(ref: StateRef, state: StateList) -> dict[str, int | None]:
+    """The keys of all manifests of a state, with their sizes where told."""
+    folder = ref.keys[0].rsplit("/", 1)[0] + "/"
+    return {manifest_location(info.path, folder): info.size for info in state.manifests}
+
+
+def complete_list(env: Env, state: StateList) -> StateList:
+    """The list with its registry in the metadata, and with what IndexTables4Spark leaves to its version files.
+
+    Raises CheckpointCorrupt where no metaData can be found.
+    """
+    found = _Found() if state.metadata is not None and state.protocol is not None else _from_versions(env, state)
+    metadata = state.metadata or found.metadata
+    if metadata is None:
+        message = f"the state of version {state.version} names no metaData and no version file tells it"
+        raise CheckpointCorrupt(message, version=state.version, reason="no metaData")
+    registry = {REGISTRY_PREFIX + ref: text for ref, text in state.registry.items()}
+    return msgspec.structs.replace(
+        state,
+        metadata=msgspec.structs.replace(metadata, configuration={**metadata.configuration, **registry}),
+        protocol=state.protocol or found.protocol or V1,
+        skips={**found.skips, **state.skips},
+    )
+
+
+def stats_rules(protocol: Protocol) -> StatsRules:
+    """How this table's statistics are to be read."""
+    return OURS if has_own_splits(protocol) else FOREIGN
+
+
+class _Found(msgspec.Struct):
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    skips: dict[str, MergeSkip] = {}
+
+
+def _from_versions(env: Env, state: StateList) -> _Found:
+    """The newest of each in all version files: their numbers are another line than the states', so all are read."""
+    found = _Found()
+    skipping: list[VersionContent] = []
+    for meta in env.store.list_from(LOG_DIR):
+        file = parse_key(meta.key)
+        if file is None or file.kind != "version":
+            continue
+        content = decode_version(env.store.get(version_key(file.version)), file.version, root_url=env.store.url)
+        found.protocol = content.protocol or found.protocol
+        found.metadata = content.metadata or found.metadata
+        skipping += [content] if content.skips else []
+    for content in under_rule(state.protocol or found.protocol, skipping):
+        found.skips.update((skip.path, skip) for skip in content.skips)
+    return found
+
+
+def _whole(env: Env, ref: StateRef, state: StateList) -> TableState:
+    """All of a completed list's entries."""
+    assert state.metadata is not None  # noqa: S101 - complete_list found it
+    assert state.protocol is not None  # noqa: S101 - as above
+    return TableState(
+        version=state.version,
+        protocol=state.protocol,
+        metadata=state.metadata,
+        files=live_entries(state, read_entries(env, ref, state, state.manifests), complete=True),
+        txns=state.txns,
+        domains=state.domains,
+        skips=state.skips,
+        tokens=state.tokens,
+        in_commit_timestamp=state.in_commit_timestamp,
+    )
+
+
+def _schema(metadata: Metadata) -> pa.Schema | None:
+    try:
+        return schema_from_json(metadata.schemaString)
+    except SchemaInvalid:
+        return None

@@ -1,0 +1,242 @@
+"""JSON checkpoints: one object, or one action a line; in one file, or as parts that a head names.
+
+Written: up to `checkpoint.maxFileSize` one object `{"protocol", "metaData", "txn", "domainMetadata", "add"}`; above
+it parts of one action a line, and a plain head that lists them, put last. Read: both forms in both places, plain or
+compressed. An `add` carries where it came from (`addedAtVersion`, `addedAtLine`, `addedAtTimestamp`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+from arro3.core import Schema
+from arro3.io import read_json, write_ndjson
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import CheckpointCorrupt
+from indextables.log.checkpoint.columns import conform
+from indextables.log.checkpoint.extras import STATE_DOMAIN, encode_extras
+from indextables.log.checkpoint.seal import BLANK, check_seal, seal
+from indextables.log.wire import (
+    FILES_SCHEMA,
+    LOG_DIR,
+    DomainMetadata,
+    MergeSkip,
+    Metadata,
+    Protocol,
+    StateRef,
+    StateTotals,
+    TableState,
+    Txn,
+    compress,
+    expand_all,
+    json_checkpoint_key,
+    json_checkpoint_part_key,
+    parse_key,
+)
+
+__all__ = ["Parsed", "read_json_state", "write_json_state"]
+
+
+T = TypeVar("T")
+
+_ABSENT = (b"", b"null")
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_ENTRY = Schema.from_arrow(FILES_SCHEMA)
+
+
+class Parsed(msgspec.Struct):
+    """What a JSON or Parquet checkpoint holds, action by action, before it is checked as a whole."""
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    txns: list[Txn] = []
+    domains: list[DomainMetadata] = []
+    skips: list[MergeSkip] = []
+    files: pa.Table | None = None
+
+    @property
+    def extras(self) -> DomainMetadata | None:
+        """The action of our own domain, if the checkpoint has one."""
+        return next((action for action in self.domains if action.domain == STATE_DOMAIN), None)
+
+
+class _Object(msgspec.Struct):
+    """A line of a checkpoint, and equally a whole checkpoint in one object."""
+
+    protocol: Protocol | None = None
+    metaData: Metadata | None = None
+    add: msgspec.Raw = msgspec.Raw()
+    txn: msgspec.Raw = msgspec.Raw()
+    domainMetadata: msgspec.Raw = msgspec.Raw()
+    mergeskip: msgspec.Raw = msgspec.Raw()
+    parts: list[str] | None = None
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
+def read_json_state(env: Env, ref: StateRef, *, with_files: bool = True) -> Parsed:
+    """Raises CheckpointCorrupt, LimitExceeded and StoreError."""
+    head = _objects(env.store.get(ref.keys[0]), ref.keys[0])
+    first = next(head, None)
+    if first is not None and first.parts is not None:
+        keys = [LOG_DIR + name for name in first.parts]
+        _check_parts(ref, keys)
+        parsed = Parsed()
+        blobs = env.ambient.map("versions", env.store.get, keys)
+        for key, blob in zip(keys, blobs, strict=True):
+            _collect(parsed, _objects(blob, key), key, with_files=with_files)
+        return parsed
+    parsed = Parsed()
+    if first is not None:
+        _collect(parsed, iter([first]), ref.keys[0], with_files=with_files)
+    _collect(parsed, head, ref.keys[0], with_files=with_files)
+    return parsed
+
+
+def write_json_state(env: Env, state: TableState, totals: StateTotals) -> list[tuple[str, bytes]]:
+    """Keys and bytes, the one that makes the checkpoint exist last."""
+    heads = _heads(state, totals)
+    lines = _add_lines(state.files)
+    if len(lines) + sum(map(len, heads)) <= env.options[opt.CHECKPOINT_MAX_FILE_SIZE]:
+        return [(json_checkpoint_key(state.version), _pack(env, _one_object(state, totals, lines)))]
+    size = env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
+    checkpoint_id = env.ambient.token()[-12:]
+    bodies = list(_cut(lines, size))
+    bodies[0] = b"".join(head + b"\n" for head in heads) + bodies[0]
+    bodies = [body + b'{"seal":"' + BLANK + b'"}\n' for body in bodies]
+    puts = [
+        (json_checkpoint_part_key(state.version, checkpoint_id, at), _pack(env, body))
+        for at, body in enumerate(bodies, 1)
+    ]
+    head = {
+        "seal": BLANK.decode(),
+        "version": state.version,
+        "checkpointId": checkpoint_id,
+        "parts": [key[len(LOG_DIR) :] for key, _ in puts],
+        "createdTime": env.ambient.now_ms(),
+        "format": "json",
+    }
+    return [*puts, (json_checkpoint_key(state.version), seal(msgspec.json.encode(head)))]
+
+
+def _check_parts(ref: StateRef, keys: list[str]) -> None:
+    """Raises CheckpointCorrupt unless a head names parts of its version that are there, each once."""
+    there = set(ref.keys)
+    for key in keys:
+        file = parse_key(key)
+        if file is None or file.kind != "json-checkpoint-part" or file.version != ref.version or key not in there:
+            message = f"{ref.keys[0]} names the part {key}, which is not there"
+            raise CheckpointCorrupt(message, path=ref.keys[0], reason="missing part")
+    if len(set(keys)) != len(keys):
+        raise CheckpointCorrupt(f"{ref.keys[0]} names a part twice", path=ref.keys[0], reason="repeated part")
+
+
+def _heads(state: TableState, totals: StateTotals) -> list[bytes]:
+    encode = msgspec.json.encode
+    actions: list[object] = [{"protocol": state.protocol}, {"metaData": state.metadata}]
+    actions += [{"txn": txn} for txn in state.txns.values()]
+    actions += [{"domainMetadata": domain} for domain in state.domains.values()]
+    actions.append({"domainMetadata": encode_extras(state, totals)})
+    return [encode(action) for action in actions]
+
+
+def _one_object(state: TableState, totals: StateTotals, lines: bytes) -> bytes:
+    parts = {
+        "seal": BLANK.decode(),
+        "protocol": state.protocol,
+        "metaData": state.metadata,
+        "txn": list(state.txns.values()),
+        "domainMetadata": [*state.domains.values(), encode_extras(state, totals)],
+    }
+    adds = b",".join(line.removeprefix(b'{"add":').removesuffix(b"}") for line in lines.split(b"\n") if line)
+    return msgspec.json.encode(parts)[:-1] + b',"add":[' + adds + b"]}\n"
+
+
+def _add_lines(files: pa.Table) -> bytes:
+    if len(files) == 0:
+        return b""
+    wrapped = pa.table({"add": pa.chunked_array([batch.to_struct_array() for batch in files.to_batches()])})
+    out = io.BytesIO()
+    write_ndjson(wrapped, out)
+    return out.getvalue()
+
+
+def _cut(lines: bytes, size: int) -> Iterator[bytes]:
+    at = 0
+    while at < len(lines) or at == 0:
+        end = len(lines) if len(lines) - at <= size else lines.rfind(b"\n", at, at + size) + 1
+        if end <= at:
+            end = lines.find(b"\n", at) + 1
+        yield lines[at:end]
+        at = end
+        if at >= len(lines):
+            return
+
+
+def _pack(env: Env, body: bytes) -> bytes:
+    body = seal(body)
+    return compress(body) if env.options[opt.TRANSACTION_COMPRESSION_ENABLED] else body
+
+
+def _objects(data: bytes, name: str) -> Iterator[_Object]:
+    text = expand_all(data, lambda reason: _broken(name, reason))
+    check_seal(text, name)
+    for line in text.split(b"\n"):
+        if line.strip():
+            try:
+                yield _OBJECT.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise _broken(name, error) from error
+
+
+def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_files: bool) -> None:
+    adds: list[bytes] = []
+    for item in objects:
+        parsed.protocol = item.protocol or parsed.protocol
+        parsed.metadata = item.metaData or parsed.metadata
+        try:
+            parsed.txns += _items(item.txn, Txn)
+            parsed.domains += _items(item.domainMetadata, DomainMetadata)
+            parsed.skips += _items(item.mergeskip, MergeSkip)
+            if with_files:
+                adds += _raws(item.add)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _broken(name, error) from error
+    if adds:
+        table = _table(b"\n".join(adds), name)
+        parsed.files = table if parsed.files is None else pa.concat_tables([parsed.files, table])
+
+
+def _items(raw: msgspec.Raw, kind: type[T]) -> list[T]:
+    """One action, or an array of them."""
+    if bytes(raw) in _ABSENT:
+        return []
+    values = msgspec.json.decode(raw)
+    return [msgspec.convert(value, kind) for value in (values if isinstance(values, list) else [values])]
+
+
+def _raws(raw: msgspec.Raw) -> list[bytes]:
+    data = bytes(raw)
+    if data in _ABSENT:
+        return []
+    return [bytes(item) for item in _ITEMS.decode(data)] if data[:1] == b"[" else [data]
+
+
+def _table(lines: bytes, name: str) -> pa.Table:
+    try:
+        return conform(pa.table(read_json(io.BytesIO(lines), _ENTRY)), name)
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: object) -> CheckpointCorrupt:
+    message = f"{name} is no JSON checkpoint: {error}; an older checkpoint or the log is used"
+    return CheckpointCorrupt(message, path=name, reason=str(error))

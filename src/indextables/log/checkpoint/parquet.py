@@ -1,0 +1,211 @@
+"""Parquet checkpoints in Delta's shape: one struct column per action, one row per action.
+
+Written as one file, or above `checkpoint.maxFileSize` as parts whose content depends on the state and the number of
+parts alone, so that two writers of one version cannot mix theirs up. Read: these, and the flat form with an
+`actionType` column that lies under `_checkpoints/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import CheckpointCorrupt, LimitExceeded
+from indextables.lazy import pc
+from indextables.log.checkpoint.columns import conform
+from indextables.log.checkpoint.extras import encode_extras
+from indextables.log.checkpoint.json import Parsed
+from indextables.log.checkpoint.seal import BLANK, check_seal, seal
+from indextables.log.wire import (
+    FILES_SCHEMA,
+    STRING_MAP,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    StateRef,
+    StateTotals,
+    TableState,
+    Txn,
+    parquet_checkpoint_key,
+    parquet_checkpoint_part_key,
+)
+
+__all__ = ["read_parquet_state", "write_parquet_state"]
+
+MAX_BYTES = 8 << 30
+"""Bytes that the columns of one checkpoint file may claim to have when decompressed."""
+
+_ROWS_PER_GROUP = 100_000
+
+_STRINGS = pa.list_(pa.string())
+_PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", _STRINGS),
+        ("writerFeatures", _STRINGS),
+    ]
+)
+_METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", _STRINGS),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
+
+_SCHEMA = pa.schema(
+    [
+        ("txn", _TXN),
+        ("add", pa.struct(list(FILES_SCHEMA))),
+        ("metaData", _METADATA),
+        ("protocol", _PROTOCOL),
+        ("domainMetadata", _DOMAIN),
+    ]
+)
+
+_CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4", "none": "none"}
+
+
+def write_parquet_state(env: Env, state: TableState, totals: StateTotals) -> list[tuple[str, bytes]]:
+    """Keys and bytes, the last of which makes the checkpoint complete."""
+    codec = env.options[opt.CHECKPOINT_COMPRESSION]
+    files = state.files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending"), ("path", "ascending")])
+    whole = _encode([_heads(state, totals), _adds(files)], codec)
+    limit = env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
+    if len(whole) <= limit or len(files) < 2:
+        return [(parquet_checkpoint_key(state.version), whole)]
+    parts = min(len(files), -(-len(whole) // limit))
+    rows = -(-len(files) // parts)
+    puts = []
+    for at in range(parts):
+        piece = _adds(files.slice(at * rows, rows))
+        tables = [_heads(state, totals), piece] if at == 0 else [piece]
+        puts.append((parquet_checkpoint_part_key(state.version, at + 1, parts), _encode(tables, codec)))
+    return puts
+
+
+def read_parquet_state(env: Env, ref: StateRef, *, with_files: bool = True) -> Parsed:
+    """Raises CheckpointCorrupt, LimitExceeded and StoreError."""
+    parsed = Parsed()
+    for key, data in zip(ref.keys, env.ambient.map("versions", env.store.get, ref.keys), strict=True):
+        try:
+            _collect(parsed, data, key, with_files=with_files)
+        except (pa.ArrowException, OSError, ValueError, msgspec.ValidationError, KeyError, TypeError) as error:
+            message = f"{key} is no Parquet checkpoint: {error}; an older checkpoint or the log is used"
+            raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
+    return parsed
+
+
+def _heads(state: TableState, totals: StateTotals) -> pa.Table:
+    rows: list[dict[str, object]] = [{"protocol": _plain(state.protocol)}]
+    metadata = _plain(state.metadata)
+    metadata["configuration"] = list(state.metadata.configuration.items())
+    metadata["format"] = {
+        "provider": state.metadata.format.provider,
+        "options": list(state.metadata.format.options.items()),
+    }
+    rows.append({"metaData": metadata})
+    rows += [{"txn": _plain(txn)} for txn in state.txns.values()]
+    domains = [*state.domains.values(), encode_extras(state, totals)]
+    rows += [{"domainMetadata": _plain(domain)} for domain in domains]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _plain(action: msgspec.Struct) -> dict[str, object]:
+    return {name: getattr(action, name) for name in action.__struct_fields__}
+
+
+def _adds(files: pa.Table) -> pa.Table:
+    structs = pa.chunked_array([b.to_struct_array() for b in files.to_batches()], _SCHEMA.field("add").type)
+    columns = [structs if field.name == "add" else pa.nulls(len(files), field.type) for field in _SCHEMA]
+    return pa.table(columns, schema=_SCHEMA)
+
+
+def _encode(tables: Sequence[pa.Table], codec: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, _SCHEMA.with_metadata({"seal": BLANK}), compression=_CODECS[codec]) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
+    return seal(bytes(sink.getvalue()))
+
+
+def _collect(parsed: Parsed, data: bytes, key: str, *, with_files: bool) -> None:
+    check_seal(data, key)
+    file = pq.ParquetFile(
+        pa.BufferReader(data), thrift_string_size_limit=100 << 20, thrift_container_size_limit=10 << 20
+    )
+    claimed = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
+    if claimed > MAX_BYTES:
+        raise LimitExceeded(f"{key} claims {claimed} bytes", path=key, limit=MAX_BYTES, actual=claimed)
+    names = set(file.schema_arrow.names)
+    if "actionType" in names:
+        flat = file.read()
+        flat.validate(full=True)
+        _collect_flat(parsed, flat, key)
+        return
+    heads = [name for name in ("protocol", "metaData", "txn", "domainMetadata") if name in names]
+    table = file.read(columns=heads)
+    table.validate(full=True)
+    for row in _rows(table, "protocol"):
+        parsed.protocol = msgspec.convert(_known(row, Protocol), Protocol)
+    for row in _rows(table, "metaData"):
+        parsed.metadata = msgspec.convert(_known(_mapped(row), Metadata), Metadata)
+    parsed.txns = parsed.txns + [msgspec.convert(_known(row, Txn), Txn) for row in _rows(table, "txn")]
+    parsed.domains = parsed.domains + [
+        msgspec.convert(_known(row, DomainMetadata), DomainMetadata) for row in _rows(table, "domainMetadata")
+    ]
+    if with_files and "add" in names:
+        column = file.read(columns=["add"]).column("add")
+        column.validate(full=True)
+        adds = pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(chunk) for chunk in column.drop_null().chunks],
+            schema=pa.schema(list(column.type)),
+        )
+        _append(parsed, conform(adds, key))
+
+
+def _collect_flat(parsed: Parsed, table: pa.Table, key: str) -> None:
+    """The flat form: one row per action, `actionType` tells which; removes in it have no effect on a state."""
+    kinds = table.column("actionType")
+    for row in table.filter(pc.equal(kinds, "metadata")).to_pylist():
+        parsed.metadata = Metadata(
+            id=row.get("metadataId") or "",
+            schemaString=row.get("schemaString") or "",
+            partitionColumns=row.get("partitionColumns") or [],
+        )
+    columns = [name for name in table.column_names if name in FILES_SCHEMA.names]
+    _append(parsed, conform(table.filter(pc.equal(kinds, "add")).select(columns), key))
+
+
+def _append(parsed: Parsed, files: pa.Table) -> None:
+    parsed.files = files if parsed.files is None else pa.concat_tables([parsed.files, files])
+
+
+def _rows(table: pa.Table, name: str) -> list[dict[str, object]]:
+    return table.column(name).drop_null().to_pylist() if name in table.column_names else []
+
+
+def _known(row: dict[str, object], kind: type[msgspec.Struct]) -> dict[str, object]:
+    return {name: row[name] for name in kind.__struct_fields__ if row.get(name) is not None}
+
+
+def _mapped(row: dict[str, object]) -> dict[str, object]:
+    form = row.get("format")
+    changed = dict(row)
+    if isinstance(form, dict):
+        changed["format"] = {**form, "options": dict(form.get("options") or [])}
+    changed["configuration"] = dict(row.get("configuration") or [])  # type: ignore[call-overload]
+    return changed

@@ -1,0 +1,52 @@
+"""A commit goes from staged changes to an outcome: this room judges conflicts and puts version files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.log.commit import head, permission
+    from indextables.log.commit.conflict import merge_registry
+    from indextables.log.commit.create import Created, create_table, new_metadata
+    from indextables.log.commit.head import Head
+    from indextables.log.commit.resolve import retry_times, upgrade_protocol
+    from indextables.log.commit.rule import Landed
+    from indextables.log.commit.staged import Files, Staged, changes_data, content_of, files_of, has_vectors, removes_of
+    from indextables.log.commit.transaction import Transaction
+
+__all__ = [
+    "Created",
+    "Files",
+    "Head",
+    "Landed",
+    "Staged",
+    "Transaction",
+    "changes_data",
+    "content_of",
+    "create_table",
+    "files_of",
+    "has_vectors",
+    "head",
+    "merge_registry",
+    "new_metadata",
+    "permission",
+    "removes_of",
+    "retry_times",
+    "upgrade_protocol",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "conflict": ("merge_registry",),
+            "create": ("Created", "create_table", "new_metadata"),
+            "head": ("Head",),
+            "resolve": ("retry_times", "upgrade_protocol"),
+            "rule": ("Landed",),
+            "staged": ("Files", "Staged", "changes_data", "content_of", "files_of", "has_vectors", "removes_of"),
+            "transaction": ("Transaction",),
+        },
+    )

@@ -1,0 +1,163 @@
+"""The ground that a commit stands on: is it still there, and if not, why? Another table, a gap, or a damaged file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indextables.env import Env
+from indextables.errors import (
+    IndexTablesError,
+    LogCorrupt,
+    LogError,
+    LogGap,
+    ObjectNotFound,
+    TableNotFound,
+    TableReplaced,
+)
+from indextables.log.commit import head
+from indextables.log.commit.head import Head
+from indextables.log.commit.winner import Held, read_slot
+from indextables.log.read import Log, LogCache, Survey, gap, newest_tokens
+from indextables.log.wire import CommitInfo, commit_info_of, version_key
+
+__all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
+
+# How far above an empty slot a local writer looks for a version that shows it to be a gap.
+_PROBES = (1, 2, 4)
+
+
+def linked(env: Env, base: Head) -> Head:
+    """The base with the checksum of its file, which the version above it names; as it is where the file is not there.
+
+    Raises LogCorrupt for a file that cannot be read, StoreError.
+    """
+    if base.crc32c is not None:
+        return base
+    held = read_slot(env, base.version)
+    if held is None or not _is_of(held, base):
+        return base
+    return msgspec.structs.replace(base, token=held.token, crc32c=held.crc32c)
+
+
+def stands(env: Env, base: Head, seen: Survey) -> bool:
+    """True if the base is part of the log at hand, which `seen` lists from there on.
+
+    The file that is known is there, or one with its token, or a checkpoint of the same table lists it.
+    Raises LogCorrupt for a checkpoint that alone could tell and cannot be read, LogError, StoreError.
+    """
+    version = base.version
+    if seen.holds(version):
+        etag = seen.etag(version)
+        if base.identity is None or etag is None:
+            held = read_slot(env, version)
+            if held is not None and _is_of(held, base):
+                return True
+        elif etag == base.identity:
+            return True
+    # Asked anew: cleanup may have taken the file after the listing, and then there is a checkpoint by now.
+    told = newest_tokens(env, version, base.metadata.id)
+    if told is None:
+        return False
+    if not told.readable:
+        message = f"the checkpoint of version {told.ref.version} at {env.store.url} cannot be read: run verify"
+        raise LogCorrupt(message, version=told.ref.version, path=told.ref.keys[0], url=env.store.url)
+    return base.token is None or not told.covers(version) or told.token_at(version) == base.token
+
+
+def beyond_gap(env: Env, slot: int, table: str) -> int | None:
+    """A version above the empty `slot` where no checkpoint of `table` explains why it is empty: its file was lost.
+
+    For local files.
+    """
+    above = next((slot + step for step in _PROBES if env.store.exists(version_key(slot + step))), None)
+    if above is None or env.store.exists(version_key(slot)) or newest_tokens(env, slot, table) is not None:
+        return None
+    return above
+
+
+def is_followed(env: Env, ours: CommitInfo, slot: int) -> bool:
+    """True if the version above `slot`, where our file lies, was committed on top of it. Raises LogError, StoreError.
+
+    A file that names the version below it says so. An older writer's says its time, which is later than ours if it
+    came after ours.
+    """
+    above = read_slot(env, slot + 1)
+    info = None if above is None else above.commit_info
+    if info is None:
+        return above is not None
+    if info.previous is not None and info.previous.token is not None:
+        return info.previous.token == ours.token
+    if info.inCommitTimestamp is None or ours.inCommitTimestamp is None:
+        return True
+    return info.inCommitTimestamp > ours.inCommitTimestamp
+
+
+def lost_slot(log: Log, slot: int, above: int) -> LogGap:
+    """The error for a commit that would take the place of a version whose file was lost; the head is forgotten."""
+    head.forget(log)
+    log.invalidate()
+    return gap(slot, above, log.env.store.url)
+
+
+def lost_ground(log: Log, base: Head) -> IndexTablesError:
+    """The error for a commit whose base is gone or changed, with no checkpoint that explains it; the head is forgotten.
+
+    TableReplaced where another table or none lives here, LogGap where the file is missing, LogCorrupt where it is
+    damaged or was written anew. Raises StoreError.
+    """
+    head.forget(log)
+    log.invalidate()
+    version, url = base.version, log.env.store.url
+    try:
+        info = commit_info_of(log.env.store.get(version_key(version)), version)
+    except ObjectNotFound:
+        return _missing(log, base)
+    except LogError as error:
+        return error
+    if info is None or info.tableId != base.metadata.id:
+        return replaced(log, base)
+    message = (
+        f"the file of version {version} at {url} was written anew since this process knew it. Nothing was committed: "
+        "make sure that it is the file that was committed, then try again"
+    )
+    return LogCorrupt(message, version=version, path=version_key(version), url=url, reason="written anew")
+
+
+def replaced(log: Log, base: Head) -> TableReplaced:
+    """The error for a commit that was prepared for another table; the head is forgotten."""
+    head.forget(log)
+    url = log.env.store.url
+    message = (
+        f"the table at {url} is not the one this commit was prepared for (id {base.metadata.id}): it was dropped or "
+        "re-created. Nothing was committed: open it again"
+    )
+    return TableReplaced(message, url=url, table_id=base.metadata.id)
+
+
+def _is_of(held: Held, base: Head) -> bool:
+    """True if a file is the base's, as far as both tell."""
+    info = held.commit_info
+    if (None if info is None else info.tableId) not in {None, base.metadata.id}:
+        return False
+    return base.token is None or held.token == base.token
+
+
+def _missing(log: Log, base: Head) -> IndexTablesError:
+    """What is left of the log tells a dropped table from one that lost a file."""
+    try:
+        _, _, metadata = Log(log.env, cache=LogCache()).metadata_at()
+    except TableNotFound:
+        return replaced(log, base)
+    except LogGap as error:
+        # Without version 0 and without a checkpoint there is no table any more.
+        return replaced(log, base) if error.details.get("version") == 0 else error
+    except LogError as error:
+        return error
+    if metadata.id != base.metadata.id:
+        return replaced(log, base)
+    url = log.env.store.url
+    message = (
+        f"version {base.version}, which this commit was to follow, is missing at {url}. Nothing was committed: restore "
+        "its file from a copy, or open the table again to go on from what is left"
+    )
+    return LogGap(message, version=base.version, url=url)

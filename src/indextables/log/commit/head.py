@@ -1,0 +1,126 @@
+"""What a writer must know about the newest version, and nothing about its files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+
+import msgspec
+
+from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
+from indextables.log.commit.winner import Winner
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import Metadata, Protocol, Txn, crcfile
+
+__all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember"]
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The newest version that a writer has verified to be part of the history.
+
+    `identity` tells its file from another file of that name, `crc32c` is that of its stored bytes, `txns` is None where
+    nobody asked for it, `totals` where they are not known, and `checkpoint` is the newest checkpoint heard of.
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    in_commit_timestamp: int | None = None
+    token: str | None = None
+    identity: str | None = None
+    txns: Mapping[str, Txn] | None = None
+    totals: crcfile.Totals | None = None
+    checkpoint: int = -1
+    crc32c: int | None = None
+
+
+def head_of(snapshot: Snapshot) -> Head:
+    """The head as a snapshot knows it."""
+    return Head(
+        version=snapshot.version,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        in_commit_timestamp=snapshot.in_commit_timestamp,
+        token=_token_at(snapshot),
+        txns=snapshot.txns,
+    )
+
+
+def load(log: Log, *, with_txns: bool = False) -> Head:
+    """The newest version, from the log itself, without a gap below it.
+
+    Raises TableNotFound, LogGap, and what reading the log raises.
+    """
+    if with_txns:
+        snapshot = log.snapshot()
+        log.check_unbroken(snapshot.version, snapshot.table_id)
+        return head_of(snapshot)
+    version, protocol, metadata = log.metadata_at()
+    log.check_unbroken(version, metadata.id)
+    try:
+        content = log.read_version(version)
+    except (VersionExpired, VersionNotFound, ObjectNotFound):
+        # The newest version is a checkpoint whose version file is gone, or not the one that was committed.
+        return head_of(log.snapshot())
+    info = content.commit_info
+    time = None if info is None else info.inCommitTimestamp
+    return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c)
+
+
+def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
+    """The head after the version that follows it. Pure."""
+    info = winner.commit_info
+    time = None if info is None else info.inCommitTimestamp
+    return Head(
+        version=winner.version,
+        protocol=winner.protocol or head.protocol,
+        metadata=winner.metadata or head.metadata,
+        in_commit_timestamp=time if time is not None else head.in_commit_timestamp,
+        token=winner.token,
+        identity=identity,
+        txns=winner.txns_after(head.txns),
+        totals=winner.totals_after(head.totals),
+        checkpoint=head.checkpoint,
+        crc32c=winner.crc32c,
+    )
+
+
+def recall(log: Log) -> Head | None:
+    """The head that this process last verified for this log."""
+    with _LOCK:
+        return _HEADS.get(log)
+
+
+def remember(log: Log, head: Head) -> None:
+    """Keep a verified head for the next commit, unless a newer one is known."""
+    with _LOCK:
+        known = _HEADS.get(log)
+        if known is None or known.version <= head.version or known.metadata.id != head.metadata.id:
+            _HEADS[log] = head
+
+
+def forget(log: Log) -> None:
+    """Start from the log itself next time."""
+    with _LOCK:
+        _HEADS.pop(log, None)
+
+
+# A head is a fact about an immutable version: it never goes stale, it only stops being the newest.
+_HEADS: weakref.WeakKeyDictionary[Log, Head] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def _unlock_after_fork() -> None:
+    """A thread of the parent that held the lock is not here to let go of it."""
+    global _LOCK  # noqa: PLW0603 - renewed once, before the child runs anything
+    _LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
+
+
+def _token_at(snapshot: Snapshot) -> str | None:
+    window = snapshot.tokens
+    return window.token_at(snapshot.version) if window is not None and window.covers(snapshot.version) else None

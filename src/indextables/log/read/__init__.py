@@ -1,0 +1,83 @@
+"""What is the newest version, and what is the table at a version? This room lists, confirms and replays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.log.read import clock, histories, tokens
+    from indextables.log.read.cache import CacheStats, LogCache, shared_cache
+    from indextables.log.read.checked import check_newest, read_check_file
+    from indextables.log.read.confirming import Confirmed, Mixed, Superseded, by_anchor, confirm, follows, table_of
+    from indextables.log.read.folding import fold_skips, header_after, live_files, replay
+    from indextables.log.read.histories import commit_time, history, moment
+    from indextables.log.read.log import AfterCommit, Log, ReadTail, Snapshot
+    from indextables.log.read.newest import discover
+    from indextables.log.read.readable import newest_readable, snapshot_at
+    from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
+    from indextables.log.read.segment import gap, head_of
+    from indextables.log.read.tokens import Survey, identity_of, newest_tokens
+    from indextables.log.read.versions import Stamp
+
+__all__ = [
+    "AfterCommit",
+    "CacheStats",
+    "Confirmed",
+    "Log",
+    "LogCache",
+    "Mixed",
+    "ReadTail",
+    "ReducedContent",
+    "Snapshot",
+    "Stamp",
+    "Superseded",
+    "Survey",
+    "by_anchor",
+    "check_newest",
+    "clock",
+    "commit_time",
+    "confirm",
+    "discover",
+    "dump_run",
+    "fold_skips",
+    "follows",
+    "gap",
+    "head_of",
+    "header_after",
+    "histories",
+    "history",
+    "identity_of",
+    "live_files",
+    "load_run",
+    "moment",
+    "newest_readable",
+    "newest_tokens",
+    "read_check_file",
+    "reduce_versions",
+    "replay",
+    "shared_cache",
+    "snapshot_at",
+    "table_of",
+    "tokens",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "cache": ("CacheStats", "LogCache", "shared_cache"),
+            "checked": ("check_newest", "read_check_file"),
+            "confirming": ("Confirmed", "Mixed", "Superseded", "by_anchor", "confirm", "follows", "table_of"),
+            "folding": ("fold_skips", "header_after", "live_files", "replay"),
+            "histories": ("commit_time", "history", "moment"),
+            "log": ("AfterCommit", "Log", "ReadTail", "Snapshot"),
+            "newest": ("discover",),
+            "readable": ("newest_readable", "snapshot_at"),
+            "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),
+            "segment": ("gap", "head_of"),
+            "tokens": ("Survey", "identity_of", "newest_tokens"),
+            "versions": ("Stamp",),
+        },
+    )

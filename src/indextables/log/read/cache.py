@@ -1,0 +1,196 @@
+"""Parsed log files in memory: what is immutable is keyed so that it never goes stale, what is not is looked up anew.
+
+Everything is keyed by the table's URL, its history (`listing.Known`) and a version, so that a log that was replaced
+under a living process shares nothing with the one before: a table created anew, a backup put back, a repaired log
+moved into place, a newest version that was lost and whose number was taken again. The only thing that can be outdated
+is the answer to "what is newest": it is probed at every use. An entry still expires,
+`transaction.cache.expirationSeconds` after it was loaded, to give memory back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import msgspec
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.log.wire import TableState
+
+__all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
+
+Small = Literal["protocol", "metadata", "version", "versionsList", "checkpoint"]
+Region = Small | Literal["files"]
+
+# How many entries a region holds. Parsed versions are also bounded by their bytes.
+_LIMITS: dict[Region, int] = {
+    "protocol": 1000,
+    "metadata": 1000,
+    "version": 1000,
+    "files": 16,
+    "versionsList": 1000,
+    "checkpoint": 1000,
+}
+MAX_VERSION_BYTES = 256 << 20
+
+Key = tuple[Any, ...]
+
+# When it expires, what it is, and its size in bytes.
+_Entry = tuple[float, Any, int]
+
+
+class RegionStats(msgspec.Struct, frozen=True):
+    """How often a region was asked, how often it knew, and what it holds."""
+
+    hits: int
+    misses: int
+    entries: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per question, 0 before the first."""
+        return self.hits / (self.hits + self.misses) if self.hits + self.misses else 0.0
+
+
+class CacheStats(msgspec.Struct, frozen=True):
+    """The statistics of every region."""
+
+    regions: dict[str, RegionStats]
+
+    def hit_rates(self) -> dict[str, float]:
+        """`protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate`, `versionsListHitRate`, ..."""
+        return {f"{name}HitRate": stats.hit_rate for name, stats in self.regions.items()}
+
+
+class KeptState(msgspec.Struct, frozen=True):
+    """What the region `files` holds: a whole table, and the identity of its version file where that is known."""
+
+    state: TableState
+    anchor: str | None = None
+
+
+class LogCache:
+    """A bounded, expiring, thread-safe store of parsed log files. The first element of every key is the table's URL."""
+
+    def __init__(self, max_version_bytes: int = MAX_VERSION_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[Region, OrderedDict[Key, tuple[float, Any, int]]] = {
+            name: OrderedDict() for name in _LIMITS
+        }
+        self._hits: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
+        self._misses: dict[Region, int] = dict.fromkeys(_LIMITS, 0)
+        self._max_version_bytes = max_version_bytes
+        self._version_bytes = 0
+
+    @overload
+    def get(self, region: Literal["files"], key: Key, now: float) -> KeptState | None: ...
+
+    @overload
+    def get(self, region: Small, key: Key, now: float) -> Any | None: ...
+
+    def get(self, region: Region, key: Key, now: float) -> Any | None:
+        """The entry, or None if there is none or it has expired; counted either way."""
+        with self._lock:
+            entries = self._entries[region]
+            entry = entries.get(key)
+            if entry is not None and entry[0] <= now:
+                self._drop(region, key)
+                entry = None
+            if entry is None:
+                self._misses[region] += 1
+                return None
+            self._hits[region] += 1
+            entries.move_to_end(key)
+            return entry[1]
+
+    @overload
+    def put(self, region: Literal["files"], key: Key, value: KeptState, expires: float, size: int = 0) -> None: ...
+
+    @overload
+    def put(self, region: Small, key: Key, value: Any, expires: float, size: int = 0) -> None: ...
+
+    def put(self, region: Region, key: Key, value: Any, expires: float, size: int = 0) -> None:
+        """Keep `value` until `expires`; the entries used longest ago make room."""
+        with self._lock:
+            self._put(region, key, value, expires, size)
+
+    def put_unless(self, region: Small, key: Key, value: Any, expires: float, unless: Callable[[Any], bool]) -> None:
+        """As `put`, but an entry of which `unless` is true stays."""
+        with self._lock:
+            entry = self._entries[region].get(key)
+            if entry is not None and unless(entry[1]):
+                return
+            self._put(region, key, value, expires, 0)
+
+    def invalidate(self, url: str, regions: tuple[Region, ...] = tuple(_LIMITS)) -> int:
+        """Drop what belongs to the table at `url` and to tables in folders below it; the number of entries."""
+        url = url.rstrip("/")
+        dropped = 0
+        with self._lock:
+            for region in regions:
+                for key in [k for k in self._entries[region] if k[0] == url or str(k[0]).startswith(url + "/")]:
+                    self._drop(region, key)
+                    dropped += 1
+        return dropped
+
+    def clear(self) -> None:
+        """Drop everything; the statistics stay."""
+        with self._lock:
+            for region in self._entries:
+                self._entries[region].clear()
+            self._version_bytes = 0
+
+    def stats(self) -> CacheStats:
+        """Hits, misses and entries per region, since the process started."""
+        with self._lock:
+            return CacheStats(
+                {
+                    region: RegionStats(self._hits[region], self._misses[region], len(entries))
+                    for region, entries in self._entries.items()
+                }
+            )
+
+    def unlock_after_fork(self) -> None:
+        """In a forked child: let go of what a thread of the parent held, which is not here to do so."""
+        self._lock = threading.Lock()
+
+    def _put(self, region: Region, key: Key, value: Any, expires: float, size: int) -> None:
+        self._drop(region, key)
+        if region == "version" and size > self._max_version_bytes:
+            return
+        self._entries[region][key] = (expires, value, size)
+        if region == "version":
+            self._version_bytes += size
+        entries = self._entries[region]
+        while len(entries) > _LIMITS[region] or (region == "version" and self._version_bytes > self._max_version_bytes):
+            self._drop(region, next(iter(entries)))
+
+    def _drop(self, region: Region, key: Key) -> None:
+        entry = self._entries[region].pop(key, None)
+        if entry is not None and region == "version":
+            self._version_bytes -= entry[2]
+
+
+_SHARED = LogCache()
+os.register_at_fork(after_in_child=_SHARED.unlock_after_fork)
+
+
+def shared_cache() -> LogCache:
+    """The cache of this process."""
+    return _SHARED
+
+
+def cache_for(env: Env) -> LogCache | None:
+    """The cache that reads of `env` go through, None where it is switched off.
+
+    Stores that live outside the process share one. Two memory stores of one name need not hold the same table, so
+    that theirs is private.
+    """
+    if not env.options[opt.TRANSACTION_CACHE_ENABLED]:
+        return None
+    scheme = env.store.url.split(":", 1)[0]
+    return _SHARED if scheme in {"file", "s3", "az", "abfss", "gs"} else LogCache()

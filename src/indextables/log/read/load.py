@@ -1,0 +1,290 @@
+"""From known files to a state: the newest checkpoint that can be read, and the versions after it.
+
+A checkpoint that cannot be read is passed over, with a warning, for an older one or for all version files. If
+neither reaches far enough back, its error is raised: never an empty or a shorter table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import (
+    CheckpointError,
+    IndexTablesError,
+    LimitExceeded,
+    LogGap,
+    ObjectNotFound,
+    PathEscape,
+    VersionExpired,
+)
+from indextables.log.checkpoint import keep_own, read_pruned, read_state, table_of_version
+from indextables.log.checkpoint.avro import StateList, Where, complete_list, read_list
+from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
+from indextables.log.read.folding import replay, replay_plainly, replay_pruned
+from indextables.log.read.newest import Known, discover
+from indextables.log.read.segment import LogSegment, build_segment
+from indextables.log.wire import Metadata, Protocol, PrunedState, StateRef, TableState, VersionContent
+
+__all__ = [
+    "OpenedList",
+    "Where",
+    "fold",
+    "header_of",
+    "is_another",
+    "load_pruned",
+    "load_state",
+    "newest_of",
+    "segments",
+]
+
+T = TypeVar("T")
+S = TypeVar("S", bound=TableState | PrunedState)
+
+_LOGGER = logging.getLogger("indextables")
+
+_UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
+
+ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
+
+
+class OpenedList:
+    """The list of an Avro state that the header was read from, until the files are: it is fetched once for both.
+
+    It holds one at most, for one version of one table, and gives it away once: where its manifests are gone by then,
+    the list is read again.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: tuple[StateRef, StateList] | None = None
+
+    def keep(self, ref: StateRef, listed: StateList) -> None:
+        """Hold the completed list of `ref`."""
+        self._held = (ref, listed)
+
+    def take(self, ref: StateRef) -> StateList | None:
+        """The list of `ref`, if that is what is held."""
+        held, self._held = self._held, None
+        return None if held is None or held[0] != ref else held[1]
+
+
+def load_state(
+    env: Env,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    *,
+    log_table: str | None = None,
+    opened: OpenedList | None = None,
+) -> TableState:
+    """The table at `version`; `log_table` is the id of the table whose log this is, where that was found out before.
+
+    `opened` is what reading the header left. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt,
+    CheckpointError, PathEscape, StoreError.
+    """
+    opened = opened or OpenedList()
+
+    def read(ref: StateRef) -> TableState:
+        return read_state(env, ref, opened.take(ref))
+
+    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
+    return fold(env, base, contents)
+
+
+def load_pruned(
+    env: Env,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    where: Where,
+    *,
+    log_table: str | None = None,
+    opened: OpenedList | None = None,
+) -> TableState | PrunedState:
+    """The files of the table at `version`, without those that its checkpoint shows not to match.
+
+    The whole table where nothing could be left out. As `load_state`.
+    """
+    opened = opened or OpenedList()
+
+    def read(ref: StateRef) -> TableState | PrunedState:
+        return read_pruned(env, ref, where, opened.take(ref))
+
+    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
+    if isinstance(base, PrunedState):
+        return replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
+    return fold(env, base, contents)
+
+
+def _base_and_tail(
+    env: Env,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    read: Callable[[StateRef], S],
+    log_table: str | None,
+) -> tuple[S | None, Confirmed[VersionContent]]:
+    """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it.
+
+    Where cleanup took what is known, what a new listing of the same table tells is read instead.
+    """
+    try:
+        segment, base = _first_readable(env, known, version, read)
+        contents = read_versions(segment)
+    except ObjectNotFound:
+        fresh = discover(env, known)
+        is_same = (fresh.head, fresh.head_identity) == (known.head, known.head_identity)
+        if not is_same or fresh.states == known.states:
+            raise
+        return _base_and_tail(env, fresh, version, read_versions, read, log_table)
+    ref = segment.base
+    if base is None or ref is None:
+        return base, contents
+    if is_another(base, contents) or _is_foreign(env, known, ref, base.metadata.id, contents, log_table):
+        rest = _without(env, known, ref)
+        try:
+            return _base_and_tail(env, rest, version, read_versions, read, log_table)
+        except (VersionExpired, LogGap) as error:
+            raise _mixed(env, contents[0].version if contents else known.head) from error
+    return base, contents
+
+
+def _without(env: Env, known: Known, ref: StateRef) -> Known:
+    _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, ref.version)
+    return msgspec.structs.replace(known, states=tuple(state for state in known.states if state != ref))
+
+
+def _mixed(env: Env, version: int) -> Mixed:
+    message = f"version {version} at {env.store.url} belongs to another table than the checkpoint below it: run verify"
+    return Mixed(message, version=version, url=env.store.url, reason="another table")
+
+
+def _is_foreign(
+    env: Env,
+    known: Known,
+    ref: StateRef,
+    table: str,
+    contents: Sequence[VersionContent],
+    log_table: str | None = None,
+) -> bool:
+    """True if a state of `table` lies in the log of another one, by the versions after it, else by the newest file.
+
+    `log_table` is the table that the newest file tells, where it was asked before.
+    """
+    if contents:
+        return any(table_of(content) not in {None, table} for content in contents)
+    if known.head_identity is None:
+        return False
+    log_table = log_table or table_of_version(env, known.head)
+    if log_table in {None, table}:
+        return False
+    there = range(known.first, known.head + 1)
+    kept = keep_own(env, there, known.states, log_table=log_table, only=ref)
+    return ref not in kept
+
+
+def is_another(base: TableState | PrunedState, contents: Confirmed[VersionContent]) -> bool:
+    """True if the versions after a state belong to another table, or follow another version than the state's. Pure."""
+    if any(table_of(content) not in {None, base.metadata.id} for content in contents):
+        return True
+    window = base.tokens if isinstance(base, TableState) else None
+    token = window.token_at(base.version) if window is not None and window.covers(base.version) else None
+    return bool(contents) and contents[0].version == base.version + 1 and not follows(contents[0], token)
+
+
+def header_of(
+    env: Env,
+    known: Known,
+    version: int,
+    contents: Sequence[VersionContent] = (),
+    *,
+    opened: OpenedList | None = None,
+) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
+    """The newest checkpoint of this table at or below `version` that can be read: its protocol and its metadata.
+
+    `contents` are versions up to `version` that have been read, `opened` keeps what the files can be read from. Without
+    a checkpoint the segment starts at version 0, and there is nothing to tell. Raises as `load_state`.
+    """
+    opened = opened or OpenedList()
+    segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref, opened))
+    ref = segment.base
+    if found is None or ref is None or not _is_foreign(env, known, ref, found[1].id, contents):
+        return segment, found
+    try:
+        return header_of(env, _without(env, known, ref), version, contents, opened=opened)
+    except (VersionExpired, LogGap) as error:
+        raise _mixed(env, contents[0].version if contents else known.head) from error
+
+
+def fold(env: Env, base: TableState | None, contents: Confirmed[VersionContent]) -> TableState:
+    """Replay as the options ask for: in columns, or plainly one action after the other. The results are the same."""
+    window = env.options[opt.COMMIT_TOKEN_WINDOW]
+    how = replay if env.options[opt.TRANSACTION_USE_OPTIMIZED] else replay_plainly
+    return how(base, contents, token_window=window)
+
+
+def segments(env: Env, known: Known, version: int) -> Iterator[LogSegment]:
+    """Every way to rebuild `version`, the cheapest first. The first raises if there is none; later ones just end.
+
+    Raises VersionNotFound, VersionExpired, LogGap.
+    """
+    there = range(known.first, known.head + 1)
+    url = env.store.url
+    states = list(known.states)
+    if not env.options[opt.CHECKPOINT_ENABLED] and known.first == 0:
+        states = []
+    segment = build_segment(version, there, states, url, head=known.head)
+    yield segment
+    while segment.base is not None:
+        states = [state for state in states if state is not segment.base]
+        try:
+            segment = build_segment(version, there, states, url, head=known.head)
+        except (VersionExpired, LogGap):
+            return
+        yield segment
+
+
+def newest_of(contents: Sequence[VersionContent]) -> tuple[Protocol | None, Metadata | None]:
+    """The newest protocol and metadata that versions, in ascending order, bring. Pure."""
+    protocol = next((c.protocol for c in reversed(contents) if c.protocol is not None), None)
+    metadata = next((c.metadata for c in reversed(contents) if c.metadata is not None), None)
+    return protocol, metadata
+
+
+def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateRef], T]) -> tuple[LogSegment, T | None]:
+    """The first segment whose checkpoint can be read, with what `read` made of it (None for one without)."""
+    failure: IndexTablesError | None = None
+    for segment in segments(env, known, version):
+        if segment.base is None:
+            return segment, None
+        try:
+            return segment, read(segment.base)
+        except _UNREADABLE as error:
+            failure = failure or error
+            _LOGGER.warning(
+                "%s: the checkpoint of version %d cannot be read (%s); going back further",
+                env.store.url,
+                segment.base.version,
+                error,
+            )
+    if failure is None:
+        raise AssertionError
+    raise failure
+
+
+def _read_header(env: Env, ref: StateRef, opened: OpenedList) -> tuple[Protocol, Metadata]:
+    if ref.format != "avro-state":
+        state = read_state(env, ref)
+        return state.protocol, state.metadata
+    listed = complete_list(env, read_list(env, ref))
+    opened.keep(ref, listed)
+    assert listed.protocol is not None  # noqa: S101 - complete_list found both
+    assert listed.metadata is not None  # noqa: S101 - as above
+    return listed.protocol, listed.metadata

@@ -1,0 +1,458 @@
+"""Snapshots: which version is newest, and what the table is at a version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import (
+    CheckpointError,
+    LogGap,
+    MetadataMissing,
+    ObjectNotFound,
+    VersionExpired,
+    VersionNotFound,
+)
+from indextables.log.checkpoint import keep_own
+from indextables.log.read.cache import LogCache, Region
+from indextables.log.read.checked import check_newest
+from indextables.log.read.confirming import Confirmed, Mixed, Superseded
+from indextables.log.read.load import (
+    OpenedList,
+    Where,
+    fold,
+    header_of,
+    is_another,
+    load_pruned,
+    load_state,
+    newest_of,
+    segments,
+)
+from indextables.log.read.memory import LogMemory
+from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
+from indextables.log.read.reduce import ReducedContent
+from indextables.log.read.segment import LogSegment
+from indextables.log.read.snapshot import Snapshot
+from indextables.log.read.versions import ReadTail, Versions
+from indextables.log.wire import (
+    MAX_VERSION,
+    V1,
+    Metadata,
+    Protocol,
+    PrunedState,
+    StateRef,
+    TableState,
+    VersionContent,
+    check_readable,
+    check_whole,
+    parse_key,
+    version_key,
+)
+
+__all__ = ["AfterCommit", "Log", "ReadTail", "Snapshot"]
+
+T = TypeVar("T")
+
+# A listed file can be gone when it is read, because cleanup works beside readers: look again this often.
+_ATTEMPTS = 3
+_MOST_ATTEMPTS = 20
+
+# A tail longer than this means that what is known about checkpoints is old.
+_LONG_TAIL = 64
+
+_AT_ONCE = 8  # version files that are looked at together when metadata is searched backwards
+
+
+AfterCommit = Callable[["Log", Any], object]
+"""What follows a commit: it is given the log and the commit that landed (`indextables.log.commit.rule.Landed`)."""
+
+
+class Log:
+    """The log of one table. Safe to use from several threads. `open_log` gives one that can commit."""
+
+    def __init__(
+        self,
+        env: Env,
+        cache: LogCache | None = None,
+        tail: ReadTail | None = None,
+        after_commit: AfterCommit | None = None,
+    ) -> None:
+        """`tail` reads many version files at once, in other places than this process; None where it declines.
+
+        `after_commit` is called with this log and what landed. Without it the log only reads: a commit is refused.
+        """
+        self.env = env
+        self._after_commit = after_commit
+        self._memory = memory = LogMemory(env, cache)
+        self._versions = Versions(env, memory.version, tail, lambda: memory.options[opt.TRANSACTION_USE_OPTIMIZED])
+        self._looked_at: float | None = None
+        self._seen: int | None = None
+        self._listed = -1
+
+    @property
+    def url(self) -> str:
+        """Where the table is."""
+        return self.env.store.url
+
+    @property
+    def after_commit(self) -> AfterCommit:
+        """What follows a commit. Raises RuntimeError where this log was opened only to read."""
+        if self._after_commit is None:
+            raise RuntimeError(f"the log at {self.url} was opened only to read: `open_log` opens one that can commit")
+        return self._after_commit
+
+    def latest_version(self, known: int | None = None) -> int:
+        """The newest committed version; `known` is one that existed, from which slots are probed.
+
+        Raises TableNotFound, LogGap, InvalidArgument.
+        """
+        if known is not None:
+            check_whole("a version", known)
+        if known is not None and 0 <= known <= MAX_VERSION and self._memory.known() is None:
+            start = known_at(self.env, known)
+            newer = None if start is None else advance(self.env, start)
+            if newer is not None:
+                return newer.head
+        return self._current().head
+
+    def snapshot(self, version: int | None = None, timestamp_ms: int | None = None) -> Snapshot:
+        """The table at a version, at a time (milliseconds since the epoch), or newest.
+
+        Raises TableNotFound, VersionNotFound, VersionExpired, LogGap, LogCorrupt, ProtocolUnsupported,
+        MetadataMissing, PathEscape, LimitExceeded, StoreError, and InvalidArgument for what is no whole number.
+        """
+        if version is not None:
+            check_whole("a version", version)
+        if timestamp_ms is not None:
+            from indextables.log.read.histories import version_at
+
+            version = version_at(self, timestamp_ms)
+        return self._retried(lambda known: self._snapshot_at(known, known.head if version is None else version))
+
+    def read_version(self, version: int) -> VersionContent:
+        """One version's actions.
+
+        Raises VersionNotFound above the newest, VersionExpired where cleanup took the file, LogCorrupt,
+        LimitExceeded, PathEscape.
+        """
+        check_whole("a version", version)
+        return self._read_known([version])[0]
+
+    def read_versions(self, versions: range, *, above: VersionContent | None = None) -> Confirmed[VersionContent]:
+        """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`."""
+        return self._read_known(versions, above=above)
+
+    def stored(self, version: int) -> bytes:
+        """The bytes of a version file. Raises as `read_version`."""
+        check_whole("a version", version)
+        return self._told([version], lambda: self._versions.stored(version))
+
+    def _read_known(self, versions: Sequence[int], above: VersionContent | None = None) -> Confirmed[VersionContent]:
+        return self._told(versions, lambda: self._versions.read(versions, above=above))
+
+    def _told(self, versions: Sequence[int], read: Callable[[], T]) -> T:
+        """What `read` makes of versions; where one is not there, the listing tells whether it ever was."""
+        missing = next((version for version in versions if not 0 <= version <= MAX_VERSION), None)
+        if missing is None:
+            try:
+                return read()
+            except ObjectNotFound as error:
+                number = error.details.get("version") or getattr(parse_key(str(error.details.get("key"))), "version", 0)
+                missing = int(str(number))
+        known = self._list_again(self._memory.known())
+        if not 0 <= missing <= known.head:
+            message = f"version {missing} does not exist at {self.url}: the newest is {known.head}"
+            raise VersionNotFound(message, version=missing, latest=known.head, url=self.url)
+        raise self._expired(missing, known.first + 1 if known.first == missing else known.first)
+
+    def _expired(self, version: int, earliest: int) -> VersionExpired:
+        message = f"the file of version {version} is gone at {self.url}: the oldest left is {earliest}"
+        return VersionExpired(message, version=version, earliest=earliest, url=self.url)
+
+    def metadata_at(self, version: int | None = None) -> tuple[int, Protocol, Metadata]:
+        """Version, protocol and metadata, searched backwards from the version; no file entries are loaded.
+
+        Raises as `snapshot`, but never ProtocolUnsupported: whoever asks may want to see what the table needs.
+        """
+        if version is not None:
+            check_whole("a version", version)
+        return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
+
+    def check_unbroken(self, version: int, table: str) -> None:
+        """Raises LogGap if a version file below `version` is missing and no checkpoint of `table` explains that.
+
+        Below what this log has listed, and below the newest checkpoint that it knows, nothing is asked.
+        """
+        known = self._memory.known()
+        states = () if known is None else known.states
+        nearest = max((ref.version for ref in states if ref.version <= version), default=-1)
+        unbroken(self.env, max(nearest, self._listed), version, table)
+
+    def versions(self) -> range:
+        """The versions whose files are there. Raises TableNotFound, LogGap."""
+        known = discover(self.env)
+        return range(known.first, known.head + 1)
+
+    def states(self) -> tuple[StateRef, ...]:
+        """The checkpoints of this table, newest first. Raises TableNotFound, LogGap."""
+        known = discover(self.env)
+        there = range(known.first, known.head + 1) if known.head_identity is not None else ()
+        return keep_own(self.env, there, known.states)
+
+    def seen(self) -> int | None:
+        """The newest version that a read through this log, or through its cache, has found. No request is made."""
+        known = self._memory.known()
+        return self._seen if known is None else known.head
+
+    def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
+        """Drop what is cached of this table; the number of entries."""
+        self._looked_at = self._seen = None
+        return self._memory.invalidate(regions)
+
+    def _current(self) -> Known:
+        """What is newest, probed from what is known. Raises TableNotFound, LogGap, StoreError."""
+        known = self._memory.known()
+        if known is not None and self._is_recent():
+            return known
+        now = self.env.ambient.monotonic()
+        fresh = None if known is None else advance(self.env, known)
+        if fresh is None:
+            return self._list_again(known)
+        self._seen = fresh.head
+        self._memory.learn(fresh)
+        self._looked_at = now
+        return fresh
+
+    def _list_again(self, known: Known | None) -> Known:
+        """What is newest by a full listing. Raises as `_current`."""
+        now = self.env.ambient.monotonic()
+        # Without a cache nothing is remembered, but whoever holds a snapshot still wants to know whether it is current.
+        fresh = discover(self.env, known if self._memory.is_kept else self._memory.last_listed())
+        self._listed = fresh.head
+        self._seen = fresh.head
+        self._memory.learn(fresh)
+        self._looked_at = now
+        return fresh
+
+    def look_again(self) -> None:
+        """Let the next read ask the store what is newest, however stale reads may be."""
+        self._looked_at = None
+
+    def _is_recent(self) -> bool:
+        """True if this handle has looked so lately that the user does not mind."""
+        allowed_s = self.env.options[opt.MAX_STALENESS_MS] / 1000
+        return self._looked_at is not None and self.env.ambient.monotonic() - self._looked_at < allowed_s
+
+    def _retried(self, load: Callable[[Known], T]) -> T:
+        """Load from what is newest, and again from a new listing where something known is gone."""
+        seen: Known | None = None
+        attempt = 0
+        for _ in range(_MOST_ATTEMPTS):
+            known = self._current()
+            # Where the log has changed meanwhile, cleanup was faster than we were; where it has not, a file is lost.
+            attempt = attempt + 1 if known.is_like(seen) else 0
+            seen = known
+            try:
+                return load(known)
+            except ObjectNotFound as error:
+                self.invalidate()
+                if attempt == _ATTEMPTS - 1 and isinstance(error, Superseded):
+                    version = int(str(error.details["version"]))
+                    raise self._expired(version, version + 1) from error
+                if attempt == _ATTEMPTS - 1:
+                    file = parse_key(str(error.details.get("key", "")))
+                    message = f"a listed file of the log at {self.url} cannot be found: {error}; restore it from a copy"
+                    raise LogGap(message, version=file.version if file else None, url=self.url) from error
+            except (LogGap, VersionExpired, Mixed):
+                self.invalidate()
+                if attempt:
+                    raise
+        return load(self._current())
+
+    def _reaching(self, known: Known, version: int) -> Known:
+        """What is known, looked up again where it does not tell of the version. Raises VersionNotFound.
+
+        A version below the newest may have been cleaned up since it was read: what is in memory of it has expired too.
+        """
+        if version > known.head:
+            self.look_again()
+            known = self._current()
+        elif known.first <= version < known.head and not self.env.store.exists(version_key(version)):
+            known = self._list_again(known)
+        if not 0 <= version <= known.head:
+            message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
+            raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
+        return known
+
+    def _snapshot_at(self, known: Known, version: int) -> Snapshot:
+        way = self._way_to(known, version)
+
+        def load() -> TableState:
+            return self._patiently(way, version, lambda way: way.load())
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            return self._patiently(way, version, lambda way: way.load_some(where))
+
+        return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
+
+    def _patiently(self, way: _Way, version: int, use: Callable[[_Way], T]) -> T:
+        """What `use` makes of a way to a version; of another way where cleanup took files since. Raises LogError."""
+        try:
+            return use(way)
+        except (CheckpointError, ObjectNotFound):
+            self.invalidate()
+
+        def again(known: Known) -> T:
+            found = self._way_to(known, version)
+            if found.metadata.id != way.metadata.id:
+                message = f"version {version} is gone with its table: another one lives at {self.url} now"
+                raise VersionExpired(message, version=version, url=self.url)
+            return use(found)
+
+        return self._retried(again)
+
+    def _way_to(self, known: Known, version: int) -> _Way:
+        """How to read a version, by what is known now; protocol and metadata are read and checked."""
+        known = self._reaching(known, version)
+        cached = self._memory.state(known.history, version)
+        if cached is not None:
+            check_readable(cached.state.protocol, self.url)
+            whole = cached.state
+            return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole, known.history)
+        base, anchor = self._cached_base(known, version)
+        known = known if base is not None else self._with_short_tail(known, version)
+        is_new = self._memory.version(version) is None
+        if base is None:
+            contents = self._versions.read(next(segments(self.env, known, version)).versions)
+        else:
+            contents = self._versions.read_from(base.version, anchor, version)
+        if is_new:
+            check_newest(self.env, contents)
+        opened = OpenedList()
+        protocol, metadata = self._header(known, version, base, contents, opened)
+        check_readable(protocol, self.url)
+        self._memory.heed(metadata)
+        for content in contents:
+            if not isinstance(content, ReducedContent):
+                self._memory.keep("version", known.history, content.version, content, content.weight)
+        anchor_of_this = known.head_identity if known.head == version else None
+
+        def more(segment: LogSegment) -> Confirmed[VersionContent]:
+            return self._versions.read_more(segment.versions, contents)
+
+        def load() -> TableState:
+            if base is not None:
+                return self._memory.keep_state(fold(self.env, base, contents), anchor_of_this, known.history)
+            found = load_state(self.env, known, version, more, log_table=metadata.id, opened=opened)
+            return self._memory.keep_state(found, anchor_of_this, known.history)
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            if base is not None:
+                return load()
+            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened)
+            return (
+                found
+                if isinstance(found, PrunedState)
+                else self._memory.keep_state(found, anchor_of_this, known.history)
+            )
+
+        return _Way(protocol, metadata, load, load_some, known.history)
+
+    def _header(
+        self,
+        known: Known,
+        version: int,
+        base: TableState | None,
+        contents: Confirmed[VersionContent],
+        opened: OpenedList,
+    ) -> tuple[Protocol, Metadata]:
+        """The newest protocol and metadata. Raises MetadataMissing, and Mixed if this is another table by now."""
+        protocol, metadata = newest_of(contents)
+        if base is not None:
+            if is_another(base, contents):
+                raise Mixed(f"another table lives at {self.url} now", url=self.url)
+            return protocol or base.protocol, metadata or base.metadata
+        return self._completed(known, version, protocol, metadata, contents, opened)
+
+    def _completed(
+        self,
+        known: Known,
+        version: int,
+        protocol: Protocol | None,
+        metadata: Metadata | None,
+        contents: Confirmed[VersionContent],
+        opened: OpenedList | None = None,
+    ) -> tuple[Protocol, Metadata]:
+        """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
+        if protocol is None or metadata is None:
+            segment, found = header_of(self.env, known, version, contents, opened=opened)
+            older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
+            above = contents[0] if contents else None
+            told = newest_of(self._versions.read(older, above=above, files=False))
+            protocol, metadata = protocol or told[0], metadata or told[1]
+            if found is not None:
+                protocol, metadata = protocol or found[0], metadata or found[1]
+        if metadata is None:
+            message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
+            raise MetadataMissing(message, version=version, url=self.url)
+        for content in contents:
+            if content.table_id not in {None, metadata.id}:
+                message = f"version {content.version} at {self.url} belongs to another table: run verify"
+                raise Mixed(message, version=content.version, url=self.url, reason="another table")
+        return protocol or V1, metadata
+
+    def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
+        known = self._reaching(known, version)
+        protocol = self._memory.recall("protocol", known.history, version)
+        metadata = self._memory.recall("metadata", known.history, version)
+        if protocol is None or metadata is None:
+            protocol, metadata = self._searched_back(known, version)
+            self._memory.heed(metadata)
+            self._memory.keep("protocol", known.history, version, protocol)
+            self._memory.keep("metadata", known.history, version, metadata)
+        return version, protocol, metadata
+
+    def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
+        known = self._with_short_tail(known, version)
+        segment = next(segments(self.env, known, version))
+        tail = segment.versions
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        seen: Confirmed[VersionContent] = Confirmed()
+        for end in range(len(tail), 0, -_AT_ONCE):
+            part = tail[max(0, end - _AT_ONCE) : end]
+            contents = self._versions.read(part, above=seen[0] if seen else None, files=False)
+            seen = seen.after(contents)
+            newer = newest_of(contents)
+            protocol, metadata = protocol or newer[0], metadata or newer[1]
+            if protocol is not None and metadata is not None:
+                break
+        return self._completed(known, version, protocol, metadata, seen)
+
+    def _with_short_tail(self, known: Known, version: int) -> Known:
+        """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
+        nearest = max((state.version for state in known.states if state.version <= version), default=-1)
+        if not self._memory.is_kept or version - nearest <= _LONG_TAIL:
+            return known
+        fresh = self._list_again(known)
+        return fresh if fresh.head >= version else known
+
+    def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
+        """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
+        kept = self._memory.state(known.history, "newest")
+        if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
+            return None, None
+        nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
+        return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)
+
+
+class _Way(NamedTuple):
+    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
+
+    protocol: Protocol
+    metadata: Metadata
+    load: Callable[[], TableState]
+    load_some: Callable[[Where], TableState | PrunedState]
+    history: int

@@ -1,0 +1,103 @@
+"""What one `Log` recalls and keeps: entries of the process's cache, by the table's own properties."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.log.read.cache import KeptState, LogCache, Region, Small, cache_for
+from indextables.log.read.newest import Known
+from indextables.log.wire import Metadata, TableState, VersionContent
+
+__all__ = ["LogMemory"]
+
+
+class LogMemory:
+    """What is remembered of one table. Without a cache only the last listing is, so that a handle can be compared."""
+
+    def __init__(self, env: Env, cache: LogCache | None = None) -> None:
+        self._env = env
+        self._url = env.store.url
+        self._cache = cache if cache is not None else cache_for(env)
+        self._listed: Known | None = None
+        self._heeded: object = None
+        self.options = env.options
+
+    @property
+    def is_kept(self) -> bool:
+        """True if what is read is found again by later reads."""
+        return self._cache is not None
+
+    def heed(self, metadata: Metadata) -> None:
+        """Go by the table's own properties from now on, where nobody asked otherwise."""
+        if self._heeded is not metadata.configuration:
+            self._heeded, self.options = metadata.configuration, self._env.over(metadata.configuration)
+        if self._cache is not None and not self.options[opt.TRANSACTION_CACHE_ENABLED]:
+            self._cache.invalidate(self._url)
+            self._cache = None
+
+    def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
+        """Forget the entries of this table in these regions, or in all; how many there were."""
+        if self._cache is None:
+            return 0
+        return self._cache.invalidate(self._url) if regions is None else self._cache.invalidate(self._url, regions)
+
+    def known(self) -> Known | None:
+        """What the last look at the log of this table told, by whichever handle of this process."""
+        if self._cache is None:
+            return None
+        known = self._cache.get("versionsList", (self._url,), self._env.ambient.monotonic())
+        return known if isinstance(known, Known) else None
+
+    def last_listed(self) -> Known | None:
+        """As `known`; without a cache what this handle saw last."""
+        return self._listed if self._cache is None else self.known()
+
+    def learn(self, known: Known) -> None:
+        """Remember what a look at the log told."""
+        if self._cache is None:
+            self._listed = known
+            return
+
+        def is_newer(kept: Known) -> bool:
+            """A slower thread must not bring back what this process knew before: memory reaches further than that."""
+            return (kept.history, kept.head) > (known.history, known.head)
+
+        self._cache.put_unless("versionsList", (self._url,), known, self._expiry(), is_newer)
+
+    def recall(self, region: Small, history: int, version: int | str) -> Any:
+        """The entry of a version, or None."""
+        if self._cache is None:
+            return None
+        return self._cache.get(region, (self._url, history, version), self._env.ambient.monotonic())
+
+    def version(self, version: int) -> VersionContent | None:
+        """The actions of a version, or None."""
+        known = self.known()
+        found: VersionContent | None = None if known is None else self.recall("version", known.history, version)
+        return found
+
+    def state(self, history: int, version: int | Literal["newest"]) -> KeptState | None:
+        """The whole table at a version, or the newest of it that is remembered."""
+        if self._cache is None:
+            return None
+        return self._cache.get("files", (self._url, history, version), self._env.ambient.monotonic())
+
+    def keep(self, region: Small, history: int, version: int | str, value: Any, size: int = 0) -> None:
+        """Remember an entry of a version."""
+        if self._cache is not None:
+            self._cache.put(region, (self._url, history, version), value, self._expiry(), size)
+
+    def keep_state(self, state: TableState, anchor: str | None, history: int) -> TableState:
+        """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
+        if self._cache is not None:
+            kept = KeptState(state, anchor)
+            self._cache.put("files", (self._url, history, state.version), kept, self._expiry())
+            newest = self.state(history, "newest")
+            if newest is None or newest.state.version <= state.version:
+                self._cache.put("files", (self._url, history, "newest"), kept, self._expiry())
+        return state
+
+    def _expiry(self) -> float:
+        return self._env.ambient.monotonic() + self.options[opt.TRANSACTION_CACHE_EXPIRATION_SECONDS]

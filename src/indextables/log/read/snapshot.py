@@ -1,0 +1,127 @@
+"""The table at one version, pinned: what every reader is given."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from indextables.log.read.load import Where
+from indextables.log.wire import (
+    DomainMetadata,
+    MergeSkip,
+    Metadata,
+    Protocol,
+    PrunedState,
+    TableState,
+    TokenWindow,
+    Txn,
+    schema_from_json,
+)
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """The table at one version, pinned.
+
+    Protocol and metadata are there from the start and the protocol is readable. The files are loaded when they are
+    first asked for; VersionExpired is raised if cleanup was faster.
+    """
+
+    def __init__(
+        self,
+        version: int,
+        protocol: Protocol,
+        metadata: Metadata,
+        load: Callable[[], TableState],
+        load_some: Callable[[Where], TableState | PrunedState],
+        history: int,
+    ) -> None:
+        """`load` brings the whole table, `load_some` what a read with a filter needs of it.
+
+        `history` tells the log that this is a version of from one that was in its place before, which has a smaller
+        number (`listing.Known`).
+        """
+        self.version = version
+        self.protocol = protocol
+        self.metadata = metadata
+        self.history = history
+        self._load = load
+        self._load_some = load_some
+        self._state: TableState | None = None
+        self._schema: pa.Schema | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def table_id(self) -> str:
+        """The table's identity."""
+        return self.metadata.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns. Raises SchemaInvalid."""
+        if self._schema is None:
+            self._schema = schema_from_json(self.metadata.schemaString)
+        return self._schema
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The partition columns, in the order of the folders."""
+        return list(self.metadata.partitionColumns)
+
+    @property
+    def state(self) -> TableState:
+        """Everything, the files included. Raises LogError."""
+        if self._pid != os.getpid():
+            # A thread that was loading when this process was forked is not here to let go of the lock.
+            self._lock, self._pid = threading.Lock(), os.getpid()
+        with self._lock:
+            if self._state is None:
+                self._state = self._load()
+            return self._state
+
+    def files_where(self, where: Where) -> pa.Table:
+        """Files that may match the predicate which `where` makes of the metadata; others may be among them.
+
+        Checkpoints leave out what their partition bounds exclude, unread. Raises LogError.
+        """
+        if self._state is not None:
+            return self._state.files
+        return self._load_some(where).files
+
+    @property
+    def files(self) -> pa.Table:
+        """The live files, with `FILES_SCHEMA`."""
+        return self.state.files
+
+    @property
+    def txns(self) -> dict[str, Txn]:
+        """The newest batch of each application."""
+        return self.state.txns
+
+    @property
+    def domains(self) -> dict[str, DomainMetadata]:
+        """The named pieces of configuration."""
+        return self.state.domains
+
+    @property
+    def skips(self) -> dict[str, MergeSkip]:
+        """The live files that could not be merged."""
+        return self.state.skips
+
+    @property
+    def tokens(self) -> TokenWindow | None:
+        """The tokens of the newest commits."""
+        return self.state.tokens
+
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """The time of the version's commit."""
+        return self.state.in_commit_timestamp
+
+    def __repr__(self) -> str:
+        return f"Snapshot(version={self.version}, table_id={self.table_id!r})"

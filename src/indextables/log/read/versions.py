@@ -1,0 +1,118 @@
+"""Reading version files: many at once, from memory where they are known, confirmed before anybody sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from indextables.env import Env
+from indextables.errors import LogCorrupt
+from indextables.log.read.confirming import Confirmed, by_anchor, confirm
+from indextables.log.read.reduce import ReducedContent
+from indextables.log.wire import (
+    CommitInfo,
+    Metadata,
+    VersionContent,
+    commit_info_of,
+    crc32c,
+    decode_version,
+    version_key,
+)
+
+__all__ = ["ReadTail", "Recall", "Stamp", "Versions", "read_stamp"]
+
+ReadTail: TypeAlias = Callable[[Sequence[int]], Sequence[ReducedContent] | None]
+Recall: TypeAlias = Callable[[int], VersionContent | None]
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Who a version is, without what it holds."""
+
+    version: int
+    commit_info: CommitInfo | None
+    crc32c: int | None
+    metadata: Metadata | None = None
+
+    @property
+    def token(self) -> str | None:
+        """The commit token, None in files of other systems."""
+        return None if self.commit_info is None else self.commit_info.token
+
+
+def read_stamp(env: Env, version: int) -> Stamp:
+    """Who wrote a version and when, not confirmed. Raises ObjectNotFound, LogCorrupt, LimitExceeded, StoreError."""
+    data = env.store.get(version_key(version))
+    return Stamp(version, commit_info_of(data, version), crc32c(data))
+
+
+class Versions:
+    """The version files of one log. `recall` gives those that were confirmed before and are still in memory.
+
+    `tail` reads many version files at once, in other places than this process; None where it declines.
+    `at_once` says whether many may be read together.
+    """
+
+    def __init__(self, env: Env, recall: Recall, tail: ReadTail | None, at_once: Callable[[], bool]) -> None:
+        self.env = env
+        self._at_once = at_once
+        self._recall = recall
+        self._tail = tail
+
+    def read(
+        self, versions: Sequence[int], *, above: VersionContent | None = None, files: bool = True
+    ) -> Confirmed[VersionContent]:
+        """The content of versions, in ascending order; `above` is confirmed and follows the last one.
+
+        Without `files` adds and removes may be left out. Raises ObjectNotFound for one that is not there, Superseded,
+        Mixed, LogCorrupt, LimitExceeded, PathEscape, StoreError.
+        """
+        contents, known = self._read_many(versions, files=files)
+        return confirm(self.env, contents, above=above, known=known)
+
+    def read_from(self, base: int, anchor: str | None, upto: int) -> Confirmed[VersionContent]:
+        """The versions after `base`, whose confirmed file had the identity `anchor`, up to `upto`. As `read`."""
+        contents, known = self._read_many(range(base + 1, upto + 1))
+        return by_anchor(self.env, base, anchor, contents) or confirm(self.env, contents, known=known)
+
+    def read_more(self, versions: Sequence[int], read: Confirmed[VersionContent]) -> Confirmed[VersionContent]:
+        """As `read`, where some versions have been read and confirmed."""
+        before = {content.version: content for content in read}
+        if versions and versions[0] in before and versions[-1] in before:
+            first = read[0].version
+            return read[versions[0] - first : versions[-1] + 1 - first]
+        contents, known = self._read_many(versions, before)
+        return confirm(self.env, contents, known=known | before.keys())
+
+    def stored(self, version: int) -> bytes:
+        """The bytes of a version file. Raises as `read`."""
+        data = self.env.store.get(version_key(version))
+        confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))])
+        return data
+
+    def _read_many(
+        self, versions: Sequence[int], before: Mapping[int, VersionContent] | None = None, *, files: bool = True
+    ) -> tuple[list[VersionContent], frozenset[int]]:
+        """The contents, and which of them were confirmed before."""
+        given = before or {}
+        if self._tail is not None and files and not given and self._at_once():
+            elsewhere = self._tail(versions)
+            if elsewhere is not None:
+                return list(elsewhere), frozenset()
+        known = {version: found for version in versions if (found := given.get(version) or self._recall(version))}
+
+        def one(version: int) -> VersionContent:
+            return known.get(version) or self._read(version, files=files)
+
+        if not self._at_once():
+            return [one(version) for version in versions], frozenset(known)
+        return list(self.env.ambient.map("versions", one, versions)), frozenset(known)
+
+    def _read(self, version: int, *, files: bool = True) -> VersionContent:
+        key, url = version_key(version), self.env.store.url
+        try:
+            return decode_version(self.env.store.get(key), version, root_url=url, files=files)
+        except LogCorrupt:
+            # A short or damaged answer is no damaged file: the second look decides.
+            return decode_version(self.env.store.get(key), version, root_url=url, files=files)

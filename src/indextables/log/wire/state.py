@@ -1,0 +1,97 @@
+"""What a checkpoint holds, whatever its format: the value that replay starts from and that writers store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from indextables.log.wire.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
+
+__all__ = ["PrunedState", "StateFormat", "StateHeader", "StateRef", "StateTotals", "TableState", "TokenWindow"]
+
+StateFormat = Literal["avro-state", "parquet", "json"]
+
+
+class TokenWindow(msgspec.Struct, frozen=True):
+    """The tokens of the versions `first` .. `first + len(tokens) - 1`, without holes, the newest last.
+
+    `None` stands for a version whose file carried no token (written by another system).
+    """
+
+    first: int
+    tokens: tuple[str | None, ...]
+
+    def covers(self, version: int) -> bool:
+        """True if the window can say which token version `version` carries."""
+        return self.first <= version < self.first + len(self.tokens)
+
+    def token_at(self, version: int) -> str | None:
+        """The token of a covered version."""
+        return self.tokens[version - self.first]
+
+    def last(self, count: int) -> TokenWindow:
+        """The newest `count` of them."""
+        cut = max(0, len(self.tokens) - count)
+        return TokenWindow(first=self.first + cut, tokens=self.tokens[cut:])
+
+
+class StateTotals(msgspec.Struct, frozen=True):
+    """What a checkpoint says about its files, to be compared with a recount."""
+
+    num_files: int
+    total_bytes: int
+    set_hash: str | None = None
+
+
+class StateHeader(msgspec.Struct, frozen=True):
+    """What a table is at one version, apart from its files.
+
+    1. `txns`, `domains` and `skips` are keyed by application id, domain and path; removed domains are absent.
+    2. `tokens` is None where the source carried none (another system's checkpoint).
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    txns: dict[str, Txn] = {}
+    domains: dict[str, DomainMetadata] = {}
+    skips: dict[str, MergeSkip] = {}
+    tokens: TokenWindow | None = None
+    in_commit_timestamp: int | None = None
+
+
+class TableState(StateHeader, frozen=True, kw_only=True):
+    """The whole table at one version: `files` has `FILES_SCHEMA` and one row for each live path.
+
+    Only this may be cached, checkpointed and written upon. A part of the files is a `PrunedState`, which is no
+    `TableState`: mixing them up is an error of types.
+    """
+
+    files: pa.Table
+
+
+class PrunedState(msgspec.Struct, frozen=True):
+    """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
+
+    It answers that read and nothing else.
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    files: pa.Table
+
+
+class StateRef(msgspec.Struct, frozen=True):
+    """A checkpoint as found by listing: its version, its format and the keys that make it up, relative to the store.
+
+    For Avro `keys` is the one `_manifest.avro`; for multi-part forms all parts, in order.
+    """
+
+    version: int
+    format: StateFormat
+    keys: tuple[str, ...]
+    modified_ms: int = 0
+    size: int = 0

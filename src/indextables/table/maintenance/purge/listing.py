@@ -1,0 +1,106 @@
+"""What lies below a table? Its own data files by their names, the tables inside it, and how much else.
+
+Units of work are ranges of keys, so that a cluster can share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+import pyarrow as pa
+
+from indextables.env import Env
+from indextables.errors import IndexTablesError
+from indextables.log.read import Snapshot
+from indextables.log.wire import path_rule
+from indextables.storage.store import ObjectMeta
+from indextables.table.maintenance.purge.plan import (
+    LISTED,
+    LOG,
+    LOG_END,
+    KeyRange,
+    Names,
+    listed_table,
+    nested_roots,
+    ranges_over,
+)
+from indextables.table.maintenance.purge.reachable import from_ipc, to_ipc
+from indextables.table.rows import partitionings
+from indextables.table.running import Progress, Runner, Step
+
+__all__ = ["Listed", "list_data", "list_range"]
+
+_KEYS_PER_RANGE = 250_000
+_CHUNK = 10_000
+_LOG_KEYS_LISTED = 1000
+"""Keys of the log that a listing of the data goes through, a page of them; a longer log is jumped over."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """The table's own data files, the folders of tables inside it, and how many objects are neither."""
+
+    files: pa.Table
+    nested: list[str]
+    foreign: int
+
+
+def list_data(known: Snapshot, runner: Runner, progress: Progress | None) -> Listed:
+    """Everything below the table but its log. Raises StoreError: half of a listing is none."""
+    names = Names.of(partitionings(known.metadata))
+    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE, path_rule(known.protocol))
+    answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
+    tables: list[pa.Table] = []
+    nested: list[str] = []
+    foreign = 0
+    for number, answer in enumerate(answers, 1):
+        if isinstance(answer, IndexTablesError):
+            raise answer
+        ipc, roots, others = _READ_LISTED.decode(answer)
+        tables.append(from_ipc(ipc))
+        nested += [root for root in roots if root not in nested]
+        foreign += others
+        if progress is not None:
+            progress(Step("list", number, len(answers), files=sum(table.num_rows for table in tables)))
+    return Listed(pa.concat_tables(tables), nested, foreign)
+
+
+def list_range(env: Env, unit: bytes) -> bytes:
+    """Job: the table's own data files in a range of keys. Raises StoreError."""
+    keys, names = _RANGE.decode(unit)
+    tables: list[pa.Table] = []
+    nested: list[str] = []
+    seen = 0
+    listing = _listing(env, keys)
+    while chunk := list(islice(listing, _CHUNK)):
+        seen += len(chunk)
+        paths = [meta.key for meta in chunk]
+        sizes, times = [meta.size for meta in chunk], [meta.modified_ms for meta in chunk]
+        tables.append(listed_table(paths, sizes, times, names))
+        nested += [root for root in nested_roots(paths) if root not in nested]
+    found = pa.concat_tables(tables) if tables else LISTED.empty_table()
+    return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
+
+
+def _listing(env: Env, keys: KeyRange) -> Iterator[ObjectMeta]:
+    """All objects of a range but the log's. A log of a page or less costs no request of its own. Raises StoreError."""
+    after, in_log = keys.after, 0
+    while True:
+        for meta in env.store.list_from("", after or None):
+            if keys.until and meta.key > keys.until:
+                return
+            if not meta.key.startswith(LOG):
+                yield meta
+                continue
+            in_log += 1
+            if in_log == _LOG_KEYS_LISTED:
+                after = LOG_END
+                break
+        else:
+            return
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_RANGE = msgspec.msgpack.Decoder(tuple[KeyRange, Names])
+_READ_LISTED = msgspec.msgpack.Decoder(tuple[bytes, list[str], int])

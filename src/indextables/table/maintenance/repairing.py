@@ -1,0 +1,187 @@
+"""Care for a table that may not open: verify, repair, rebuild a lost log, a new pointer; and what the caches hold.
+
+Nothing here needs an open table. Nothing changes or deletes a file that is there: what is written is a new log at
+another place, a log where none is left, or the pointer, which is only a hint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import LogError, ProtocolUnsupported, SplitCorrupt, TableNotFound
+from indextables.lazy import pc
+from indextables.log.care import RepairReport, SplitFacts, VerifyReport, folder_values, rebuild_log, repair_log
+from indextables.log.care import recreate_pointer as point_again
+from indextables.log.read import CacheStats, shared_cache
+from indextables.log.wire import combined
+from indextables.query.partition import partition_to_text
+from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id
+from indextables.split.index import IndexPlan
+from indextables.storage.store import ObjectMeta
+from indextables.table.environment import open_env
+from indextables.table.maintenance.verifying import verify_table
+from indextables.table.rows import columns_of_folders
+from indextables.table.writing import MAPPING_KEY
+
+__all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "repair_table", "verify"]
+
+Path = str | os.PathLike[str]
+
+_NAME = re.compile(r"(?:^|/)split-([0-9a-f]{32})\.split$")
+
+
+def verify(path: Path, options: Mapping[str, object] | None = None, *, data_files: bool = True) -> VerifyReport:
+    """Check every file of the log, and that every live data file is there and is its own; also if it does not open.
+
+    Changes nothing. Raises TableNotFound, StoreError; everything else is a finding of the report.
+    """
+    return verify_table(open_env(path, options), data_files=data_files)
+
+
+def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
+    """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
+
+    Where no version can be read, the log is made of the splits, as `rebuild` does; so it is without `at`, in place,
+    where neither a version nor a checkpoint is left. The source is not touched; the report names each file that was
+    left out, and warns where newer versions are lost. Paths stay relative to the table: to use the new log, put its
+    `_transaction_log` in the place of the broken one. Doing it again changes nothing.
+
+    Raises:
+        InvalidArgument: `at` holds another log; or there is no `at`, and the table has a log.
+        TableNotFound: There is neither a log nor a split.
+        ProtocolUnsupported: The table needs a newer library.
+        SchemaMismatch: No version can be read, and the splits do not fit together.
+        StoreError: A listing failed; then nothing was decided by half of it.
+    """
+    return repair_table(open_env(path, options), None if at is None else open_env(at, options))
+
+
+def repair_table(env: Env, target: Env | None) -> RepairReport:
+    """As `repair`, of a table whose environment is known."""
+    if target is not None:
+        try:
+            return repair_log(env, target)
+        except ProtocolUnsupported:
+            raise
+        except (TableNotFound, LogError) as error:
+            # No version can be read: what is left are the splits.
+            report = rebuild_log(env, lambda meta: describe_split(env, meta), target=target)
+            lost = f"no version can be read, the log was made of the splits: {error}"
+            return msgspec.structs.replace(report, warnings=(lost, *report.warnings))
+    return rebuild_log(env, lambda meta: describe_split(env, meta))
+
+
+def rebuild(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
+    """Write a log from the splits alone: at `at`, or in place where neither a version nor a checkpoint is left.
+
+    Every split is read, for its schema, its index, its partition values and its bounds; those that cannot be read are
+    left out and listed. Splits of before and after a widening make one table, with the wider type. Splits that had been
+    removed but not purged come back; deletion vectors, properties and history are gone.
+
+    Raises:
+        InvalidArgument: A log is there.
+        TableNotFound: There are no splits.
+        SchemaMismatch: The splits do not fit together.
+    """
+    env = open_env(path, options)
+    target = None if at is None else open_env(at, options)
+    return rebuild_log(env, lambda meta: describe_split(env, meta), target=target)
+
+
+def recreate_pointer(path: Path, options: Mapping[str, object] | None = None) -> int | None:
+    """Point `_last_checkpoint` to the newest checkpoint that can be used; its version, None if there is none.
+
+    Results are the same without it. Raises StoreError.
+    """
+    ref = point_again(open_env(path, options))
+    return None if ref is None else ref.version
+
+
+def cache_stats() -> CacheStats:
+    """How often the parsed log files in memory spared a read, since the process started.
+
+    `hit_rates()` has `protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate`, `versionsListHitRate`.
+    """
+    return shared_cache().stats()
+
+
+def invalidate_caches(path: Path | None = None, options: Mapping[str, object] | None = None) -> None:
+    """Forget what is in memory about the table at `path` and below it, or about all tables. Results do not change."""
+    if path is None:
+        shared_cache().clear()
+    else:
+        shared_cache().invalidate(open_env(path, options).store.url)
+
+
+def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
+    """What a split tells about itself, for a log that has to be written anew. Raises SplitError, StoreError."""
+    reader = SplitReader(env.store, SplitRef(key=meta.key, size=meta.size))
+    ref, schema = reader.ref, reader.schema
+    named = _NAME.search(meta.key)
+    if named is not None:
+        # A copy under another split's name would count its rows twice.
+        check_id(ref.id or named[1], named[1], meta.key, "footer")
+    counted = StatsBuilder(schema, env.options)
+    places = list(range(len(schema)))
+    columns = columns_of_folders(schema.names, [name for name, _ in folder_values(meta.key)])
+    values: dict[str, set[str | None]] = {name: set() for name in columns}
+    for group in range(reader.footer.metadata.num_row_groups):
+        rows = reader.read_groups([group], places)
+        counted.update(rows)
+        for name, held in values.items():
+            texts = partition_to_text(pc.unique(combined(rows.column(schema.get_field_index(name)))))
+            held.update(texts.to_pylist())
+    for name, held in values.items():
+        if len(held) > 1:
+            message = f"{meta.key} lies in a folder of {name!r}, but its rows hold {len(held)} values of it"
+            raise SplitCorrupt(message, path=meta.key, part="rows")
+    found = counted.finish()
+    plan = None if reader.directory is None else IndexPlan.from_doc_mapping(reader.directory.doc_mapping)
+    extra: dict[str, object] = {
+        "hasFooterOffsets": True,
+        "footerStartOffset": ref.footer_start,
+        "footerEndOffset": ref.footer_end,
+        "hotcacheStartOffset": ref.index_start,
+        "hotcacheLength": ref.range1_length,
+        "numMergeOps": 0,
+        "stats": found.json,
+        "splitId": ref.id,
+    }
+    if plan is not None:
+        extra["docMappingRef"] = plan.doc_mapping_ref()
+    return SplitFacts(
+        schema=schema,
+        num_records=ref.num_rows,
+        min_values=found.min_values,
+        max_values=found.max_values,
+        extra=extra,
+        configuration={} if plan is None else _indexing(plan, schema),
+        partition=tuple((name, next(iter(held), None)) for name, held in values.items()),
+    )
+
+
+def _indexing(plan: IndexPlan, schema: pa.Schema) -> dict[str, str]:
+    """The properties that make new rows be indexed as these were, and the plan itself for the registry."""
+    properties = {MAPPING_KEY + plan.doc_mapping_ref(): plan.doc_mapping()}
+    fast = []
+    for field in plan.fields:
+        if field.column is None or field.column not in schema.names:
+            continue
+        if field.kind in {"text", "ip"}:
+            properties[opt.INDEXING_TYPEMAP + field.column] = field.kind
+        if field.kind == "text":
+            properties[opt.INDEXING_TOKENIZER + field.column] = field.tokenizer
+            properties[opt.INDEXING_RECORD_OPTION + field.column] = field.record
+            properties[opt.INDEXING_TOKEN_LENGTH + field.column] = str(field.token_length)
+        if field.fast and field.kind in {"text", "string"}:
+            fast.append(field.column)
+    if fast:
+        properties[opt.INDEXING_FAST_FIELDS.key] = ",".join(fast)
+    return properties

@@ -1,0 +1,46 @@
+"""Small splits become large ones: this room plans merges, runs them and commits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.merge import skips, verb
+    from indextables.table.merge.batch import Group, Merging, Moved, groups_of, run_batch
+    from indextables.table.merge.landing import Landing, land
+    from indextables.table.merge.plan import Limits, MergePlan, plan_groups
+    from indextables.table.merge.unit import Source, ref_of
+    from indextables.table.merge.verb import MergeReport, merge_splits
+
+__all__ = [
+    "Group",
+    "Landing",
+    "Limits",
+    "MergePlan",
+    "MergeReport",
+    "Merging",
+    "Moved",
+    "Source",
+    "groups_of",
+    "land",
+    "merge_splits",
+    "plan_groups",
+    "ref_of",
+    "run_batch",
+    "skips",
+    "verb",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "batch": ("Group", "Merging", "Moved", "groups_of", "run_batch"),
+            "landing": ("Landing", "land"),
+            "plan": ("Limits", "MergePlan", "plan_groups"),
+            "unit": ("Source", "ref_of"),
+            "verb": ("MergeReport", "merge_splits"),
+        },
+    )

@@ -1,0 +1,275 @@
+"""Small splits become few large ones; rows, their order and what readers see stay the same.
+
+Groups of neighbours are merged as independent units by a `Runner` and committed in batches, so that a run that ends
+early keeps what it has finished. Nothing is locked: appends go on, and a commit takes only sources that are live with
+the vector they had when they were read. Where rows were deleted meanwhile, the vector moves to the merged file; where
+that cannot be, the group is given up and nothing is lost but the work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import CommitConflict, CommitStateUnknown, NotSupported
+from indextables.log.care import Protection, protect_keys, store_now_ms
+from indextables.log.commit import retry_times
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import check_rows_writable
+from indextables.query.expr import columns_of
+from indextables.query.parse import parse
+from indextables.query.prune import is_partition_only
+from indextables.table.arguments import check_count, check_flag, check_names
+from indextables.table.environment import table_env
+from indextables.table.merge.batch import Merging, Moved, cluster_tag, groups_of, run_batch
+from indextables.table.merge.clustering import Curve, check_columns, curve_of
+from indextables.table.merge.landing import Landing, land
+from indextables.table.merge.plan import Limits, MergePlan, clustering_groups, plan_groups
+from indextables.table.merge.skips import record_skips
+from indextables.table.running import Progress, Runner, Step
+from indextables.table.writing import files_inside
+
+__all__ = ["MergeReport", "Skipped", "merge_splits"]
+
+_LOGGER = logging.getLogger("indextables")
+
+OPERATION = "MERGE SPLITS"
+_WHAT = "merge splits"
+_PROTECTED_MS = 24 * 3_600_000
+
+PLAN_SCHEMA = pa.schema(
+    [("group", pa.int64()), ("path", pa.string()), ("size", pa.int64()), ("numRecords", pa.int64())]
+)
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A split that could not be read; it stays in the table."""
+
+    path: str
+    reason: str
+
+
+class MergeReport(msgspec.Struct, frozen=True):
+    """What a merge did, or with `dry_run` would do.
+
+    `plan` has a row per source: the number of its group, path, size and rows. `versions` are the commits, oldest first.
+    `given_up` groups lost a race, `failed` are the reasons of groups that ended with an error: both can be merged
+    again. `cooling` splits were left out because of earlier failures. `carried_vectors` counts merged files that took
+    over deletions which came meanwhile. `memory_bytes` is the most that a process which merged has had.
+    """
+
+    plan: pa.Table
+    dry_run: bool = False
+    versions: list[int] = []
+    groups: int = 0
+    merged_groups: int = 0
+    given_up: int = 0
+    failed: list[str] = []
+    source_splits: int = 0
+    new_splits: int = 0
+    source_bytes: int = 0
+    new_bytes: int = 0
+    rows: int = 0
+    deleted_rows: int = 0
+    carried_vectors: int = 0
+    skipped: list[Skipped] = []
+    cooling: int = 0
+    memory_bytes: int = 0
+
+
+def merge_splits(
+    log: Log,
+    *,
+    where: str | None = None,
+    target_size: int | None = None,
+    max_dest_splits: int | None = None,
+    max_source_splits_per_merge: int | None = None,
+    cluster_by: Sequence[str] = (),
+    curve: str = "zorder",
+    dry_run: bool = False,
+    runner: Runner,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    parameters: dict[str, str | None] | None = None,
+) -> MergeReport:
+    """Merge small splits of the newest version.
+
+    Args:
+        log: The table.
+        where: A predicate on partition columns; only their splits are merged.
+        target_size: Bytes that the sources of a merged split have together at most.
+        max_dest_splits: Make at most so many merged splits, those with the most sources.
+        max_source_splits_per_merge: Merge at most so many splits into one.
+        cluster_by: Sort rows by these columns, over all splits of a partition, so that fewer files match a predicate
+            on them. Without it rows keep their order within a partition (the table's, where there are none).
+        curve: `zorder` or `hilbert`: how several columns make one order.
+        dry_run: Only plan.
+        runner: Where the work is done.
+        progress: Told after every batch.
+        limits: In the place of sizes and numbers above and of the options; for merges that nobody asked for.
+        parameters: Further parameters of the commits.
+
+    Raises:
+        InvalidArgument: An argument is wrong, or `where` cannot be parsed (QueryInvalid).
+        NotSupported: `where` reads other than partition columns, or the table is another system's.
+        MetadataChanged: The schema changed meanwhile; what was committed before stays.
+        CommitStateUnknown: Whether the last batch is in the log cannot be told; nothing was deleted.
+        LogError, StoreError: The log or the store failed; what was committed before stays.
+    """
+    check_flag("dry_run", dry_run)
+    snapshot = log.snapshot()
+    check_rows_writable(snapshot.protocol, log.url)
+    env = table_env(log.env, snapshot.metadata)
+    columns = check_columns(snapshot.schema, snapshot.partition_columns, check_names("cluster_by", cluster_by))
+    shape = curve_of(curve)
+    bounds = limits or _limits(env, target_size, max_dest_splits, max_source_splits_per_merge)
+    plan = _planned(env, snapshot, where, columns, shape, bounds)
+    told = _plan_table(plan)
+    if dry_run or not plan.groups:
+        return MergeReport(told, dry_run=dry_run, groups=len(plan.groups), cooling=plan.cooling)
+    given = {**_parameters(bounds, where, columns, shape), **(parameters or {})}
+    merging = Merging(snapshot.metadata, columns, shape, bounds)
+    with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=snapshot.table_id) as protection:
+        run = _Run(log, env, merging, given, runner, progress, protection)
+        run.all(plan, snapshot.partition_columns)
+    return run.report(told, plan)
+
+
+class _Run:
+    """One merge, batch by batch."""
+
+    def __init__(
+        self,
+        log: Log,
+        env: Env,
+        merging: Merging,
+        parameters: dict[str, str | None],
+        runner: Runner,
+        progress: Progress | None,
+        protection: Protection,
+    ) -> None:
+        self._log = log
+        self._env = env
+        self._merging = merging
+        self._parameters = parameters
+        self._runner = runner
+        self._progress = progress or (lambda _: None)
+        self._protection = protection
+        self._landing = Landing()
+        self._skipped: list[Skipped] = []
+        self._failed: list[str] = []
+        self._memory = 0
+
+    def all(self, plan: MergePlan, partition_columns: Sequence[str]) -> None:
+        """Run and commit all groups."""
+        size = self._env.options[opt.MERGE_GROUPS_PER_COMMIT] or max(1, 4 * self._runner.width)
+        total = len(plan.groups)
+        self._progress(Step(_WHAT, 0, total))
+        for start in range(0, total, size):
+            groups = groups_of(plan.files, plan.groups[start : start + size], partition_columns)
+            done = run_batch(self._env, self._runner, self._merging, groups)
+            self._failed += done.failed
+            self._memory = max(self._memory, done.memory_bytes)
+            self._skip(done.broken)
+            self._commit(done.moved)
+            landing = self._landing
+            at = min(total, start + size)
+            self._progress(Step(_WHAT, at, total, landing.rows, landing.new_bytes, landing.new_splits))
+
+    def report(self, told: pa.Table, plan: MergePlan) -> MergeReport:
+        """What has been done."""
+        landing = self._landing
+        return MergeReport(
+            told,
+            versions=landing.versions,
+            groups=len(plan.groups),
+            merged_groups=landing.groups,
+            given_up=landing.given_up,
+            failed=self._failed,
+            source_splits=landing.source_splits,
+            new_splits=landing.new_splits,
+            source_bytes=landing.source_bytes,
+            new_bytes=landing.new_bytes,
+            rows=landing.rows,
+            deleted_rows=landing.deleted_rows,
+            carried_vectors=landing.carried_vectors,
+            skipped=self._skipped,
+            cooling=plan.cooling,
+            memory_bytes=self._memory,
+        )
+
+    def _commit(self, moved: list[Moved]) -> None:
+        if moved:
+            # Should it have slept past its time, no purge begins from now on; what one has taken is found missing.
+            self._protection.renew()
+            land(self._log, self._env, self._merging, moved, OPERATION, self._parameters, self._landing)
+
+    def _skip(self, broken: dict[str, str]) -> None:
+        if not broken:
+            return
+        for path, reason in broken.items():
+            _LOGGER.warning("%s of %s could not be merged and is left alone: %s", path, self._log.url, reason)
+        hours = self._env.options[opt.MERGE_SKIP_COOLDOWN_HOURS]
+        try:
+            record_skips(self._log, broken, OPERATION, cooldown_hours=hours)
+        except (CommitConflict, CommitStateUnknown) as error:
+            # The merge of the others matters more; whoever meets the file next records it.
+            _LOGGER.warning("skipped splits of %s were not recorded: %s", self._log.url, error)
+        self._skipped += [Skipped(path, reason) for path, reason in broken.items()]
+
+
+def _limits(env: Env, target_size: int | None, max_dest: int | None, max_sources: int | None) -> Limits:
+    check_count("target_size", target_size, least=1)
+    check_count("max_dest_splits", max_dest, least=1)
+    check_count("max_source_splits_per_merge", max_sources, least=2)
+    return Limits(
+        target_bytes=target_size or env.options[opt.MERGE_TARGET_SIZE],
+        max_sources=max_sources or env.options[opt.MERGE_MAX_SOURCES],
+        memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
+        max_groups=max_dest,
+    )
+
+
+def _parameters(limits: Limits, where: str | None, columns: list[str], curve: Curve) -> dict[str, str | None]:
+    """What `commitInfo` tells about what was asked for."""
+    told: dict[str, str | None] = {"targetSize": str(limits.target_bytes)}
+    if where is not None:
+        told["predicate"] = where
+    if columns:
+        told |= {"clusterBy": ",".join(columns), "curve": curve}
+    return told
+
+
+def _planned(
+    env: Env, snapshot: Snapshot, where: str | None, columns: list[str], curve: Curve, limits: Limits
+) -> MergePlan:
+    files = snapshot.files
+    if where is not None:
+        predicate = parse(where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+        if not is_partition_only(predicate, snapshot.partition_columns):
+            others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
+            message = f"merge splits takes whole partitions: {', '.join(others)} are no partition columns"
+            raise NotSupported(message, columns=others)
+        files = files_inside(files, predicate, snapshot.schema, snapshot.partition_columns)
+    cooling = retry_times(snapshot, env.ambient.now_ms())
+    if columns:
+        done = cluster_tag(columns, curve)
+        return clustering_groups(files, snapshot.partition_columns, cooling, limits, done)
+    plan = plan_groups(files, snapshot.partition_columns, cooling, limits)
+    if plan.cooling:
+        _LOGGER.info("%d splits of %s are in their cooldown and not merged", plan.cooling, env.store.url)
+    return plan
+
+
+def _plan_table(plan: MergePlan) -> pa.Table:
+    rows = np.concatenate([*plan.groups, np.empty(0, np.int64)])
+    numbers = np.repeat(np.arange(len(plan.groups)), [len(group) for group in plan.groups])
+    chosen = plan.files.take(pa.array(rows))
+    columns = [pa.chunked_array([pa.array(numbers)]), chosen["path"], chosen["size"], chosen["numRecords"]]
+    return pa.table(columns, schema=PLAN_SCHEMA)

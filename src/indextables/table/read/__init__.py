@@ -1,0 +1,83 @@
+"""What a read touches: this room plans, scans, searches, tails and inspects versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.read import sizes
+    from indextables.table.read.inspect import actions_of, detail_of, html_of, live_rows
+    from indextables.table.read.lease import lease_if_asked
+    from indextables.table.read.order import POSITION, in_order, position_tag, positions
+    from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
+    from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
+    from indextables.table.read.searching import (
+        SCORE,
+        Searchers,
+        aggregate_rows,
+        count,
+        gone,
+        order_of,
+        search,
+        shared_index_cache,
+    )
+    from indextables.table.read.tail import Limits, Place, Tail, place_from, place_to
+
+__all__ = [
+    "POSITION",
+    "SCORE",
+    "Limits",
+    "Place",
+    "Searchers",
+    "Tail",
+    "actions_of",
+    "aggregate_rows",
+    "check_rows_readable",
+    "column_names",
+    "count",
+    "detail_of",
+    "gone",
+    "html_of",
+    "in_order",
+    "lease_if_asked",
+    "limited",
+    "live_rows",
+    "order_of",
+    "place_from",
+    "place_to",
+    "plain_schema",
+    "position_tag",
+    "positions",
+    "prune_files",
+    "refs_of",
+    "scan_split",
+    "scan_table",
+    "search",
+    "shared_index_cache",
+    "sizes",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "inspect": ("actions_of", "detail_of", "html_of", "live_rows"),
+            "lease": ("lease_if_asked",),
+            "order": ("POSITION", "in_order", "position_tag", "positions"),
+            "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of"),
+            "scan": ("limited", "plain_schema", "scan_split", "scan_table"),
+            "searching": (
+                "SCORE",
+                "Searchers",
+                "aggregate_rows",
+                "count",
+                "gone",
+                "order_of",
+                "search",
+                "shared_index_cache",
+            ),
+            "tail": ("Limits", "Place", "Tail", "place_from", "place_to"),
+        },
+    )

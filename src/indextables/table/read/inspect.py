@@ -1,0 +1,82 @@
+"""What a table looks like to people: details, actions, a small page for notebooks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from indextables.lazy import pc
+from indextables.log.read import Snapshot
+from indextables.log.wire import int64_array, text_array
+
+__all__ = ["actions_of", "detail_of", "html_of", "live_rows"]
+
+
+def detail_of(snapshot: Snapshot, url: str) -> dict[str, Any]:
+    """Sizes and counts of one version."""
+    files = snapshot.files
+    metadata = snapshot.metadata
+    return {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "url": url,
+        "version": snapshot.version,
+        "createdAt": metadata.createdTime,
+        "partitionColumns": snapshot.partition_columns,
+        "numFiles": files.num_rows,
+        "sizeInBytes": pc.sum(files["size"], min_count=0).as_py() or 0,
+        "numRows": live_rows(files),
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": snapshot.protocol.minReaderVersion,
+        "minWriterVersion": snapshot.protocol.minWriterVersion,
+        "features": sorted({*(snapshot.protocol.readerFeatures or []), *(snapshot.protocol.writerFeatures or [])}),
+    }
+
+
+def live_rows(files: pa.Table) -> int | None:
+    """Rows of all files less those that vectors delete; None if a file does not tell."""
+    if files["numRecords"].null_count:
+        return None
+    rows = pc.sum(files["numRecords"], min_count=0).as_py() or 0
+    vectors = files["deletionVector"].combine_chunks()
+    if vectors.null_count == len(vectors):
+        return int(rows)
+    deleted = pc.sum(pc.struct_field(vectors.drop_null(), "cardinality"), min_count=0).as_py() or 0
+    return int(rows - deleted)
+
+
+def actions_of(lines: Sequence[bytes]) -> pa.Table:
+    """Lines of a version file as columns: number from 1, name of the action, its JSON."""
+    decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+    numbers, names, values = [], [], []
+    for number, line in enumerate(lines, 1):
+        for name, value in decode(line).items():
+            if bytes(value) == b"null":
+                continue
+            numbers.append(number)
+            names.append(name)
+            values.append(bytes(value).decode())
+    columns = [int64_array(np.asarray(numbers, dtype=np.int64)), text_array(names), text_array(values)]
+    return pa.table(columns, names=["line", "action", "value"])
+
+
+def html_of(snapshot: Snapshot, url: str) -> str:
+    """A table for notebooks: where, which version, the columns."""
+    import html
+
+    partitions = set(snapshot.partition_columns)
+    rows = "".join(
+        f"<tr><td>{html.escape(field.name)}</td><td>{html.escape(str(field.type))}</td>"
+        f"<td>{'' if field.nullable else 'not null'}{' partition' if field.name in partitions else ''}</td></tr>"
+        for field in snapshot.schema
+    )
+    title = snapshot.metadata.name or url
+    return (
+        f"<div><strong>{html.escape(title)}</strong> version {snapshot.version}<br><small>{html.escape(url)}</small>"
+        f"<table><tr><th>column</th><th>type</th><th></th></tr>{rows}</table></div>"
+    )

@@ -1,0 +1,95 @@
+"""Which files does a read touch, and where are their bytes? Pruning over the snapshot, then references to splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from indextables.env import Env
+from indextables.errors import InvalidArgument, NotSupported
+from indextables.log.read import Snapshot
+from indextables.log.wire import DeletionVector, has_own_splits, key_of
+from indextables.query.expr import Node
+from indextables.query.prune import partition_part, prune
+from indextables.query.stats import FOREIGN, OURS
+from indextables.split.file import SplitRef, dv
+from indextables.table.arguments import check_names
+from indextables.table.read.order import in_order
+
+__all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
+
+# In the order of the fields of SplitRef after its key.
+_REF_COLUMNS = (
+    "size",
+    "numRecords",
+    "footerStartOffset",
+    "footerEndOffset",
+    "hotcacheStartOffset",
+    "hotcacheLength",
+    "splitId",
+)
+
+
+def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
+    """The live files that may hold a match, in the order of their rows.
+
+    A predicate on partition columns spares reading the parts of a checkpoint that cannot hold a match.
+    """
+    of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
+    files = snapshot.files if of_partitions is None else snapshot.files_where(lambda _: where)
+    if where is not None and files.num_rows:
+        rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
+        files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
+    return in_order(files)
+
+
+def check_rows_readable(snapshot: Snapshot, url: str) -> None:
+    """Raises NotSupported for tables whose data files this library does not read."""
+    if not has_own_splits(snapshot.protocol):
+        message = (
+            f"the table at {url} holds splits of IndexTables4Spark, whose rows are not read here: its schema, "
+            "history and files() are there"
+        )
+        raise NotSupported(message, url=url)
+
+
+def refs_of(env: Env, files: pa.Table) -> list[SplitRef]:
+    """One reference per file, with its deletion vector loaded. Raises PathEscape, DvCorrupt, StoreError.
+
+    The references are of the files that a read opens anyway; only those with a deletion vector cost a look of their
+    own.
+    """
+    url = env.store.url
+    keys = (key_of(path, url) for path in files["path"].to_pylist())
+    refs = list(map(SplitRef, keys, *(files[name].to_pylist() for name in _REF_COLUMNS)))
+    vectors = files["deletionVector"]
+    if vectors.null_count == len(vectors):
+        return refs
+    deleted = np.flatnonzero(vectors.is_valid().to_numpy())
+    rows = zip(deleted.tolist(), vectors.take(pa.array(deleted)).to_pylist(), strict=True)
+    for place, ref in env.ambient.map("splits", lambda row: (row[0], _with_vector(env, refs[row[0]], row[1])), rows):
+        refs[place] = ref
+    return refs
+
+
+def column_names(schema: pa.Schema, columns: Sequence[str] | None, *, what: str = "columns") -> list[str]:
+    """The columns asked for, as the table spells them. Raises InvalidArgument for one that is not there."""
+    if columns is None:
+        return list(schema.names)
+    columns = check_names(what, columns)
+    spelled = {name.lower(): name for name in schema.names}
+    missing = [name for name in columns if name.lower() not in spelled]
+    if missing:
+        message = f"there is no column {', '.join(missing)}: the table has {', '.join(schema.names)}"
+        raise InvalidArgument(message, columns=missing)
+    return list(dict.fromkeys(spelled[name.lower()] for name in columns))
+
+
+def _with_vector(env: Env, ref: SplitRef, logged: dict[str, object]) -> SplitRef:
+    vector = msgspec.convert(logged, DeletionVector)
+    if ref.num_rows is None:
+        raise InvalidArgument(f"{ref.key} has a deletion vector but no number of rows in the log", path=ref.key)
+    return msgspec.structs.replace(ref, vector=dv.load(env.store, vector, ref.key, ref.num_rows))

@@ -1,0 +1,79 @@
+"""Data of callers becomes rows of the table: this room casts, checks, partitions and evolves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.rows.ddl import schema_from_ddl
+    from indextables.table.rows.evolve import (
+        Evolution,
+        check_merge_options,
+        keep_highest_id,
+        merged_schema,
+        replaced_schema,
+        typed_only,
+    )
+    from indextables.table.rows.indexing import check_indexing, wanted_indexing
+    from indextables.table.rows.partitions import (
+        check_partition_columns,
+        columns_of_folders,
+        folder_of,
+        folder_pattern,
+        partitionings,
+        remembering,
+        split_rows,
+    )
+    from indextables.table.rows.rows import Rows, fit, read_rows, schema_of
+
+__all__ = [
+    "Evolution",
+    "Rows",
+    "check_indexing",
+    "check_merge_options",
+    "check_partition_columns",
+    "columns_of_folders",
+    "fit",
+    "folder_of",
+    "folder_pattern",
+    "keep_highest_id",
+    "merged_schema",
+    "partitionings",
+    "read_rows",
+    "remembering",
+    "replaced_schema",
+    "schema_from_ddl",
+    "schema_of",
+    "split_rows",
+    "typed_only",
+    "wanted_indexing",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "ddl": ("schema_from_ddl",),
+            "evolve": (
+                "Evolution",
+                "check_merge_options",
+                "keep_highest_id",
+                "merged_schema",
+                "replaced_schema",
+                "typed_only",
+            ),
+            "indexing": ("check_indexing", "wanted_indexing"),
+            "partitions": (
+                "check_partition_columns",
+                "columns_of_folders",
+                "folder_of",
+                "folder_pattern",
+                "partitionings",
+                "remembering",
+                "split_rows",
+            ),
+            "rows": ("Rows", "fit", "read_rows", "schema_of"),
+        },
+    )

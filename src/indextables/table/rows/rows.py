@@ -1,0 +1,219 @@
+"""Data as users have it becomes batches of the table's schema, or a SchemaMismatch that names every difference.
+
+Columns are found in any case and put into the table's order. A missing column becomes null where the table allows it.
+The incoming type may be narrower than the table's, never wider; nothing is rounded, cut or guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import InvalidArgument, SchemaMismatch
+from indextables.lazy import pc
+from indextables.table.rows.dicts import batch_of_dicts
+
+__all__ = ["Rows", "fit", "fits", "read_rows", "schema_of"]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """A schema and the batches that have it; the batches can be taken once."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+
+def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
+    """What the user gave as Arrow: a table, batch or reader, a pandas or polars frame, or a list of dicts.
+
+    `schema` gives the types of dicts, which have none. Raises InvalidArgument for anything else, SchemaMismatch for
+    dicts whose values do not fit.
+    """
+    if isinstance(data, pa.Table):
+        return Rows(data.schema, data.to_batches() if data.num_columns else [_without_columns(data.num_rows)])
+    if isinstance(data, pa.RecordBatch):
+        return Rows(data.schema, [data])
+    if isinstance(data, pa.RecordBatchReader):
+        return Rows(data.schema, data)
+    if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
+        return _pandas_rows(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _stream_rows(data)
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
+        batch = batch_of_dicts(data, schema)
+        return Rows(batch.schema, [batch])
+    message = (
+        f"data of type {type(data).__name__} cannot be written: give a pyarrow Table, RecordBatch or "
+        "RecordBatchReader, a pandas or polars DataFrame, or a list of dicts"
+    )
+    raise InvalidArgument(message)
+
+
+def schema_of(data: Any) -> pa.Schema:
+    """The Arrow schema of a schema, or of data that a table is to be made for. Raises InvalidArgument."""
+    return data if isinstance(data, pa.Schema) else read_rows(data).schema
+
+
+def fit(rows: Rows, schema: pa.Schema, *, url: str = "") -> Rows:
+    """`rows` in the columns, order and types of `schema`.
+
+    Raises SchemaMismatch at once where the schemas tell, and while the batches are taken where only a value tells: a
+    null in a column that must not hold one, digits that would be lost.
+    """
+    sources = _match(rows.schema, schema, url)
+    return Rows(schema, _fitted(rows, schema, sources))
+
+
+def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
+    """For each column of the table its place in the data, or None if it is to be null."""
+    problems: list[str] = []
+    places: dict[str, int] = {}
+    for index, name in enumerate(given.names):
+        if name.lower() in places:
+            problems.append(f"{name} is there twice")
+        places[name.lower()] = index
+    sources: list[int | None] = []
+    for field in schema:
+        place = places.pop(field.name.lower(), None)
+        sources.append(place)
+        if place is None:
+            if not field.nullable:
+                problems.append(f"{field.name} is missing and must not be null")
+        elif not fits(given.field(place).type, field.type):
+            problems.append(f"{field.name} is {given.field(place).type}, the table has {field.type}")
+    problems += [f"{given.field(place).name} is no column of the table" for place in places.values()]
+    if problems:
+        where = f" of {url}" if url else ""
+        message = (
+            f"the data does not fit the table{where}: {'; '.join(problems)}. Nothing was written; mergeSchema adds "
+            "columns and widens types where that loses nothing, overwriteSchema replaces the schema with all rows"
+        )
+        raise SchemaMismatch(message, differences=problems, url=url)
+    return sources
+
+
+def _pandas_rows(data: Any) -> Rows:
+    try:
+        # A named index is data; one without a name counts the rows.
+        named = [place for place, name in enumerate(data.index.names) if name is not None]
+        frame = data.reset_index(level=named) if named else data
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, ValueError) as cause:
+        message = f"the DataFrame cannot be read as typed columns: {cause}. Nothing was written"
+        raise SchemaMismatch(message, differences=[str(cause)]) from cause
+    return read_rows(table if table.num_columns else pa.table([pa.nulls(len(data))], names=["none"]).select([]))
+
+
+def _stream_rows(data: Any) -> Rows:
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as cause:
+        message = f"data of type {type(data).__name__} has no rows with named columns: {cause}. Nothing was written"
+        raise InvalidArgument(message) from cause
+    return Rows(reader.schema, reader)
+
+
+def _without_columns(count: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(count)], names=["none"]).select([])
+
+
+def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None]) -> Iterator[pa.RecordBatch]:
+    for batch in rows.batches:
+        if batch.schema.names != rows.schema.names or batch.schema.types != rows.schema.types:
+            message = f"a batch has the columns {batch.schema}, its reader said {rows.schema}. Nothing was written"
+            raise SchemaMismatch(message, differences=["a batch has another schema than its reader"])
+        columns = []
+        for field, place in zip(schema, sources, strict=True):
+            if place is None:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            columns.append(_column(batch.column(place), field))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(values: pa.Array, field: pa.Field) -> pa.Array:
+    if not field.nullable and values.null_count:
+        message = f"column {field.name} must not be null, the data has {values.null_count} nulls. Nothing was written"
+        raise SchemaMismatch(message, differences=[f"{field.name} has nulls"])
+    try:
+        if not pa.types.is_primitive(values.type):
+            values.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        message = f"column {field.name} holds text that is not UTF-8, or is damaged: {cause}. Nothing was written"
+        raise SchemaMismatch(message, differences=[f"{field.name}: {cause}"]) from cause
+    if values.type == field.type:
+        return values
+    try:
+        return pc.cast(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        message = f"column {field.name} does not fit {field.type}: {cause}. Nothing was written"
+        raise SchemaMismatch(message, differences=[f"{field.name}: {cause}"]) from cause
+
+
+def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if every value of `given` is a value of `wanted` (for nanoseconds: if the values turn out to be)."""
+    types = pa.types
+    if given == wanted or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return fits(given.value_type, wanted)
+    if types.is_integer(given):
+        return _integer_widens(given, wanted)
+    if types.is_floating(given):
+        return bool(types.is_floating(wanted) and wanted.bit_width >= given.bit_width)
+    if types.is_decimal(given) and types.is_decimal(wanted):
+        whole = given.precision - given.scale <= wanted.precision - wanted.scale
+        return bool(whole and given.scale <= wanted.scale)
+    if types.is_timestamp(given) and types.is_timestamp(wanted):
+        return bool((given.tz is None) == (wanted.tz is None))
+    if any(is_kind(given) and is_kind(wanted) for is_kind in (types.is_date, types.is_time, types.is_duration)):
+        return True
+    if _is_text(given) and _is_text(wanted):
+        return True
+    if _is_bytes(given) and _is_bytes(wanted):
+        return True
+    return _nested_widens(given, wanted)
+
+
+def _integer_widens(given: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    bits = given.bit_width + (1 if types.is_unsigned_integer(given) else 0)
+    if types.is_signed_integer(wanted):
+        return bool(bits <= wanted.bit_width)
+    if types.is_unsigned_integer(wanted):
+        return bool(types.is_unsigned_integer(given) and given.bit_width <= wanted.bit_width)
+    if types.is_floating(wanted):
+        exact = {64: 53, 32: 24, 16: 11}[wanted.bit_width]
+        return bool(given.bit_width <= exact)
+    if types.is_decimal(wanted):
+        digits = {8: 3, 16: 5, 32: 10, 64: 20}[given.bit_width]
+        return bool(wanted.precision - wanted.scale >= digits)
+    return False
+
+
+def _nested_widens(given: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_struct(given) and types.is_struct(wanted):
+        ours, theirs = list(wanted.fields), list(given.fields)
+        same = [field.name for field in ours] == [field.name for field in theirs]
+        return same and all(fits(a.type, b.type) for a, b in zip(theirs, ours, strict=True))
+    if types.is_map(given) and types.is_map(wanted):
+        return fits(given.key_type, wanted.key_type) and fits(given.item_type, wanted.item_type)
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if any(check(given) for check in lists) and any(check(wanted) for check in lists):
+        return fits(given.value_type, wanted.value_type)
+    return False
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type))
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    types = pa.types
+    plain = types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_binary_view(data_type)
+    return bool(plain or types.is_fixed_size_binary(data_type))

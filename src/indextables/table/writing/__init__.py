@@ -1,0 +1,82 @@
+"""Rows become splits and `add` actions, and an overwrite learns what it replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.writing import once, start
+    from indextables.table.writing.answers import Answer, accepted, heard
+    from indextables.table.writing.kept import check_kept, safe_age_ms
+    from indextables.table.writing.keys import data_keys, keys_of_paths
+    from indextables.table.writing.once import turned
+    from indextables.table.writing.purge_mark import LEASE, leave_mark
+    from indextables.table.writing.replaced import AllRows, Partitions, Range, Where, files_inside
+    from indextables.table.writing.splits import (
+        MAPPING_KEY,
+        NOT_IN_THE_LOG,
+        Target,
+        add_of,
+        discard,
+        registered,
+        target_of,
+        write_adds,
+    )
+    from indextables.table.writing.start import begun, begun_at, newest
+
+__all__ = [
+    "LEASE",
+    "MAPPING_KEY",
+    "NOT_IN_THE_LOG",
+    "AllRows",
+    "Answer",
+    "Partitions",
+    "Range",
+    "Target",
+    "Where",
+    "accepted",
+    "add_of",
+    "begun",
+    "begun_at",
+    "check_kept",
+    "data_keys",
+    "discard",
+    "files_inside",
+    "heard",
+    "keys_of_paths",
+    "leave_mark",
+    "newest",
+    "once",
+    "registered",
+    "safe_age_ms",
+    "start",
+    "target_of",
+    "turned",
+    "write_adds",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "answers": ("Answer", "accepted", "heard"),
+            "kept": ("check_kept", "safe_age_ms"),
+            "keys": ("data_keys", "keys_of_paths"),
+            "once": ("turned",),
+            "purge_mark": ("LEASE", "leave_mark"),
+            "replaced": ("AllRows", "Partitions", "Range", "Where", "files_inside"),
+            "splits": (
+                "MAPPING_KEY",
+                "NOT_IN_THE_LOG",
+                "Target",
+                "add_of",
+                "discard",
+                "registered",
+                "target_of",
+                "write_adds",
+            ),
+            "start": ("begun", "begun_at", "newest"),
+        },
+    )

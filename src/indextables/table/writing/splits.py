@@ -1,0 +1,183 @@
+"""Rows become splits and `add` actions: what append, overwrite and Spark's tasks share. Nothing is committed here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from indextables.env import Env
+from indextables.errors import CommitError, IndexTablesError, NotSupported, ProtocolUnsupported, SplitCorrupt
+from indextables.log.wire import Add, Metadata, encode_path, key_of, schema_from_json
+from indextables.options import Options
+from indextables.split.index import IndexPlan, plan_fields
+from indextables.table.rows import Rows, fit, folder_of, split_rows
+
+if TYPE_CHECKING:
+    # Searches come here for `target_of`, and need no writer.
+    from indextables.split.write import SplitWriter, WrittenSplit
+
+__all__ = [
+    "MAPPING_KEY",
+    "NOT_IN_THE_LOG",
+    "Target",
+    "add_of",
+    "discard",
+    "registered",
+    "target_of",
+    "write_adds",
+]
+
+MAPPING_KEY = "docMappingSchema."
+
+NOT_IN_THE_LOG = (CommitError, ProtocolUnsupported, NotSupported)
+"""What a commit raises that is provably not in the log, because of what others did: nobody will read its files."""
+
+# More partitions than this at a time would hold too much memory: the one longest without rows is closed.
+_OPEN_PARTITIONS = 32
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a writer must know about the table, so that all its splits are alike."""
+
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    plan: IndexPlan
+    options: Options
+
+
+def target_of(metadata: Metadata, options: Options) -> Target:
+    """How rows of this table are written. `options` hold the table's configuration below the call's.
+
+    Raises InvalidArgument for indexing options that do not fit a column's type.
+    """
+    schema = schema_from_json(metadata.schemaString)
+    plan = plan_fields(schema, options, previous=_newest_plan(metadata))
+    return Target(schema, tuple(metadata.partitionColumns), plan, options)
+
+
+def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
+    """The metadata with the plan in its registry; None if it is there."""
+    key = MAPPING_KEY + plan.doc_mapping_ref()
+    if key in metadata.configuration:
+        return None
+    configuration = {**metadata.configuration, key: plan.doc_mapping()}
+    return msgspec.structs.replace(metadata, configuration=configuration)
+
+
+def write_adds(env: Env, target: Target, rows: Rows) -> list[Add]:
+    """Durable splits for all rows, as `add` actions; on any failure nothing of it stays.
+
+    Raises SchemaMismatch before anything is written where the schemas tell, SplitError, StoreError.
+    """
+    fitted = fit(rows, target.schema, url=env.store.url)
+    with contextlib.closing(_Writers(env, target)) as writers:
+        for batch in fitted.batches:
+            for part in split_rows(batch, target.partition_columns):
+                writers.of(part.values).write(part.rows)
+        return writers.finish()
+
+
+def discard(env: Env, adds: Sequence[Add]) -> None:
+    """Delete the files of a commit that is provably not in the log. What cannot be deleted is left for purge."""
+    with contextlib.suppress(IndexTablesError):
+        env.store.delete_many([key_of(add.path, env.store.url) for add in adds])
+
+
+def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequence[str | None]) -> Add:
+    """The `add` of a split that was just written."""
+    return Add(
+        path=encode_path(split.key),
+        partitionValues=dict(zip(partition_columns, values, strict=True)),
+        size=split.size,
+        modificationTime=split.put_ms,
+        dataChange=True,
+        stats=split.statistics.json,
+        minValues=dict(split.statistics.min_values),
+        maxValues=dict(split.statistics.max_values),
+        numRecords=split.num_rows,
+        footerStartOffset=split.footer_start,
+        footerEndOffset=split.footer_end,
+        hotcacheStartOffset=split.index_start,
+        hotcacheLength=split.range1_length,
+        hasFooterOffsets=True,
+        timeRangeStart=split.time_range_start,
+        timeRangeEnd=split.time_range_end,
+        numMergeOps=0,
+        docMappingRef=split.doc_mapping_ref,
+        uncompressedSizeBytes=split.uncompressed_bytes,
+        splitId=split.id,
+    )
+
+
+class _Writers:
+    """One open split writer per partition, within a bound. `close` undoes everything unless `finish` was reached."""
+
+    def __init__(self, env: Env, target: Target) -> None:
+        self._env = env
+        self._target = target
+        self._open: OrderedDict[tuple[str | None, ...], SplitWriter] = OrderedDict()
+        self._adds: list[Add] = []
+        self._finished = False
+
+    def of(self, values: tuple[str | None, ...]) -> SplitWriter:
+        """The writer of a partition."""
+        writer = self._open.get(values)
+        if writer is None:
+            if len(self._open) >= _OPEN_PARTITIONS:
+                self._end(next(iter(self._open)))
+            columns = self._target.partition_columns
+            from indextables.split.write import SplitWriter
+
+            writer = SplitWriter(
+                self._env.store,
+                self._target.schema,
+                self._target.options,
+                plan=self._target.plan,
+                prefix=folder_of(columns, values) + "splits/",
+                partition_columns=columns,
+                ambient=self._env.ambient,
+            )
+            self._open[values] = writer
+        self._open.move_to_end(values)
+        return writer
+
+    def finish(self) -> list[Add]:
+        """Close all writers; everything that was written."""
+        while self._open:
+            self._end(next(iter(self._open)))
+        self._finished = True
+        return self._adds
+
+    def close(self) -> None:
+        """Nothing stays of an unfinished write."""
+        if self._finished:
+            return
+        for writer in self._open.values():
+            with contextlib.suppress(IndexTablesError, OSError):
+                writer.abort()
+        if self._adds:
+            discard(self._env, self._adds)
+
+    def _end(self, values: tuple[str | None, ...]) -> None:
+        writer = self._open[values]
+        for split in writer.finish():
+            self._adds.append(add_of(split, self._target.partition_columns, values))
+        del self._open[values]
+
+
+def _newest_plan(metadata: Metadata) -> IndexPlan | None:
+    """The registered plan with the most fields: plans only ever grow at their end."""
+    plans = list(_plans(metadata))
+    return max(plans, key=lambda plan: len(plan.fields)) if plans else None
+
+
+def _plans(metadata: Metadata) -> Iterator[IndexPlan]:
+    for key, text in sorted(metadata.configuration.items()):
+        if key.startswith(MAPPING_KEY):
+            with contextlib.suppress(SplitCorrupt):
+                yield IndexPlan.from_doc_mapping(text)
