@@ -139,17 +139,6 @@ def test_a_failed_checkpoint_is_reported_and_the_commit_stands(kind, caplog):
     assert len(open_log(env).snapshot().files) == 1
 
 
-def test_a_value_that_the_state_cannot_hold_fails_the_checkpoint_and_no_commit(caplog):
-    env = environment({"checkpoint.interval": 1})
-    _create(env)
-    row = add_row(1, random.Random(3)) | {"numMergeOps": 2**40}
-    with caplog.at_level(logging.WARNING, "indextables"):
-        committed = write.append(open_log(env), adds_table([row]))
-    assert committed.version == 1
-    assert "numMergeOps" in caplog.text
-    assert open_log(env).snapshot().files["numMergeOps"].to_pylist() == [2**40]
-
-
 def test_in_the_background_the_checkpoint_arrives_after_the_commit():
     env = environment({"checkpoint.interval": 2, "checkpoint.async": "true"})
     log = RandomLog(env, 1)
