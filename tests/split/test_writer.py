@@ -32,7 +32,7 @@ from indextables.split.index.fields import IndexPlan, plan_fields
 from indextables.split.write.feed import Feeder
 from indextables.split.write.index import native_call
 from indextables.split.write.merge_digest import RowDigest
-from indextables.split.write.rows import rows_per_page
+from indextables.split.write.rows import normalise_schema, rows_per_page
 from indextables.split.write.writer import SplitWriter, write_splits
 
 TEXT = {"indexing.typemap.message": "text"}
@@ -368,6 +368,28 @@ def test_a_writer_ends_once(store):
     assert store.exists(split.key)
     with pytest.raises(InvariantViolated):
         writer.write(lines(1))
+
+
+def test_rows_that_fit_are_the_same_rows_however_they_are_handed_over(store):
+    table = every_type()
+    (cast,) = write_splits(store, [table], table.schema, Options(OPTIONS, environ={}))
+    with SplitWriter(store, table.schema, Options(OPTIONS, environ={})) as writer:
+        for batch in table.cast(normalise_schema(table.schema)).to_batches():
+            writer.write_fitted(batch)
+        (fitted,) = writer.finish()
+    assert rows_of(store, fitted).schema == rows_of(store, cast).schema
+    assert digest(rows_of(store, fitted).to_batches()) == digest(rows_of(store, cast).to_batches())
+    assert fitted.statistics == cast.statistics
+
+
+def test_rows_that_do_not_fit_are_not_taken_as_if_they_did(store, scratch):
+    writer = SplitWriter(store, lines(1).schema, options())
+    (batch,) = lines(3).to_batches()
+    with pytest.raises(InvariantViolated, match="said to fit"):
+        writer.write_fitted(batch.select(batch.schema.names[::-1]))
+    writer.abort()
+    assert list(store.list_from("")) == []
+    assert list(scratch.iterdir()) == []
 
 
 def test_what_verification_refuses_is_undone(store, scratch):

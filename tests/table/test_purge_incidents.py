@@ -15,8 +15,13 @@ from indextables.log.wire.actions import Add
 from indextables.log.wire.names import LOG_DIR, POINTER_KEY, parse_key, version_key
 from indextables.storage.memory import MemoryStore
 from indextables.table.append import commit_append
-from indextables.table.rows.rows import read_rows
+from indextables.table.rows.rows import fit, read_rows
 from indextables.table.writing.splits import target_of, write_adds
+
+
+def fitting(log, data):
+    schema = log.snapshot().schema
+    return fit(read_rows(data, schema), schema)
 
 
 def test_purge_that_ignored_checkpoints():
@@ -132,7 +137,7 @@ def test_a_writer_that_slept_longer_than_files_are_kept():
     table.append(rows(1))
     log = table._log
     metadata = log.snapshot().metadata
-    adds = write_adds(log.env, target_of(metadata, log.env.options), read_rows(rows(2), log.snapshot().schema))
+    adds = write_adds(log.env, target_of(metadata, log.env.options), fitting(log, rows(2)))
     clock.advance(days=8)
     assert table.purge().count("split") == 1
     with pytest.raises(CommitError, match="purge took them"):
@@ -144,7 +149,7 @@ def test_a_writer_that_slept_a_night_commits():
     table, clock = new_table()
     log = table._log
     metadata = log.snapshot().metadata
-    adds = write_adds(log.env, target_of(metadata, log.env.options), read_rows(rows(2), log.snapshot().schema))
+    adds = write_adds(log.env, target_of(metadata, log.env.options), fitting(log, rows(2)))
     clock.advance(hours=14)
     commit_append(log, metadata, adds)
     assert table.refresh().to_arrow()["id"].to_pylist() == [2]
@@ -233,7 +238,7 @@ def written(table, *numbers):
     """The files of a write that has yet to commit, and how it does."""
     log = table._log
     metadata = log.snapshot().metadata
-    adds = write_adds(log.env, target_of(metadata, log.env.options), read_rows(rows(*numbers), log.snapshot().schema))
+    adds = write_adds(log.env, target_of(metadata, log.env.options), fitting(log, rows(*numbers)))
     return adds, lambda: commit_append(log, metadata, adds)
 
 

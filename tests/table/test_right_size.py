@@ -15,7 +15,7 @@ from indextables.options import Options
 from indextables.table.append import commit_append
 from indextables.table.environment import open_env
 from indextables.table.right_size import plan_joining, right_sized
-from indextables.table.rows.rows import Rows
+from indextables.table.rows.rows import Rows, fit
 from indextables.table.running import Threads
 from indextables.table.writing.splits import target_of, write_adds
 
@@ -30,7 +30,7 @@ def written(log, tasks, rows_each=6, partitions=PARTITIONS):
     for task in range(tasks):
         numbers = range(task * rows_each, (task + 1) * rows_each)
         data = pa.Table.from_pylist([row(n, partitions[n % len(partitions)]) for n in numbers], target.schema)
-        adds += write_adds(log.env, target, Rows(data.schema, data.to_batches()))
+        adds += write_adds(log.env, target, fit(Rows(data.schema, data.to_batches()), target.schema))
     return metadata, adds
 
 

@@ -9,7 +9,7 @@ from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, Metadata, check_rows_writable
 from indextables.table.after_write import after_write
-from indextables.table.rows import Evolution, Rows, check_indexing, merged_schema, typed_only
+from indextables.table.rows import Evolution, Rows, check_indexing, fit, merged_schema, typed_only
 from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, registered, target_of, write_adds
 
 __all__ = ["append", "commit_append", "holds_batch", "metrics_of", "staged_write"]
@@ -42,7 +42,7 @@ def append(
         metadata = change.metadata if change is not None else metadata
     target = target_of(metadata, log.env.over(metadata.configuration))
     check_indexing(log.env.options.from_call("indexing."), target.schema.names, "call")
-    adds = write_adds(log.env, target, rows)
+    adds = write_adds(log.env, target, fit(rows, target.schema, url=url))
     if not adds and txn is None and change is None:
         return None
     return commit_append(

@@ -13,7 +13,7 @@ from indextables.log.read import Log
 from indextables.log.wire import check_not_foreign
 from indextables.table.append import commit_append
 from indextables.table.arguments import check_mapping, check_spelling, check_text
-from indextables.table.rows import Rows, check_indexing, check_partition_columns, wanted_indexing
+from indextables.table.rows import Rows, check_indexing, check_partition_columns, fit, wanted_indexing
 from indextables.table.writing import discard, registered, target_of, write_adds
 
 __all__ = ["create", "create_with_rows", "given_properties", "indexing_properties"]
@@ -70,7 +70,7 @@ def create_with_rows(
     configuration = _configuration(log, schema, properties)
     metadata = new_metadata(log, schema, partition_by=tuple(columns), configuration=configuration)
     target = target_of(metadata, log.env.options.setting(configuration))
-    adds = write_adds(log.env, target, rows)
+    adds = write_adds(log.env, target, fit(rows, target.schema, url=log.env.store.url))
     try:
         created = create_table(log, registered(metadata, target.plan) or metadata)
     except InvalidArgument:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from indextables.table.after_write import after_write
 from indextables.table.append import staged_write
 from indextables.table.rows import (
     Evolution,
+    FittedRows,
     Rows,
     check_indexing,
     check_merge_options,
@@ -98,11 +99,10 @@ def overwrite(
     metadata = change.metadata if change is not None else metadata
     target = target_of(metadata, options.over(metadata.configuration))
     check_indexing(options.from_call("indexing."), target.schema.names, "call")
-    if where is not None:
-        if change is not None:
-            where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
-        rows = only_inside(fit(rows, target.schema, url=url), where, text)
-    adds = write_adds(log.env, target, rows)
+    if where is not None and change is not None:
+        where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
+    fitted = fit(rows, target.schema, url=url)
+    adds = write_adds(log.env, target, fitted if where is None else only_inside(fitted, where, text))
     return commit_overwrite(
         log,
         metadata,
@@ -215,9 +215,17 @@ def _removing(log: Log, replaced: Range, adds: Sequence[Add]) -> Callable[[Snaps
     return removes
 
 
-def only_inside(rows: Rows, where: Node, text: str) -> Rows:
+def only_inside(rows: FittedRows, where: Node, text: str) -> FittedRows:
     """The same rows, each checked: InvalidArgument for one that does not satisfy what is to be replaced."""
-    return Rows(rows.schema, _all_inside(rows, where, text))
+
+    def check(batch: pa.RecordBatch) -> None:
+        inside = pc.fill_null(evaluate(where, batch), fill_value=False)
+        outside = batch.num_rows - inside.true_count
+        if outside:
+            message = f"{outside} of the new rows do not satisfy {text!r}, which is to be replaced. Nothing was written"
+            raise InvalidArgument(message, predicate=text, rows=outside)
+
+    return rows.checked_by(check)
 
 
 def _range(
@@ -229,13 +237,3 @@ def _range(
     if partitions == "dynamic" and partition_columns:
         return Partitions.of(adds, partition_columns)
     return AllRows()
-
-
-def _all_inside(rows: Rows, where: Node, text: str) -> Iterator[pa.RecordBatch]:
-    for batch in rows.batches:
-        inside = pc.fill_null(evaluate(where, batch), fill_value=False)
-        outside = batch.num_rows - inside.true_count
-        if outside:
-            message = f"{outside} of the new rows do not satisfy {text!r}, which is to be replaced. Nothing was written"
-            raise InvalidArgument(message, predicate=text, rows=outside)
-        yield batch

@@ -125,11 +125,11 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         env = self._env(session)
         target = self._target(env, plan)
         rows = Rows(first.schema, batches())
-        rows = fit(typed_only(rows, target.schema) if self._merges else rows, target.schema, url=self._url)
+        fitted = fit(typed_only(rows, target.schema) if self._merges else rows, target.schema, url=self._url)
         where, text = self._replaced(target)
         if where is not None:
-            rows = only_inside(rows, where, text)
-        return self._answer(write_adds(env, target, rows), session)
+            fitted = only_inside(fitted, where, text)
+        return self._answer(write_adds(env, target, fitted), session)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One version for all tasks. Files that were merged before it go when it is known whether it landed.

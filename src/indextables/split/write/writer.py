@@ -140,7 +140,15 @@ class SplitWriter:
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Add rows. A split that reaches its size or the memory budget is finished and put on the way."""
-        table = self._fit(data)
+        self._write(self._fit(data))
+
+    def write_fitted(self, batch: pa.RecordBatch) -> None:
+        """As `write`, for rows that their owner has cast and validated already: their columns are taken as they are."""
+        if not batch.schema.equals(self._schema):
+            raise InvariantViolated(f"rows that are said to fit {self._schema} have the columns {batch.schema}")
+        self._write(pa.Table.from_arrays(batch.columns, schema=self._schema))
+
+    def _write(self, table: pa.Table) -> None:
         target = self._options[opt.SPLIT_TARGET_SIZE]
         budget = self._options[opt.SPLIT_MEMORY_BUDGET]
         with self._undone_on_error():
@@ -212,15 +220,15 @@ class SplitWriter:
     def _put(self, building: _Building) -> bool:
         """Finish and put one split; False if Tantivy did not keep its rows in one segment in order."""
         split_id = self._ambient.token()
-        finished = building.finish(split_id)
-        if finished is None:
+        built = building.finish(split_id)
+        if built is None:
             return False
         key = f"{self._prefix}split-{split_id}.split"
         self._keys.append(key)
         # Not later: this is the age of the file, for whoever asks whether purge may have taken it.
         put_ms = self._ambient.now_ms()
         self._store.put_file(key, building.rows_path)
-        self._written.append(self._describe(key, put_ms, finished, building.statistics()))
+        self._written.append(self._describe(key, put_ms, *built))
         return True
 
     def _halve(self, path: Path, num_rows: int, halvings: int) -> None:
@@ -319,23 +327,22 @@ class _Building:
         self._stats.update(table)
         self._rows.write(table)
 
-    def finish(self, split_id: str) -> FinishedFile | None:
-        """The finished, verified file under this id; None if its index is not one segment in order."""
+    def finish(self, split_id: str) -> tuple[FinishedFile, Statistics] | None:
+        """The verified file under this id and its statistics; None if its index is not one segment in order."""
         self._rows.close()
         built = self._segment.finish() if self._segment is not None else None
         if built is not None and not built.in_order:
             return None
-        return finish_file(
+        statistics = self._stats.finish()
+        finished = finish_file(
             self.rows_path,
             self.num_rows,
             self._plan,
             built,
             split_id=split_id,
-            null_counts=self._stats.finish().null_counts,
+            null_counts=statistics.null_counts,
         )
-
-    def statistics(self) -> Statistics:
-        return self._stats.finish()
+        return finished, statistics
 
     def abandon(self) -> None:
         """Delete everything; harmless when already done."""

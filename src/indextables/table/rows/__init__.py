@@ -26,10 +26,11 @@ if TYPE_CHECKING:
         remembering,
         split_rows,
     )
-    from indextables.table.rows.rows import Rows, fit, read_rows, schema_of
+    from indextables.table.rows.rows import FittedRows, Rows, fit, read_rows, schema_of
 
 __all__ = [
     "Evolution",
+    "FittedRows",
     "Rows",
     "check_indexing",
     "check_merge_options",
@@ -74,6 +75,6 @@ if not TYPE_CHECKING:
                 "remembering",
                 "split_rows",
             ),
-            "rows": ("Rows", "fit", "read_rows", "schema_of"),
+            "rows": ("FittedRows", "Rows", "fit", "read_rows", "schema_of"),
         },
     )

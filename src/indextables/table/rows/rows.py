@@ -6,7 +6,7 @@ The incoming type may be narrower than the table's, never wider; nothing is roun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.lazy import pc
 from indextables.table.rows.dicts import batch_of_dicts
 
-__all__ = ["Rows", "fit", "fits", "read_rows", "schema_of"]
+__all__ = ["FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"]
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -24,6 +24,26 @@ class Rows(msgspec.Struct, frozen=True):
 
     schema: pa.Schema
     batches: Iterable[pa.RecordBatch]
+
+
+class FittedRows(msgspec.Struct, frozen=True):
+    """Rows that `fit` has cast and validated: who is given them does neither again. The batches can be taken once.
+
+    Only `fit` makes them out of other rows.
+    """
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+    def checked_by(self, check: Callable[[pa.RecordBatch], None]) -> FittedRows:
+        """The same rows; what `check` raises for a batch is raised when the batch is taken."""
+
+        def checked() -> Iterator[pa.RecordBatch]:
+            for batch in self.batches:
+                check(batch)
+                yield batch
+
+        return FittedRows(self.schema, checked())
 
 
 def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
@@ -57,14 +77,14 @@ def schema_of(data: Any) -> pa.Schema:
     return data if isinstance(data, pa.Schema) else read_rows(data).schema
 
 
-def fit(rows: Rows, schema: pa.Schema, *, url: str = "") -> Rows:
+def fit(rows: Rows, schema: pa.Schema, *, url: str = "") -> FittedRows:
     """`rows` in the columns, order and types of `schema`.
 
     Raises SchemaMismatch at once where the schemas tell, and while the batches are taken where only a value tells: a
     null in a column that must not hold one, digits that would be lost.
     """
     sources = _match(rows.schema, schema, url)
-    return Rows(schema, _fitted(rows, schema, sources))
+    return FittedRows(schema, _fitted(rows, schema, sources))
 
 
 def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:

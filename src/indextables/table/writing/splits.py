@@ -15,7 +15,7 @@ from indextables.errors import CommitError, IndexTablesError, NotSupported, Prot
 from indextables.log.wire import Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
 from indextables.split.index import IndexPlan, plan_fields
-from indextables.table.rows import Rows, fit, folder_of, split_rows
+from indextables.table.rows import FittedRows, folder_of, split_rows
 
 if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
@@ -69,16 +69,15 @@ def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
     return msgspec.structs.replace(metadata, configuration=configuration)
 
 
-def write_adds(env: Env, target: Target, rows: Rows) -> list[Add]:
-    """Durable splits for all rows, as `add` actions; on any failure nothing of it stays.
+def write_adds(env: Env, target: Target, rows: FittedRows) -> list[Add]:
+    """Durable splits for all rows, which fit the target's schema, as `add` actions; on any failure nothing of it stays.
 
-    Raises SchemaMismatch before anything is written where the schemas tell, SplitError, StoreError.
+    Raises what taking a batch raises (SchemaMismatch for a value that does not fit), SplitError, StoreError.
     """
-    fitted = fit(rows, target.schema, url=env.store.url)
     with contextlib.closing(_Writers(env, target)) as writers:
-        for batch in fitted.batches:
+        for batch in rows.batches:
             for part in split_rows(batch, target.partition_columns):
-                writers.of(part.values).write(part.rows)
+                writers.of(part.values).write_fitted(part.rows)
         return writers.finish()
 
 
