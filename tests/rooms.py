@@ -1,6 +1,6 @@
 """The rules of rooms: a package is small, has a surface, and nobody outside imports past it.
 
-A room is a package below `log`, `split`, `table`, `spark` or `sql`. Its `__init__` names what the others may use.
+A room is a package below `log`, `split`, `table`, `spark`, `sql` or `cli`. Its `__init__` names what others may use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 TREE = ROOT / "docs" / "ARCHITECTURE.md"
-HOUSES = ("log", "split", "table", "spark", "sql")
+HOUSES = ("log", "split", "table", "spark", "sql", "cli")
 MOST_MODULES = 20
 
 
@@ -45,7 +45,7 @@ def _too_large() -> list[str]:
     found = []
     for package in sorted({path.parent for path in SOURCE.rglob("*.py")}):
         modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
-        if len(modules) > MOST_MODULES and package.name != "cli":
+        if len(modules) > MOST_MODULES:
             found.append(f"{package.relative_to(ROOT)}: {len(modules)} modules, at most {MOST_MODULES}")
     return found
 

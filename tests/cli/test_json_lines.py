@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.cli.json_lines import NullLine, ObjectLines
+from indextables.cli.input.json_lines import NullLine, ObjectLines
 
 PIECES = [
     b"null",

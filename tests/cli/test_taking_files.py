@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import indextables
-from indextables.cli import inputs
+from indextables.cli.input import inputs
 from indextables.errors import InvalidArgument
 
 BIG = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 + 1, 10**37 + 1]

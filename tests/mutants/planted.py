@@ -535,14 +535,14 @@ BUGS = [
     ),
     Bug(
         "vectors move by row number, not by rank among live rows",
-        TABLE + "merge/vectors.py",
+        TABLE + "merge/landing.py",
         "deleted.append(np.flatnonzero(~is_live[was_live]) + written)",
         "deleted.append(np.flatnonzero(~is_live & was_live) + written)",
         MEANWHILE_TESTS,
     ),
     Bug(
         "rows that came back are lost in a merge",
-        TABLE + "merge/vectors.py",
+        TABLE + "merge/landing.py",
         "        if (is_live & ~was_live).any():\n            return None\n",
         "",
         MEANWHILE_TESTS,

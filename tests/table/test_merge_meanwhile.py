@@ -30,7 +30,7 @@ from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import DeletionVector, Remove
 from indextables.log.wire.names import version_key
 from indextables.split.file import dv
-from indextables.table.merge.vectors import SourceRows, carried
+from indextables.table.merge.landing import SourceRows, carried
 from indextables.table.merge.verb import merge_splits
 from indextables.table.running import Threads
 

@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     **dict.fromkeys(("reindex", "prewarm", "flush-caches"), "operating"),
     **dict.fromkeys(("verify", "checkpoint"), "inspecting"),
     **dict.fromkeys(("compact", "clean-up", "repair", "rebuild"), "care"),
-    "doctor": "machine",
+    "doctor": "doctor",
 }
 """Every command, in the order of the help, and the module that has it: a process loads the one that it runs."""
 

@@ -17,7 +17,7 @@ from indextables.lazy import LazyModule
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indextables.cli.inputs import Input
+    from indextables.cli.input import Input
     from indextables.embedded import Table
     from indextables.table.writing import once as once_files
 else:
@@ -63,7 +63,7 @@ def create(
       indextables create logs --like today.jsonl --partition-by level
     """
     import indextables
-    from indextables.cli import inputs
+    from indextables.cli.input import inputs
     from indextables.table.rows import schema_from_ddl
 
     if (schema is None) == (like is None):
@@ -106,7 +106,7 @@ def ingest(
       indextables ingest logs *.jsonl.gz --once
       zcat old.csv.gz | indextables ingest logs - --format csv
     """
-    from indextables.cli import inputs
+    from indextables.cli.input import inputs
 
     _check_lasts(table)
     kinds = [inputs.format_of(name, kind) for name in files]

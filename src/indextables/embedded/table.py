@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
     from indextables.table.maintenance import verifying as verify_verb
-    from indextables.table.read import sizes as sizes_verb
+    from indextables.table.read import inspect as inspect_verb
     from indextables.table.writing import start as begun_verb
 else:
     history_verb = LazyModule("indextables.log.read.histories")
@@ -71,7 +71,7 @@ else:
     begun_verb = LazyModule("indextables.table.writing.start")
     create_verb = LazyModule("indextables.table.create")
     overwrite_verb = LazyModule("indextables.table.overwrite")
-    sizes_verb = LazyModule("indextables.table.read.sizes")
+    inspect_verb = LazyModule("indextables.table.read.inspect")
 
 __all__ = ["Table", "create", "open_table"]
 
@@ -196,7 +196,7 @@ class Table(Merging, Operate, Handle):
         Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
         """
         check_count("most_splits", most_splits, least=1)
-        return self._answer(lambda snapshot: sizes_verb.column_sizes(self._log.env, snapshot, most_splits))
+        return self._answer(lambda snapshot: inspect_verb.column_sizes(self._log.env, snapshot, most_splits))
 
     def history(self, limit: int | None = None) -> pa.Table:
         """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""

@@ -1,7 +1,8 @@
 """Truncate time travel: only the newest version stays readable. It cannot be undone.
 
 A commit records the cut in the history, a checkpoint of it is written, and what is older goes: checkpoints first, then
-version files in ascending order. Data files stay until purge takes them, and count as removed at the time of the cut.
+version files in ascending order. Data files stay until purge takes them, and count as removed at the time of the cut:
+cutting the history forgets when they were removed, so a named piece of the metadata remembers when it was cut.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ from indextables.log.care import (
 )
 from indextables.log.checkpoint import inspect_state, own_states
 from indextables.log.commit import Transaction
-from indextables.log.read import Log, clock, identity_of
-from indextables.log.wire import LOG_DIR, check_writable, parse_key, version_key
+from indextables.log.read import Log, Snapshot, clock, identity_of
+from indextables.log.wire import LOG_DIR, DomainMetadata, check_writable, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
-from indextables.table.maintenance.truncated import Truncation, truncation_of
 from indextables.table.running import Progress, Runner, Step
 
-__all__ = ["TruncateReport", "truncate_time_travel"]
+__all__ = ["TRUNCATED", "TruncateReport", "Truncation", "truncate_time_travel", "truncated_at", "truncation_of"]
 
 _NO_AGE_MS = -(2**62)
 """Older than any file: whatever its time is, it may go."""
+
+TRUNCATED = "indextables.truncated"
+"""The domain: the newest cut of the history."""
 
 
 class TruncateReport(msgspec.Struct, frozen=True):
@@ -204,3 +207,35 @@ def _oldest(env: Env, listing: Sequence[ObjectMeta], newest: int) -> int:
     if 0 in slots:
         return 0
     return min((ref.version for ref in own_states(env, listing)), default=newest)
+
+
+class Truncation(msgspec.Struct, frozen=True):
+    """The store's time of the cut, and the version that was newest then."""
+
+    atMs: int
+    version: int
+
+    def as_domain(self) -> DomainMetadata:
+        """As the log keeps it."""
+        return DomainMetadata(TRUNCATED, msgspec.json.encode(self).decode())
+
+
+def truncation_of(snapshot: Snapshot) -> Truncation | None:
+    """The newest cut of the history, None if there was none or its record cannot be read."""
+    domain = snapshot.domains.get(TRUNCATED)
+    if domain is None:
+        return None
+    try:
+        return _READ_TRUNCATION.decode(domain.configuration)
+    except msgspec.MsgspecError:
+        return None
+
+
+def truncated_at(snapshot: Snapshot) -> int | None:
+    """The store's time, in milliseconds, of the newest cut."""
+    cut = truncation_of(snapshot)
+    return None if cut is None else cut.atMs
+
+
+# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
+_READ_TRUNCATION = msgspec.json.Decoder(Truncation)

@@ -27,10 +27,9 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, DeletionVector, Unknown, error_of, key_of
 from indextables.split.file import dv
 from indextables.table.merge.batch import Merging, Moved
-from indextables.table.merge.vectors import SourceRows, carried
 from indextables.table.writing import check_kept, discard, registered, target_of
 
-__all__ = ["Landing", "land"]
+__all__ = ["Landing", "SourceRows", "carried", "land"]
 
 _ROUNDS = 20
 _INLINE_BYTES = 1_024
@@ -266,3 +265,39 @@ def _count(landing: Landing, version: int, committed: Sequence[_Ready]) -> None:
         landing.rows += sum(add.numRecords or 0 for add in found.adds)
         landing.deleted_rows += found.moved.deleted
         landing.carried_vectors += found.vectors
+
+
+_Rows = npt.NDArray[np.int64]
+
+
+class SourceRows(msgspec.Struct, frozen=True):
+    """A source of a merge: its rows, the vector with which it was read, and the one that it has now."""
+
+    path: str
+    num_rows: int
+    read: bytes | None
+    now: bytes | None
+
+
+def carried(sources: Sequence[SourceRows], outputs: Sequence[int]) -> list[_Rows] | None:
+    """The rows of each output (given by its number of rows) that are deleted by now.
+
+    A merge without sorting writes the live rows of its sources one after the other: the n-th row of a source that was
+    live then is the n-th of its part of the output. None if a source had rows deleted that are there again: those rows
+    are in no output. Raises DvCorrupt.
+    """
+    deleted: list[_Rows] = []
+    written = 0
+    for source in sources:
+        was_live = dv.alive_mask(source.read, source.num_rows, source.path)
+        is_live = dv.alive_mask(source.now, source.num_rows, source.path)
+        if (is_live & ~was_live).any():
+            return None
+        deleted.append(np.flatnonzero(~is_live[was_live]) + written)
+        written += int(was_live.sum())
+    if written != sum(outputs):
+        return None
+    rows = np.concatenate(deleted) if deleted else np.empty(0, np.int64)
+    ends = np.cumsum(outputs)
+    starts = ends - np.asarray(outputs)
+    return [rows[(rows >= start) & (rows < end)] - start for start, end in zip(starts, ends, strict=True)]

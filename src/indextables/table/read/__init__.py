@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.table.read import sizes
-    from indextables.table.read.inspect import actions_of, detail_of, html_of, live_rows
+    from indextables.table.read import inspect
+    from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
     from indextables.table.read.order import POSITION, in_order, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
@@ -36,11 +36,13 @@ __all__ = [
     "aggregate_rows",
     "check_rows_readable",
     "column_names",
+    "column_sizes",
     "count",
     "detail_of",
     "gone",
     "html_of",
     "in_order",
+    "inspect",
     "lease_if_asked",
     "limited",
     "live_rows",
@@ -56,14 +58,13 @@ __all__ = [
     "scan_table",
     "search",
     "shared_index_cache",
-    "sizes",
 ]
 
 if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "inspect": ("actions_of", "detail_of", "html_of", "live_rows"),
+            "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "order": ("POSITION", "in_order", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of"),

@@ -54,7 +54,7 @@ from indextables.table.maintenance.purge.idle import idle_checkpoint
 from indextables.table.maintenance.purge.listing import Listed, list_data
 from indextables.table.maintenance.purge.plan import LISTED, Claims, Decision, decide
 from indextables.table.maintenance.purge.reachable import Reach, named_since, reach
-from indextables.table.maintenance.truncated import truncated_at
+from indextables.table.maintenance.truncate import truncated_at
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, data_keys, leave_mark, safe_age_ms
 

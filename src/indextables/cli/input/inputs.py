@@ -18,11 +18,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.csv_files import open_texts, sample_texts, suggested_type
-from indextables.cli.fitting import check_distinct, conform, from_texts
-from indextables.cli.json_lines import BadMap, MapLines, NullLine, ObjectLines, RecentLines, first_fault, map_free
-from indextables.cli.reasons import reason_of
-from indextables.cli.whole_numbers import InexactNumber, NumberLines, large_numbers
+from indextables.cli.input.csv_files import open_texts, sample_texts, suggested_type
+from indextables.cli.input.fitting import check_distinct, conform, from_texts
+from indextables.cli.input.json_lines import BadMap, MapLines, NullLine, ObjectLines, RecentLines, first_fault, map_free
+from indextables.cli.input.reasons import reason_of
+from indextables.cli.input.whole_numbers import InexactNumber, NumberLines, large_numbers
 from indextables.errors import InvalidArgument
 from indextables.query.convert import cast_or_null
 

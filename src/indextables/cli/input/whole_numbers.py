@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.json_lines import count_rows
+from indextables.cli.input.json_lines import count_rows
 
 __all__ = ["InexactNumber", "NumberLines", "check_texts", "large_numbers", "large_texts"]
 

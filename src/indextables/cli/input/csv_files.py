@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.whole_numbers import InexactNumber, large_texts
+from indextables.cli.input.whole_numbers import InexactNumber, large_texts
 from indextables.errors import InvalidArgument
 
 __all__ = ["open_texts", "sample_texts", "suggested_type"]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.whole_numbers import check_texts
+from indextables.cli.input.whole_numbers import check_texts
 from indextables.errors import SchemaMismatch
 from indextables.query.convert import cast_exactly, cast_or_null
 
