@@ -5,10 +5,13 @@ A block marked `spark` runs in a Spark session and is tested with Spark. No bloc
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+
+import indextables
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -49,6 +52,26 @@ def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", pages(marked="spark"), ids=name)
 def test_the_spark_examples_of_a_page_run(path, spark, tmp_path):
     run(path, "spark", {"spark": spark, "path": str(tmp_path / "table")})
+
+
+def imported(code: str) -> set[str]:
+    """Every name of `indextables` that a block imports, or reaches through a name that it has imported."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Attribute):
+            found.add(ast.unparse(node))
+    return {name for name in found if re.fullmatch(r"indextables(\.\w+)*", name)}
+
+
+@pytest.mark.parametrize("path", sorted({*pages(marked=""), *pages(marked="spark")}), ids=name)
+def test_the_examples_of_a_page_use_public_names_only(path):
+    public = re.compile(rf"indextables(\.({'|'.join(indextables.__all__)})(\.\w+)?)?")
+    used = {used for mark in ("", "spark") for _, code in blocks(path, marked=mark) for used in imported(code)}
+    assert [name for name in sorted(used) if not public.fullmatch(name)] == []
 
 
 def test_no_block_has_a_mark_that_nobody_knows():

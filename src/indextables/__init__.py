@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from indextables.errors import IndexTablesError
     from indextables.spark.source import write
     from indextables.spark.table import IndexTable
+    from indextables.sql.local import LocalSession
     from indextables.sql.spark import disable, enable
     from indextables.sql.spark import run_sql as sql
     from indextables.table.maintenance import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IndexTable",
     "IndexTablesError",
+    "LocalSession",
     "Table",
     "cache_stats",
     "create",
@@ -54,6 +56,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "IndexTable": ("indextables.spark.table", "IndexTable"),
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
+    "LocalSession": ("indextables.sql.local", "LocalSession"),
     "Table": ("indextables.embedded", "Table"),
     "create": ("indextables.embedded", "create"),
     "disable": ("indextables.sql.spark", "disable"),

@@ -225,7 +225,9 @@ class InvariantViolated(CommitError):
 
 
 class CommitStateUnknown(IndexTablesError):
-    """The commit may or may not have landed: `token` finds out later, `version` is the slot that was tried.
+    """The commit may or may not have landed: `Table.resolve(token, version)` finds out later.
+
+    `token` is the commit's own, `version` the one that it tried to become.
 
     Nothing was deleted and nothing was tried again. Do not delete the commit's data files.
     """

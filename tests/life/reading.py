@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow.compute as pc
@@ -192,6 +193,7 @@ class Reading(World):
         self.same_rows(found, Version(tuple(rows), version.shape, frozenset()))
         if some:
             assert all(f"<em>{word}</em>" in piece for piece in found["_highlight_message"].to_pylist())
+        assert table.explain(word, where=text)["splits"] == table.files().num_rows
         ordered = table.search(word, columns=["id"], where=text, limit=2, offset=1, order_by="id desc")
         assert ordered["id"].to_pylist() == sorted((row["id"] for row in rows), reverse=True)[1:3]
 
@@ -221,13 +223,14 @@ class Reading(World):
             assert table.sizes(most_splits=None).num_rows >= table.sizes(most_splits=1).num_rows
 
         self.expired(handle.version, sizes)
-        wanted = max(self.book.newest - back, 0)
+        wanted = max(self.book.newest - back, 0) if back else handle.version
         try:
             told = table.log(wanted) if back else table.log()
         except VersionExpired:
             self.book.cut_short or self.book.is_gone(wanted)
         else:
-            assert "commitInfo" in told["action"].to_pylist()
+            info = told.filter(pc.field("action") == "commitInfo")["value"].to_pylist()[0]
+            assert table.resolve(token=json.loads(info)["token"], version=wanted) == wanted
 
     @rule(which=handles, limit=st.sampled_from((None, 1, 3)))
     def history(self, which: int, limit: int | None) -> None:

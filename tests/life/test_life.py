@@ -20,6 +20,7 @@ ELSEWHERE = {
     "indextables.disable": "a session of Spark",
     "indextables.sql": "a session of Spark",
     "indextables.IndexTablesError": "a type",
+    "indextables.LocalSession": "SQL by its text, which `tests/sql` drives",
     "indextables.Table": "a type, whose methods are driven",
     "indextables.errors": "types",
 }

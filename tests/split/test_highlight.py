@@ -96,7 +96,10 @@ def test_a_score_can_be_explained(world):
     told = explain_hit(world.searcher, "message:foo", hits)
     assert told["value"] == pytest.approx(float(hits.scores[0]))
     told = explain_query(world.searcher, "message:foo AND ratio:>0")
-    assert told["leaves"] == ["Terms", "ValueRange"]
+    assert told["conditions"] == [
+        {"kind": "Terms", "columns": ["message"], "answered_by": "index"},
+        {"kind": "ValueRange", "columns": ["ratio"], "answered_by": "columns"},
+    ]
     assert told["components"] == ["fieldnorm", "idx", "term"]
 
 

@@ -292,6 +292,20 @@ def test_what_matched_can_be_highlighted(table):
         table.search("quick", highlight=["nope"])
 
 
+def test_a_search_explains_what_the_index_answers_and_what_columns_do(table):
+    told = table.explain("message:quick AND v:>0.5", where="day = DATE '2024-01-01' OR id % 2 = 1")
+    assert [(c["columns"], c["answered_by"]) for c in told["conditions"]] == [
+        (["message"], "index"),
+        (["v"], "columns"),
+        (["day"], "index"),
+        (["id"], "columns"),
+    ]
+    assert (told["splits"], told["fallbacks"]) == (3, [])
+    with pytest.raises(QueryInvalid) as caught:
+        table.explain("nobody:here")
+    assert caught.value.position == 0
+
+
 def test_rows_add_up(table):
     told = table.aggregate(
         "quick OR dog", {"days": {"terms": {"field": "day"}}, "ids": {"stats": {"field": "id"}}}, where="id < 3"

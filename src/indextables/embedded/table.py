@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from indextables.ambient import Ambient
-from indextables.embedded.handle import Handle
+from indextables.embedded.looking import Looking
 from indextables.embedded.merging import Merging
 from indextables.embedded.operate import Operate
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.care import open_log
 from indextables.log.read import Log, Snapshot, snapshot_at
-from indextables.log.wire import Metadata, Protocol, raw_lines
 from indextables.table.arguments import (
     check_count,
     check_mapping,
@@ -36,42 +35,31 @@ from indextables.table.arguments import (
 )
 from indextables.table.environment import open_env
 from indextables.table.read import (
-    actions_of,
     aggregate_rows,
     count,
-    detail_of,
+    explain_search,
     html_of,
     order_of,
-    plain_schema,
-    prune_files,
     scan_table,
     search,
 )
 from indextables.table.rows import read_rows, schema_of
 
 if TYPE_CHECKING:
-    from indextables.log.care import CleanupReport, StateDescription, VerifyReport
+    from indextables.log.care import CleanupReport
     from indextables.log.care import cleanup as cleanup_verb
-    from indextables.log.care import describe as describe_verb
     from indextables.log.care import schedule as state_verb
-    from indextables.log.read import histories as history_verb
     from indextables.table import append as append_verb
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
-    from indextables.table.maintenance import verifying as verify_verb
-    from indextables.table.read import inspect as inspect_verb
     from indextables.table.writing import start as begun_verb
 else:
-    history_verb = LazyModule("indextables.log.read.histories")
     state_verb = LazyModule("indextables.log.care.schedule")
-    verify_verb = LazyModule("indextables.table.maintenance.verifying")
     cleanup_verb = LazyModule("indextables.log.care.cleanup")
-    describe_verb = LazyModule("indextables.log.care.describe")
     append_verb = LazyModule("indextables.table.append")
     begun_verb = LazyModule("indextables.table.writing.start")
     create_verb = LazyModule("indextables.table.create")
     overwrite_verb = LazyModule("indextables.table.overwrite")
-    inspect_verb = LazyModule("indextables.table.read.inspect")
 
 __all__ = ["Table", "create", "open_table"]
 
@@ -150,77 +138,11 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Merging, Operate, Handle):
+class Table(Looking, Merging, Operate):
     """One version of a table, until `refresh()` or a write of this handle moves it on.
 
     Made by `indextables.open` and `indextables.create`. Safe to use from several threads.
     """
-
-    # What is it?
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        schema = self._seen.schema
-        return plain_schema(schema, schema.names)
-
-    @property
-    def partition_columns(self) -> list[str]:
-        """The columns by whose values files are kept apart, in the order of their folders."""
-        return self._seen.partition_columns
-
-    @property
-    def protocol(self) -> Protocol:
-        """What a client must understand."""
-        return self._seen.protocol
-
-    @property
-    def metadata(self) -> Metadata:
-        """Identity, schema and properties as logged."""
-        return self._seen.metadata
-
-    def files(self, where: str | None = None) -> pa.Table:
-        """The live files that may hold rows for which `where` is true, one per row, as logged. Raises QueryInvalid."""
-        return self._answer(lambda snapshot: prune_files(snapshot, self._predicate(where)))
-
-    def detail(self) -> dict[str, Any]:
-        """Sizes and counts, as data: id, name, version, files, bytes, rows, partition columns, properties."""
-        return self._answer(lambda snapshot: detail_of(snapshot, self.url))
-
-    def sizes(self, most_splits: int | None = 100) -> pa.Table:
-        """What each column costs: the bytes of its rows and of its field in each component of the index.
-
-        Args:
-            most_splits: Look at so many splits, those added last; None looks at all, two small reads each.
-
-        Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
-        """
-        check_count("most_splits", most_splits, least=1)
-        return self._answer(lambda snapshot: inspect_verb.column_sizes(self._log.env, snapshot, most_splits))
-
-    def history(self, limit: int | None = None) -> pa.Table:
-        """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""
-        check_count("limit", limit, least=1)
-        return history_verb.history(self._log, limit)
-
-    def log(self, version: int | None = None) -> pa.Table:
-        """The actions of one version (default: this one), in order, as JSON: columns `line`, `action` and `value`.
-
-        Raises VersionNotFound, VersionExpired, LogCorrupt.
-        """
-        wanted = self.version if version is None else check_version(version)
-        return actions_of(raw_lines(self._log.stored(wanted)))
-
-    def state(self) -> StateDescription:
-        """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""
-        return describe_verb.describe_state(self._log.env)
-
-    def verify(self, *, data_files: bool = True) -> VerifyReport:
-        """Check every file of the log, and that every live data file is there and is its own; changes nothing.
-
-        Raises TableNotFound, StoreError; everything else is a finding of the report.
-        """
-        return verify_verb.verify_table(self._log.env, data_files=data_files)
 
     # When?
 
@@ -411,6 +333,21 @@ class Table(Merging, Operate, Handle):
             )
         )
 
+    def explain(self, query: str | None, where: str | None = None) -> dict[str, Any]:
+        """How `search` understands a query and a predicate, and what it reads to answer them. For people; no row comes.
+
+        `conditions` lists the conditions, each with its kind, its columns and what answers it: the `index`, or the
+        Parquet `columns`, which takes longer. `components` are the parts of an index that are read; `indexes` and
+        `segments` count what is opened, `splits` the files of the table, `splits_loaded` those whose index is read, and
+        `rows_scanned` the rows of which Parquet columns are read. `fallbacks` names each split whose index could not be
+        used, with the reason; `reindex` mends it.
+
+        Raises as `search`.
+        """
+        return self._answer(
+            lambda snapshot: explain_search(self._log.env, self._searchers, snapshot, query, self._predicate(where))
+        )
+
     def aggregate(
         self,
         query: str | None,
@@ -468,11 +405,6 @@ class Table(Merging, Operate, Handle):
         others = {name: source(table) for name, table in check_mapping("tables", tables).items()}
         options = self._log.env.options
         return self._answer(lambda _: select(statement, source(self), others, params=params, options=options))
-
-    def txn_version(self, application: str) -> int | None:
-        """The last batch of an application that this version holds; None if it holds none."""
-        txn = self._answer(lambda snapshot: snapshot.txns).get(application)
-        return None if txn is None else txn.version
 
     def __repr__(self) -> str:
         return f"Table({self.url!r}, version={self.version})"

@@ -64,7 +64,8 @@ def error_of(outcome: Conflicted | Unknown, url: str) -> IndexTablesError:
     if isinstance(outcome, Unknown):
         message = (
             f"whether version {outcome.version} of {url} is this commit cannot be told ({outcome.reason}). Do not "
-            f"delete its files and do not repeat it: look for token {outcome.token} with resolve_token() later"
+            f"delete its files and do not repeat it: "
+            f"ask later with resolve({outcome.token!r}, {outcome.version}) of the table"
         )
         return CommitStateUnknown(message, token=outcome.token, version=outcome.version, url=url)
     by = f" by {outcome.winner_operation}" if outcome.winner_operation else ""

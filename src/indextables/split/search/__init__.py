@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from indextables.split.search.aggregates import aggregate
     from indextables.split.search.carrier import TermStats, merge_stats, scored_terms
     from indextables.split.search.components import FAST, FIELDNORM, IDX, POS, TERM
+    from indextables.split.search.explain import explain_query
     from indextables.split.search.highlight import snippets
     from indextables.split.search.hits import Floats, Hits, Ints
     from indextables.split.search.searcher import OrderBy, SplitSearcher, open_cache
@@ -31,6 +32,7 @@ __all__ = [
     "States",
     "TermStats",
     "aggregate",
+    "explain_query",
     "merge_stats",
     "open_cache",
     "scored_terms",
@@ -44,6 +46,7 @@ if not TYPE_CHECKING:
             "aggregates": ("aggregate",),
             "carrier": ("TermStats", "merge_stats", "scored_terms"),
             "components": ("FAST", "FIELDNORM", "IDX", "POS", "TERM"),
+            "explain": ("explain_query",),
             "highlight": ("snippets",),
             "hits": ("Floats", "Hits", "Ints"),
             "searcher": ("OrderBy", "SplitSearcher", "open_cache"),

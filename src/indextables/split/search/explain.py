@@ -8,28 +8,42 @@ import msgspec
 import tantivy
 
 from indextables.errors import InvalidArgument
-from indextables.split.query import Plan, leaves
-from indextables.split.search.answer import IndexShard
+from indextables.query.expr import Node as Predicate
+from indextables.query.expr import columns_of
+from indextables.split.query import Leaf, Plan, Where, leaves
+from indextables.split.search.answer import IndexShard, Shard
 from indextables.split.search.components import needed
 from indextables.split.search.hits import Hits, SearchMetrics
 from indextables.split.search.searcher import SplitSearcher
+from indextables.split.search.tantivy import answerable
 
 
-def explain_query(searcher: SplitSearcher, query: str | Plan | None) -> dict[str, Any]:
-    """How a query is understood and answered: its leaves, the components read, opened indexes, fallbacks."""
-    plan = searcher.plan(query)
+def explain_query(searcher: SplitSearcher, query: str | Plan | None, where: Predicate | None = None) -> dict[str, Any]:
+    """How a query is understood and answered: its conditions, the components read, opened indexes, fallbacks."""
+    plan = searcher.plan(query, where)
     metrics = SearchMetrics()
-    shards = searcher.shards(plan, metrics, scored=True)
+
+    def opened() -> list[Shard]:
+        return searcher.shards(plan, metrics, scored=True)
+
+    shards = [shard for shard in searcher.guarded(plan, metrics, opened) if isinstance(shard, IndexShard)]
     return {
-        "plan": repr(plan),
-        "leaves": [type(leaf).__name__ for leaf in leaves(plan)],
+        "conditions": [_condition(leaf) for leaf in leaves(plan)],
         "components": sorted(needed(plan, scored=True)),
-        "indexes": sum(isinstance(shard, IndexShard) for shard in shards),
-        "segments": sum(shard.index.num_segments for shard in shards if isinstance(shard, IndexShard)),
+        "indexes": len(shards),
+        "segments": sum(shard.index.num_segments for shard in shards),
         "splits": metrics.splits,
         "splits_loaded": metrics.splits_loaded,
         "rows_scanned": metrics.rows_scanned,
         "fallbacks": [msgspec.to_builtins(fallback) for fallback in metrics.fallbacks],
+    }
+
+
+def _condition(leaf: Leaf) -> dict[str, Any]:
+    return {
+        "kind": type(leaf).__name__,
+        "columns": list(columns_of(leaf.predicate)) if isinstance(leaf, Where) else [leaf.target.column],
+        "answered_by": "index" if answerable(leaf) else "columns",
     }
 
 

@@ -26,7 +26,7 @@ from indextables.table.read.plan import check_rows_readable, column_names, prune
 from indextables.table.read.scan import plain_schema, scan_table
 from indextables.table.writing import target_of
 
-__all__ = ["Searchers", "aggregate_rows", "count", "order_of", "search", "shared_index_cache"]
+__all__ = ["Searchers", "aggregate_rows", "count", "explain_search", "order_of", "search", "shared_index_cache"]
 
 SCORE = "_score"
 
@@ -144,6 +144,18 @@ def aggregate_rows(
 
     try:
         return aggregate(searchers.of(snapshot), query, aggregations, where=where)
+    except ObjectNotFound as cause:
+        raise gone(env, snapshot, cause) from cause
+
+
+def explain_search(
+    env: Env, searchers: Searchers, snapshot: Snapshot, query: str | None, where: Node | None
+) -> dict[str, Any]:
+    """How a query is understood and who answers it. Raises as `search`."""
+    from indextables.split.search import explain_query
+
+    try:
+        return explain_query(searchers.of(snapshot), query, where)
     except ObjectNotFound as cause:
         raise gone(env, snapshot, cause) from cause
 
