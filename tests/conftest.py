@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import Phase, settings
 
+from indextables import process
 from tests.servers.fixtures import (
     azurite,
     fake_gcs,
@@ -19,6 +23,7 @@ from tests.spark_session import spark
 __all__ = [
     "azurite",
     "fake_gcs",
+    "forget_everything",
     "ministack",
     "s3",
     "s3_of_the_run",
@@ -36,3 +41,16 @@ settings.load_profile("tests")
 
 # Whether a planted bug is found is all that `tests.mutants` asks: nobody reads the smallest example.
 settings.register_profile("mutants", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))
+
+
+@pytest.fixture
+def forget_everything() -> Callable[[], None]:
+    """Makes this process forget all that it can, as if it had just begun."""
+
+    def forget() -> None:
+        for memory in process.memories():
+            if memory.clear is not None:
+                memory.clear()
+
+    forget()
+    return forget

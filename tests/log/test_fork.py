@@ -53,7 +53,7 @@ def test_a_snapshot_that_is_being_loaded_can_be_loaded(tmp_path):
 
 def test_commits_can_be_made(tmp_path):
     log = new_table(tmp_path / "t")
-    assert forked_while(head._LOCK, lambda: append(log, [add("child")])) == 0
+    assert forked_while(head._MEMORY.lock, lambda: append(log, [add("child")])) == 0
     append(log, [add("parent")])
     assert sorted(log.snapshot().files["path"].to_pylist()) == ["child", "parent"]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 
 import pyarrow as pa
 import pytest
 
 import indextables
+from indextables.ambient import SystemAmbient
 from indextables.errors import ForkUnsafe
 
 pytestmark = [
@@ -86,3 +88,37 @@ def test_a_child_is_told_that_select_was_run_before_the_fork(tmp_path):
 
     assert in_a_child(refused) == 0
     assert table.sql("select count(*) as n from t").to_pylist() == [{"n": 3}]
+
+
+class Parking(SystemAmbient):
+    """Background work waits for ever while `is_parked`, and is done at once otherwise."""
+
+    is_parked = True
+
+    def submit(self, pool, call):
+        done: Future = Future()
+        if not self.is_parked:
+            done.set_result(call())
+        return done
+
+
+def test_a_child_does_not_wait_for_the_background_work_of_its_parent(tmp_path):
+    ambient = Parking()
+    table = indextables.create(
+        tmp_path / "t",
+        SCHEMA,
+        properties={"mergeOnWrite.enabled": "true", "mergeOnWrite.minSplits": "3", "checkpoint.async": "true"},
+        options={"storage.fsync": "false", "checkpoint.interval": "3"},
+        ambient=ambient,
+    )
+    for number in range(4):
+        table.append([{"d": "p", "m": f"foo {number}"}])
+
+    def cared_for() -> bool:
+        ambient.is_parked = False
+        table.append([{"d": "p", "m": "child"}])
+        log = tmp_path / "t" / "_transaction_log"
+        return table.refresh().files().num_rows == 1 and any("state" in path.name for path in log.iterdir())
+
+    assert in_a_child(cared_for) == 0
+    assert table.refresh().count() == 5

@@ -6,31 +6,21 @@ its parent down. So the child gets an error at once, and only if its parent had 
 
 from __future__ import annotations
 
-import os
-
 from indextables.errors import ForkUnsafe
+from indextables.process import NativeThreads
 
 __all__ = ["note_use"]
 
 
-class _State:
-    used = False
-    inherited = False
+_CLIENT = NativeThreads("object store client in use", f"{__name__}._CLIENT")
 
 
 def note_use() -> None:
     """Call before every use of the native client. Raises ForkUnsafe where the parent had used it before the fork."""
-    if _State.inherited:
+    if _CLIENT.inherited:
         message = (
             "an object store was used before this process was forked, and cannot be used in the child: "
             "start workers with the 'spawn' or 'forkserver' method, or open object stores after the fork only"
         )
         raise ForkUnsafe(message)
-    _State.used = True
-
-
-def _after_fork_in_child() -> None:
-    _State.inherited = _State.used
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    _CLIENT.used = True

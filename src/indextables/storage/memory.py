@@ -10,6 +10,7 @@ from pathlib import Path
 
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, StoreError
+from indextables.process import Memory, declare
 from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
@@ -39,7 +40,25 @@ class _Bucket:
 
 
 _BUCKETS: dict[str, _Bucket] = {}
-_BUCKETS_LOCK = threading.Lock()
+
+
+def _renew_after_fork() -> None:
+    """A thread of the parent that was writing is not here to finish."""
+    for bucket in _BUCKETS.values():
+        bucket.lock, bucket.order = threading.Lock(), sorted(bucket.objects)
+
+
+_MEMORY = declare(
+    Memory(
+        name="objects of `memory://`",
+        where=f"{__name__}._BUCKETS",
+        key="name",
+        bound="none: they are the data",
+        fork="the child has a copy of its own; pickles are refused in other processes",
+        ends="with the process",
+        after_fork=_renew_after_fork,
+    )
+)
 
 
 class MemoryStore:
@@ -49,7 +68,7 @@ class MemoryStore:
     """
 
     def __init__(self, location: Location, *, ambient: Ambient | None = None) -> None:
-        with _BUCKETS_LOCK:
+        with _MEMORY.lock:
             self._bucket = _BUCKETS.setdefault(location.bucket, _Bucket())
         self._location = location
         self._root = f"{location.path}/" if location.path else ""

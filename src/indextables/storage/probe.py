@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from indextables.ambient import Ambient
 from indextables.errors import StoreUnavailable, StoreUnsafe
+from indextables.process import Memory, declare
 from indextables.storage.store import PutAnswer, Store, StoreFacts
 
 __all__ = ["forget", "once_per_process", "probe_conditional_put", "skew_between"]
@@ -23,6 +24,18 @@ _TICK_MS = 1000
 """Stores stamp objects in whole seconds, kernels in clock ticks: a smaller difference is no difference."""
 
 _known: dict[str, StoreFacts] = {}
+
+declare(
+    Memory(
+        name="probed stores",
+        where=f"{__name__}._known",
+        key="store: URL, endpoint and account",
+        bound="one per store that was written to",
+        fork="the child keeps them: it has the same machine and clock",
+        ends="when the clock of this machine was set",
+        clear=_known.clear,
+    )
+)
 
 
 def once_per_process(identity: str, ask: Callable[[], StoreFacts]) -> StoreFacts:

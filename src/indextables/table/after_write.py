@@ -7,10 +7,10 @@ at a time per table, in this process by a set of places, across processes by a l
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.log.care import acquire
@@ -35,7 +35,18 @@ _NOT_THE_WRITES = (IndexTablesError, OSError, MemoryError, RuntimeError)
 told otherwise would write them again."""
 
 _BUSY: set[str] = set()
-_LOCK = threading.Lock()
+
+_MEMORY = process.declare(
+    process.Memory(
+        name="work after writes",
+        where=f"{__name__}._BUSY",
+        key="URL of the table",
+        bound="what runs",
+        fork="the child forgets it: it runs in the parent, whose lease other processes heed",
+        ends="when the work ends",
+        after_fork=_BUSY.clear,
+    )
+)
 
 
 def after_write(log: Log, metadata: Metadata) -> None:
@@ -156,7 +167,7 @@ def _purge_is_due(log: Log, options: Options) -> bool:
 
 def _begin(url: str) -> bool:
     """True if this process does not do it already."""
-    with _LOCK:
+    with _MEMORY.lock:
         if url in _BUSY:
             return False
         _BUSY.add(url)
@@ -164,7 +175,7 @@ def _begin(url: str) -> bool:
 
 
 def _end(url: str) -> None:
-    with _LOCK:
+    with _MEMORY.lock:
         _BUSY.discard(url)
 
 

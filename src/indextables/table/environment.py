@@ -6,12 +6,12 @@ import contextlib
 import functools
 import getpass
 import os
-import threading
 from collections.abc import Mapping
 
 import msgspec
 
 from indextables import options as opt
+from indextables import process
 from indextables.ambient import Ambient, Pool, SystemAmbient
 from indextables.env import Env
 from indextables.errors import InvalidArgument
@@ -24,7 +24,17 @@ __all__ = ["open_env", "pool_sizes", "table_env"]
 
 # Tables that ask for the same threads share them.
 _AMBIENTS: dict[tuple[object, ...], SystemAmbient] = {}
-_LOCK = threading.Lock()
+
+_MEMORY = process.declare(
+    process.Memory(
+        name="threads",
+        where=f"{__name__}._AMBIENTS",
+        key="sizes and patience of the pools, as options say",
+        bound="one per combination that was asked for",
+        fork="the child starts threads of its own (`SystemAmbient` tells by its process id); the lock is new",
+        ends="with the process",
+    )
+)
 
 _CHECKPOINT_WRITERS = 2
 
@@ -101,7 +111,7 @@ def table_env(env: Env, metadata: Metadata) -> Env:
 def _ambient(options: Options) -> SystemAmbient:
     sizes, patience = pool_sizes(options), _read_patience(options)
     key = (*sizes.items(), *patience.items())
-    with _LOCK:
+    with _MEMORY.lock:
         found = _AMBIENTS.get(key)
         if found is None:
             found = _AMBIENTS[key] = SystemAmbient(sizes, patience)

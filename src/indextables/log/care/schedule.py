@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import (
     CheckpointError,
@@ -57,8 +56,19 @@ __all__ = ["checkpoint", "maybe_checkpoint"]
 
 _LOGGER = logging.getLogger("indextables")
 
-_RUNNING: set[tuple[int, str]] = set()
-_RUNNING_LOCK = threading.Lock()
+_RUNNING: set[str] = set()
+
+_MEMORY = process.declare(
+    process.Memory(
+        name="running checkpoints",
+        where=f"{__name__}._RUNNING",
+        key="URL of the table",
+        bound="those that run",
+        fork="the child forgets them: they run in the parent",
+        ends="when the checkpoint ends",
+        after_fork=_RUNNING.clear,
+    )
+)
 
 
 def checkpoint(env: Env, *, compact: Mode = "auto") -> StateRef:
@@ -100,20 +110,20 @@ def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: b
         return newest
     if found is not None and (compact == "auto" or found >= version):
         return found
-    key = (os.getpid(), env.store.url)
+    url = env.store.url
     if not env.options[opt.CHECKPOINT_ASYNC]:
         return max(newest, _attempt(env, version, compact))
-    with _RUNNING_LOCK:
-        if key in _RUNNING:
+    with _MEMORY.lock:
+        if url in _RUNNING:
             return newest
-        _RUNNING.add(key)
+        _RUNNING.add(url)
 
     def run() -> None:
         try:
             _attempt(env, version, compact)
         finally:
-            with _RUNNING_LOCK:
-                _RUNNING.discard(key)
+            with _MEMORY.lock:
+                _RUNNING.discard(url)
 
     env.ambient.submit("checkpoint", run)
     return newest

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from collections.abc import Mapping
 
 import msgspec
 
+from indextables import process
 from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.commit.winner import Winner
 from indextables.log.read import Log, Snapshot
@@ -89,13 +88,13 @@ def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
 
 def recall(log: Log) -> Head | None:
     """The head that this process last verified for this log."""
-    with _LOCK:
+    with _MEMORY.lock:
         return _HEADS.get(log)
 
 
 def remember(log: Log, head: Head) -> None:
     """Keep a verified head for the next commit, unless a newer one is known."""
-    with _LOCK:
+    with _MEMORY.lock:
         known = _HEADS.get(log)
         if known is None or known.version <= head.version or known.metadata.id != head.metadata.id:
             _HEADS[log] = head
@@ -103,22 +102,40 @@ def remember(log: Log, head: Head) -> None:
 
 def forget(log: Log) -> None:
     """Start from the log itself next time."""
-    with _LOCK:
+    with _MEMORY.lock:
         _HEADS.pop(log, None)
 
 
 # A head is a fact about an immutable version: it never goes stale, it only stops being the newest.
 _HEADS: weakref.WeakKeyDictionary[Log, Head] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
 
 
-def _unlock_after_fork() -> None:
-    """A thread of the parent that held the lock is not here to let go of it."""
-    global _LOCK  # noqa: PLW0603 - renewed once, before the child runs anything
-    _LOCK = threading.Lock()
+def _clear() -> None:
+    with _MEMORY.lock:
+        _HEADS.clear()
 
 
-os.register_at_fork(after_in_child=_unlock_after_fork)
+def _forget_table(url: str) -> int:
+    url = url.rstrip("/")
+    with _MEMORY.lock:
+        found = [log for log in _HEADS if log.url == url or log.url.startswith(url + "/")]
+        for log in found:
+            del _HEADS[log]
+    return len(found)
+
+
+_MEMORY = process.declare(
+    process.Memory(
+        name="verified heads",
+        where=f"{__name__}._HEADS",
+        key="handle (`Log`)",
+        bound="one per living handle",
+        fork="the child keeps them; the lock is new",
+        ends="never wrong; replaced by a newer one, dropped with the handle or by `invalidate_caches`",
+        clear=_clear,
+        forget=_forget_table,
+    )
+)
 
 
 def _token_at(snapshot: Snapshot) -> str | None:

@@ -9,7 +9,6 @@ is the answer to "what is newest": it is probed at every use. An entry still exp
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import msgspec
 from indextables import options as opt
 from indextables.env import Env
 from indextables.log.wire import TableState
+from indextables.process import Memory, declare
 
 __all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
 
@@ -176,7 +176,21 @@ class LogCache:
 
 
 _SHARED = LogCache()
-os.register_at_fork(after_in_child=_SHARED.unlock_after_fork)
+
+declare(
+    Memory(
+        name="parsed log files",
+        where=f"{__name__}._SHARED",
+        key="URL of the table, its history, version",
+        bound="entries per region, bytes of versions, age (`transaction.cache.expirationSeconds`)",
+        fork="the child keeps the entries; the lock is new",
+        ends="never wrong; dropped by age, `invalidate_caches`, and a log that was replaced",
+        clear=_SHARED.clear,
+        forget=_SHARED.invalidate,
+        stats=lambda: _SHARED.stats().regions,
+        after_fork=_SHARED.unlock_after_fork,
+    )
+)
 
 
 def shared_cache() -> LogCache:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 
 from indextables import options as opt
+from indextables import process
 from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.errors import ClockSkew
@@ -38,6 +39,18 @@ class _Watch:
 
 # By clock and store. All system ambients of a process read the same clocks.
 _WATCHES: weakref.WeakKeyDictionary[object, dict[str, _Watch]] = weakref.WeakKeyDictionary()
+
+process.declare(
+    process.Memory(
+        name="compared clocks",
+        where=f"{__name__}._WATCHES",
+        key="clock, URL of the table",
+        bound="one per table that was written to",
+        fork="the child keeps them: it has the same clock",
+        ends="when the clock of this machine was set, or a file's time does not fit",
+        clear=_WATCHES.clear,
+    )
+)
 
 
 def skew_ms(env: Env) -> int:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import IndexTablesError, LogCorrupt, NotSupported
 from indextables.log.read import Log, ReducedContent, dump_run, load_run, reduce_versions, shared_cache
@@ -34,6 +35,17 @@ _FEW, _MANY = 10, 100
 
 _EPOCHS: dict[str, int] = {}
 """On the driver: how often the caches of a table were asked to be forgotten. In a worker: the last epoch seen."""
+
+process.declare(
+    process.Memory(
+        name="epochs of distributed replay",
+        where=f"{__name__}._EPOCHS",
+        key="URL of the table",
+        bound="one number per table",
+        fork="the child keeps them, as it keeps the parsed log files that they are about",
+        ends="never: an epoch only grows",
+    )
+)
 
 
 class VersionFile(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ and no file can be named.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow as pa
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
+from indextables.process import NativeThreads
 from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
@@ -44,7 +44,7 @@ def run(
     Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
     ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
     """
-    _Runtime.note_use()
+    _note_use()
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     text = _lower_quoted(text, spelled)
@@ -64,30 +64,18 @@ def run(
     return _as_asked(result, spelled, hidden)
 
 
-class _Runtime:
-    """Whether DataFusion, whose threads do not survive fork(), was used in this process or before it was forked."""
-
-    used = False
-    inherited = False
-
-    @classmethod
-    def note_use(cls) -> None:
-        """Raises ForkUnsafe where a statement would wait for threads that only the parent has."""
-        if cls.inherited:
-            message = (
-                "a SELECT was run before this process was forked, and none can be run in the child: start workers with "
-                "the 'spawn' or 'forkserver' method, or run SELECT after the fork only; reads and searches work"
-            )
-            raise ForkUnsafe(message)
-        cls.used = True
-
-    @classmethod
-    def after_fork(cls) -> None:
-        """In the child."""
-        cls.inherited = cls.inherited or cls.used
+_DATAFUSION = NativeThreads("DataFusion in use", f"{__name__}._DATAFUSION")
 
 
-os.register_at_fork(after_in_child=_Runtime.after_fork)
+def _note_use() -> None:
+    """Raises ForkUnsafe where a statement would wait for threads that only the parent has."""
+    if _DATAFUSION.inherited:
+        message = (
+            "a SELECT was run before this process was forked, and none can be run in the child: start workers with "
+            "the 'spawn' or 'forkserver' method, or run SELECT after the fork only; reads and searches work"
+        )
+        raise ForkUnsafe(message)
+    _DATAFUSION.used = True
 
 
 def _execute(

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
 from indextables.log.care import Holder, StateDescription, describe_state, leases, protections, seen_now_ms
 from indextables.log.checkpoint import inspect_state, own_states
 from indextables.log.commit import retry_times
-from indextables.log.read import Log, Snapshot, clock, shared_cache
+from indextables.log.read import CacheStats, Log, Snapshot, clock
 from indextables.log.wire import (
     LOG_DIR,
     READER_VERSION,
@@ -165,7 +166,7 @@ def health(log: Log) -> Health:
         expired_intents=len(held.expired),
         leases=leases(env),
         clock_skew_ms=clock.known_skew_ms(env),
-        cache_rates=shared_cache().stats().hit_rates(),
+        cache_rates=CacheStats(process.stats()).hit_rates(),
         index_cache=_index_cache(env),
     )
     return msgspec.structs.replace(found, advice=advise(found, env.options, now_ms))

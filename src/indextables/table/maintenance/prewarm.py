@@ -14,9 +14,10 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import IndexTablesError, ObjectNotFound, SplitError
-from indextables.log.read import Log, shared_cache
+from indextables.log.read import Log
 from indextables.query.parse import parse
 from indextables.split.file import PAGES, SEGMENT_PARTS, SplitRef
 from indextables.split.index import IndexPlan
@@ -165,14 +166,14 @@ def flush_unit(env: Env, unit: bytes) -> bytes:
     cache = shared_index_cache(env.options, env.ambient)
     size = cache.measure().size_bytes
     cache.flush()
-    shared_cache().invalidate(env.store.url)
+    process.forget(env.store.url)
     return msgspec.msgpack.encode(_Flushed(_process(), size))
 
 
 def invalidate_unit(env: Env, unit: bytes) -> bytes:
     """Job: forget the table in this process."""
     del unit
-    shared_cache().invalidate(env.store.url)
+    process.forget(env.store.url)
     return msgspec.msgpack.encode(_Flushed(_process(), 0))
 
 

@@ -14,12 +14,13 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables import process
 from indextables.env import Env
 from indextables.errors import LogError, ProtocolUnsupported, SplitCorrupt, TableNotFound
 from indextables.lazy import pc
 from indextables.log.care import RepairReport, SplitFacts, VerifyReport, folder_values, rebuild_log, repair_log
 from indextables.log.care import recreate_pointer as point_again
-from indextables.log.read import CacheStats, shared_cache
+from indextables.log.read import CacheStats
 from indextables.log.wire import combined
 from indextables.query.partition import partition_to_text
 from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id
@@ -109,15 +110,15 @@ def cache_stats() -> CacheStats:
 
     `hit_rates()` has `protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate`, `versionsListHitRate`.
     """
-    return shared_cache().stats()
+    return CacheStats(process.stats())
 
 
 def invalidate_caches(path: Path | None = None, options: Mapping[str, object] | None = None) -> None:
     """Forget what is in memory about the table at `path` and below it, or about all tables. Results do not change."""
     if path is None:
-        shared_cache().clear()
+        process.forget_all()
     else:
-        shared_cache().invalidate(open_env(path, options).store.url)
+        process.forget(open_env(path, options).store.url)
 
 
 def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:

@@ -14,7 +14,6 @@ Anything else is CheckpointCorrupt or LimitExceeded, also where the native decod
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyruhvro
 
 from indextables.errors import CheckpointCorrupt, CheckpointWriteFailed, LimitExceeded
+from indextables.process import NativeThreads
 
 __all__ = ["MAX_BLOCK", "MAX_ROWS", "Shape", "read_container", "write_container", "write_record"]
 
@@ -217,18 +217,7 @@ def _decode(count: int, block: bytes, schema: str, name: str) -> pa.RecordBatch:
     return rows
 
 
-class _Encoder:
-    """Whether the native encoder, which runs threads, was used in this process or before it was forked."""
-
-    used = False
-    inherited = False
-
-
-def _after_fork_in_child() -> None:
-    _Encoder.inherited = _Encoder.inherited or _Encoder.used
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+_ENCODER = NativeThreads("Avro encoder in use", f"{__name__}._ENCODER")
 
 
 def _encode(batch: pa.RecordBatch, shape: Shape) -> memoryview:
@@ -236,12 +225,12 @@ def _encode(batch: pa.RecordBatch, shape: Shape) -> memoryview:
 
     Its threads do not survive fork(): a child would wait for them for ever, and encodes value by value instead.
     """
-    if _Encoder.inherited:
+    if _ENCODER.inherited:
         out = bytearray()
         for record in batch.to_pylist(maps_as_pydicts="strict"):
             _put(shape.schema, record, out)
         return memoryview(out)
-    _Encoder.used = True
+    _ENCODER.used = True
     try:
         encoded = pyruhvro.serialize_record_batch(batch, shape.text, 1)[0]
     except BaseException as error:

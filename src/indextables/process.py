@@ -1,0 +1,112 @@
+"""This process remembers things beyond one call: every such memory is declared here, with its key, bound and fork rule.
+
+A module that keeps something in a module-level variable declares it with `declare`. What has to reach all memories
+(`invalidate_caches`, `cache_stats`, a forked child, tests) goes through `memories()`, and `docs/ARCHITECTURE.md` shows
+them as a table.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["Memory", "NativeThreads", "declare", "forget", "forget_all", "memories", "stats"]
+
+
+class Memory(msgspec.Struct, kw_only=True, eq=False):
+    """One thing that this process remembers, in words for people and as calls for the process."""
+
+    name: str
+    where: str
+    """The variable that keeps it, with its module."""
+    key: str
+    """What an entry is found by."""
+    bound: str
+    """Why it does not grow for ever."""
+    fork: str
+    """What a forked child does with it."""
+    ends: str
+    """When an entry is forgotten, or no longer believed."""
+    clear: Callable[[], None] | None = None
+    """Forget everything; results do not change. None where it is more than a memory: what runs, or the data itself."""
+    forget: Callable[[str], int] | None = None
+    """Forget the table at a URL and those in folders below it; the number of entries. None where nothing is to be
+    forgotten because somebody asks for it."""
+    stats: Callable[[], Mapping[str, Any]] | None = None
+    """How often it was asked and what it holds, by region."""
+    after_fork: Callable[[], None] | None = None
+    """In a forked child, before it runs anything else, with `lock` renewed already."""
+    lock: Any = msgspec.field(default_factory=threading.Lock)
+    """For who keeps it: a context manager. A forked child finds it open, whoever held it in the parent."""
+
+
+class NativeThreads:
+    """Whether native code that runs threads was used in this process, or before it was forked.
+
+    Its threads do not survive fork(): a child that calls it would wait for them for ever.
+    """
+
+    def __init__(self, name: str, where: str) -> None:
+        self.used = False
+        self.inherited = False
+        """True where a parent used it before the fork: it must not be called here."""
+        declare(
+            Memory(
+                name=name,
+                where=where,
+                key="none",
+                bound="one flag",
+                fork="what the parent used is not used by the child",
+                ends="never",
+                after_fork=self._inherit,
+            )
+        )
+
+    def _inherit(self) -> None:
+        self.inherited = self.inherited or self.used
+
+
+_MEMORIES: dict[str, Memory] = {}
+
+
+def declare(memory: Memory) -> Memory:
+    """Declare what a module remembers; the module that is loaded again takes its own place."""
+    _MEMORIES[memory.name] = memory
+    return memory
+
+
+def memories() -> tuple[Memory, ...]:
+    """Those of the modules that are loaded, in the order in which they were: lower layers first."""
+    return tuple(_MEMORIES.values())
+
+
+def forget_all() -> None:
+    """Forget what anybody may ask to be forgotten, about all tables."""
+    for memory in memories():
+        if memory.clear is not None and memory.forget is not None:
+            memory.clear()
+
+
+def forget(url: str) -> int:
+    """Forget the table at `url` and tables in folders below it; the number of entries."""
+    return sum(memory.forget(url) for memory in memories() if memory.forget is not None)
+
+
+def stats() -> dict[str, Any]:
+    """What the memories that count say about their regions."""
+    return {name: told for memory in memories() if memory.stats is not None for name, told in memory.stats().items()}
+
+
+def _after_fork_in_child() -> None:
+    """A thread of the parent that held a lock is not here to let go of it."""
+    for memory in memories():
+        memory.lock = threading.Lock()
+        if memory.after_fork is not None:
+            memory.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

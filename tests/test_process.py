@@ -1,0 +1,136 @@
+"""All that a process remembers is declared: nothing is missing, misleads a forked child or changes results."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables import process
+from tests import memories
+from tests.table.test_forked_verbs import in_a_child
+
+ARCHITECTURE = Path(__file__).parent.parent / "docs" / "ARCHITECTURE.md"
+
+PURE = "a pure function: an answer is never wrong, and as many as it says are kept"
+NO_MEMORY = {
+    "indextables.process._MEMORIES": "the list itself",
+    "indextables.option_values._REGISTRY": "declarations, complete when options.py is loaded",
+    "indextables.option_values._TOGETHER": "declarations, complete when options.py is loaded",
+    "indextables.log.wire.author.engine_info": PURE,
+    "indextables.log.wire.paths._root": PURE,
+    "indextables.query.charset._categories": PURE,
+    "indextables.query.java_match.java_pattern": PURE,
+    "indextables.split.index.analyze._hash": PURE,
+    "indextables.split.index.analyze._native": PURE,
+    "indextables.split.search.carrier._template": PURE,
+    "indextables.split.search.state._tantivy_schema": PURE,
+    "indextables.split.search.state._plan_of": PURE,
+    "indextables.split.index.cache_seals._boot": "a fact about the machine, the same until the process ends",
+    "indextables.table.environment.process_user": "a fact about the process",
+    "indextables.cli.csv_files._rows": PURE,
+    "indextables.cli.inputs._heads": "one command of the shell: what was read ahead of its streams",
+    "indextables.cli.inputs._stream": "one command of the shell: its streams",
+    "indextables.cli.interrupt.WATCH": "one command of the shell: whether it is interrupted",
+    "indextables.cli.render._encoder": PURE,
+    "indextables.spark.scan._CONF_LOCK": "the driver of a Spark session does not survive fork()",
+}
+SEARCHING = ("indextables.spark.search.", "indextables.table.read.searching")
+
+
+@pytest.fixture(scope="module")
+def declared() -> dict[str, process.Memory]:
+    for module in pkgutil.walk_packages(indextables.__path__, "indextables."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return {memory.where: memory for memory in process.memories()}
+
+
+def test_every_variable_that_outlives_a_call_is_declared_or_told_why_not(declared):
+    found = {name: why for name, why in memories.found().items() if not name.startswith(SEARCHING)}
+    assert {name: why for name, why in found.items() if name not in declared and name not in NO_MEMORY} == {}
+    assert set(NO_MEMORY) <= set(found)
+    assert not set(NO_MEMORY) & set(declared)
+    assert set(declared) <= set(memories.found())
+
+
+def test_only_the_list_asks_to_be_called_after_a_fork():
+    assert [name for name in memories.fork_hooks() if not name.startswith(SEARCHING)] == ["indextables.process"]
+
+
+def test_the_architecture_shows_the_memories(declared):
+    drawn = re.search(r"<!-- memories -->\n(.*?)<!-- -->", ARCHITECTURE.read_text(), re.DOTALL)
+    rows = sorted(
+        f"| {m.name} | `{_file(m.where)}` | {m.key} | {m.bound} | {m.fork} | {m.ends} |" for m in declared.values()
+    )
+    assert drawn is not None
+    assert drawn.group(1).splitlines()[2:] == rows, "\n".join(rows)
+
+
+def _file(variable: str) -> str:
+    return variable.rpartition(".")[0].removeprefix("indextables.").replace(".", "/") + ".py"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_finds_every_lock_open(declared):
+    for memory in declared.values():
+        with memory.lock:
+            assert in_a_child(lambda lock=memory: lock.lock.acquire(blocking=False)) == 0, memory.name
+
+
+def test_a_process_that_forgets_everything_between_two_steps_gives_the_same_answers(tmp_path, forget_everything):
+    assert _life(tmp_path / "forgets", forget_everything) == _life(tmp_path / "remembers", lambda: None)
+
+
+def test_a_table_is_forgotten_with_those_below_it_and_no_other(tmp_path, forget_everything):
+    tables = {name: _table(tmp_path / name) for name in ("a", "a/b", "ab")}
+    for table in tables.values():
+        table.append([{"n": 1, "m": "foo"}])
+    told = [memory for memory in process.memories() if memory.forget is not None]
+    assert {memory.name for memory in told} >= {"parsed log files", "verified heads"}
+    assert all(memory.forget(str((tmp_path / "a").as_uri())) > 0 for memory in told if _is_about_logs(memory))
+    assert all(memory.forget(str((tmp_path / "a").as_uri())) == 0 for memory in told)
+    assert all(memory.forget(str((tmp_path / "ab").as_uri())) > 0 for memory in told if _is_about_logs(memory))
+    assert [table.append([{"n": 2, "m": "bar"}]) for table in tables.values()] == [2, 2, 2]
+
+
+def _is_about_logs(memory: process.Memory) -> bool:
+    return memory.name in {"parsed log files", "verified heads"}
+
+
+def _table(path: Path) -> indextables.Table:
+    options = {"storage.fsync": "false", "cache.directory": str(path.parent / "cache"), "checkpoint.interval": "2"}
+    return indextables.create(
+        path, pa.schema([("n", pa.int64()), ("m", pa.string())]), indexing={"m": "text"}, options=options
+    )
+
+
+def _life(path: Path, between: Callable[[], None]) -> list[object]:
+    """The answers of a table's life, with `between` done after each."""
+    answers = []
+    for answer in _steps(path):
+        answers.append(answer)
+        between()
+    return answers
+
+
+def _steps(path: Path) -> Iterator[object]:
+    table = _table(path)
+    yield table.append([{"n": 1, "m": "foo bar"}, {"n": 2, "m": "foo"}])
+    yield table.search("foo")["n"].to_pylist()
+    yield table.append([{"n": 3, "m": "bar"}])
+    yield table.refresh().count("bar")
+    yield len(table.merge_splits().versions)
+    yield table.refresh().to_arrow(where="n > 1").to_pylist()
+    yield table.overwrite([{"n": 4, "m": "baz"}])
+    yield table.refresh().search("baz OR foo")["n"].to_pylist()
+    yield indextables.open(path, version=1).to_arrow()["n"].to_pylist()
+    yield table.verify().ok
