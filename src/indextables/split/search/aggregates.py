@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
 from indextables.query.expr import Node as Predicate
+from indextables.query.floats import one_pattern
 from indextables.split.query import Plan
 from indextables.split.search.aggregate_sketch import distinct_estimate
 from indextables.split.search.aggregate_time import date_buckets
@@ -112,20 +113,15 @@ def _terms(values: pa.Array, options: dict[str, Any]) -> Result:
 
 
 def _once_per_row(values: pa.Array) -> pa.Array:
-    """Lists as their values, each once per row: a bucket counts rows."""
+    """Lists as their values, each once per row: a bucket counts rows. Arrow counts bit patterns, so a value has one."""
     if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         if pa.types.is_nested(values.type):
             raise InvalidArgument(f"terms: a column of type {values.type} has no terms", type=str(values.type))
-        return _one_zero(values)
+        return one_pattern(values)
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-    flat = _one_zero(pc.list_flatten(values))
+    flat = one_pattern(pc.list_flatten(values))
     pairs = pa.table({"row": _ints(np.repeat(np.arange(len(values)), lengths)), "value": flat})
     return _values(pairs.group_by(["row", "value"]).aggregate([]), "value")
-
-
-def _one_zero(values: pa.Array) -> pa.Array:
-    """-0.0 is 0.0, as in `where`; Arrow tells them apart where it counts."""
-    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _is_nan(values: pa.Array) -> pa.Array | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         table_names,
         value_of,
     )
-    from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal
+    from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
     from indextables.sql.command.statements import Target
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "table_names",
     "tokens",
     "unquoted",
+    "unsigned_zeros",
     "value_of",
 ]
 
@@ -83,7 +84,7 @@ if not TYPE_CHECKING:
                 "table_names",
                 "value_of",
             ),
-            "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal"),
+            "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"),
             "statements": ("Target",),
         },
     )

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from indextables.errors import NotSupported
 
-__all__ = ["QUOTED", "check_plan", "check_statement", "no_decimal"]
+__all__ = ["QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"]
 
 QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 """Texts, quoted names and comments: what stands in them is no keyword."""
@@ -27,6 +27,8 @@ _SHOWN_DOUBLE = re.compile(r"\bFloat64\(-?(?P<value>\d[\d.]*(?:[eE][+-]?\d+)?)\)
 _SHOWN_FLOAT = re.compile(r"\bFloat32\(-?(?P<value>\d[\d.]*(?:[eE][+-]?\d+)?)\)")
 _DOUBLE, _FLOAT, _LONG = 2**53, 2**24, 2**63
 _WORD = re.compile(r"\w+|[()*]")
+_SIGNED_ZERO = re.compile(r"(?<!-)-(?=\s*(?:0+\.0*|\.0+|0+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.]))")
+_SHOWN_SIGNED_ZERO = re.compile(r"\bFloat(?:64|32|16)\(-0(?:\.0)?\)")
 _SET_OPERATORS = frozenset({"union", "except", "intersect"})
 _BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
 
@@ -48,6 +50,17 @@ def check_statement(text: str) -> None:
         raise NotSupported(message, query=text, position=found.start())
     _check_numbers(text, bare)
     _check_from(text, bare)
+
+
+def unsigned_zeros(text: str) -> str:
+    """`text`, as long as it was, with -0.0 written as 0.0 or +0.0: to DataFusion the two are not always one value."""
+    found = [match.start() for match in _SIGNED_ZERO.finditer(QUOTED.sub(lambda found: _blank(found.group()), text))]
+    letters = list(text)
+    for place in found:
+        before = text[:place].rstrip()[-1:]
+        if before != "-":
+            letters[place] = " " if before in "(,=<>" else "+"
+    return "".join(letters)
 
 
 def _check_numbers(text: str, bare: str) -> None:
@@ -108,6 +121,9 @@ def check_plan(text: str, plan: str, values: Iterable[object] = ()) -> None:
     32-bit float is made one. `values` are the parameters of the statement.
     """
     plan = _SHOWN_TEXT.sub("", plan)
+    if _SHOWN_SIGNED_ZERO.search(plan):
+        message = "a zero with a sign is not always equal to 0.0 here: write 0.0"
+        raise NotSupported(message, query=text, position=0)
     numbers = [found.group() for found in _WRITTEN.finditer(text)]
     written = {*map(Decimal, numbers), *(Decimal(str(value)).copy_abs() for value in values if _is_number(value))}
     doubles = {Decimal(number) for number in numbers if "e" in number.lower()}

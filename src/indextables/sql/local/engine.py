@@ -7,6 +7,7 @@ and no file can be named.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
 from indextables.process import NativeThreads
-from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal
+from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
 from indextables.sql.local.rewrite import Rewritten, rewrite
@@ -47,10 +48,10 @@ def run(
     _note_use()
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
-    text = _lower_quoted(text, spelled)
+    text = _lower_quoted(unsigned_zeros(text), spelled)
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
-    values = None if not params else {name: value for name, value in params.items() if f"${name}" in rewritten.text}
+    values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
     needs, limit = _needs(rewritten, schemas, values)
     if _MOVING.search(text):
         needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
@@ -62,6 +63,13 @@ def run(
         result = _execute(rewritten, sources, needs, values, _context(memory_limit, partitions=1))
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     return _as_asked(result, spelled, hidden)
+
+
+def _one_zero(value: object) -> object:
+    """A floating-point number with the bits that the tables' columns have for it."""
+    if not isinstance(value, float):
+        return value
+    return math.nan if math.isnan(value) else value + 0.0
 
 
 _DATAFUSION = NativeThreads("DataFusion in use", f"{__name__}._DATAFUSION")

@@ -20,6 +20,7 @@ from datafusion import SQLOptions, col
 
 from indextables.errors import IndexTablesError, NotSupported
 from indextables.query.expr import Node
+from indextables.query.floats import one_pattern
 from indextables.sql.local.pushdown import Need
 from indextables.sql.local.rewrite import Target
 from indextables.sql.textsearch import NEEDS_ONE, SCORE, Search
@@ -157,7 +158,8 @@ class Provider(pads.Dataset):  # type: ignore[misc]
                 if not columns:
                     yield _lengths_only(batch.num_rows)
                     continue
-                present = dict(zip(order, batch.columns, strict=True))
+                # DataFusion hashes and sorts floating-point numbers by their bits.
+                present = dict(zip(order, map(one_pattern, batch.columns), strict=True))
                 always = pa.repeat(pa.scalar(value=True), batch.num_rows)
                 arrays = [present.get(name, always) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
