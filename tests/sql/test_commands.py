@@ -20,8 +20,8 @@ from indextables.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from indextables.sql.command.commands import run_command
 from indextables.sql.command.context import LocalContext
+from indextables.sql.command.run import run_command
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("message", pa.string())])
 

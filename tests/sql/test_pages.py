@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.sql.command.commands import run_command
 from indextables.sql.command.context import LocalContext
 from indextables.sql.command.grammar import SYNTAX
+from indextables.sql.command.run import run_command
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "sql"
 BLOCK = re.compile(r"^```sql\n(.*?)^```\n(?:\n((?:\|[^\n]*\n)+))?", re.MULTILINE | re.DOTALL)

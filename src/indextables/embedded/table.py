@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from indextables.ambient import Ambient
 from indextables.embedded.looking import Looking
-from indextables.embedded.merging import Merging
-from indextables.embedded.operate import Operate
+from indextables.embedded.maintenance import Maintenance
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.care import open_log
@@ -138,7 +137,7 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Looking, Merging, Operate):
+class Table(Looking, Maintenance):
     """One version of a table, until `refresh()` or a write of this handle moves it on.
 
     Made by `indextables.open` and `indextables.create`. Safe to use from several threads.

@@ -19,8 +19,7 @@ from indextables.spark.scan import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.session import instant_ms, registry, session_zone, spark_schema
 from indextables.spark.table.builder import TableBuilder
-from indextables.spark.table.merging import Merging
-from indextables.spark.table.operate import Operate
+from indextables.spark.table.maintenance import Maintenance
 from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexTable"]
 
 
-class IndexTable(Merging, Operate, SparkHandle):
+class IndexTable(Maintenance, SparkHandle):
     """A table and the session that works with it. Every call sees the newest version, unless it names another."""
 
     @classmethod

@@ -8,7 +8,6 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.sql.command import statements
-    from indextables.sql.command.commands import Consent, Irreversible, execute, run_command
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import Args, literal
     from indextables.sql.command.grammar import parse_command
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         value_of,
     )
     from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
+    from indextables.sql.command.run import Consent, Irreversible, execute, run_command
     from indextables.sql.command.statements import Target
 
 __all__ = [
@@ -67,7 +67,6 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "commands": ("Consent", "Irreversible", "execute", "run_command"),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "literal"),
             "grammar": ("parse_command",),
@@ -85,6 +84,7 @@ if not TYPE_CHECKING:
                 "value_of",
             ),
             "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"),
+            "run": ("Consent", "Irreversible", "execute", "run_command"),
             "statements": ("Target",),
         },
     )
