@@ -7,13 +7,16 @@ RUN := env PYSPARK_PYTHON=$(CURDIR)/$(BIN)/python PYTHONDONTWRITEBYTECODE=1 $(BI
 COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak mutants docs format pins clean
+.PHONY: help demo quick test check bench soak mutants docs format pins clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.test ## Run the main job end to end on this machine
 	@$(RUN) examples/demo.py
+
+quick: $(VENV)/.test ## Run the tests that tell soon (two minutes): no Spark, no simulation, nothing slow
+	@$(RUN) -m tests.parts --quick
 
 test: $(VENV)/.test ## Run all tests, in parts, on two cores
 	@$(RUN) -m tests.parts

@@ -1,8 +1,10 @@
-"""Run the tests in parts, two at a time, each against its budget: `python -m tests.parts [--soak] [PART ...]`.
+"""Run the tests in parts, two at a time, each against its budget: `python -m tests.parts [PART ...]`.
 
-A part is a folder (or file) of tests in a pytest process of its own. A part over its budget is reported, not failed:
-the remedy is to move volume to `make soak`. A part whose path is gone, or that holds no test, fails: whoever moves
-tests names them here anew. Every test that was skipped is named at the end, with its reason.
+A part is a folder of tests, whose name it has, in a pytest process of its own. Three parts are cut in another way:
+`spark` and `connect` are the tests of all folders that need Spark, `sim-care` is the other half of `tests/sim`; `rest` is
+what no other part holds. A part over its budget is reported, not failed: the remedy is to move volume to `make soak`.
+A part whose path is gone, or that holds no test, fails: whoever moves tests names them here anew. Every test that was
+skipped is named at the end, with its reason.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Part:
     """How the tests of this part reach Spark: `classic` or `connect` (`tests.spark_session`)."""
     without: tuple[str, ...] = ()
     """Files below `paths` that are another part's."""
+    is_quick: bool = False
+    """`make quick` runs it, without what is marked `slow`."""
 
 
 CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill", "caring", "merge_kill", "merging"))
@@ -46,15 +50,17 @@ PARTS = (
     Part("spark", ("tests",), 900, "spark and not soak"),
     Part("sim", ("tests/sim",), 960, without=CARE),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
-    Part("care", CARE, 180),
+    Part("table", ("tests/table",), 360, is_quick=True),
+    Part("split", ("tests/split",), 270, is_quick=True),
     Part("state", ("tests/state",), 240),
-    Part("search", ("tests/split",), 270),
-    Part("storage", ("tests/storage", "tests/contract"), 150),
-    Part("log", ("tests/log", "tests/golden"), 120),
-    Part("query", ("tests/query",), 60),
-    Part("table", ("tests/table",), 360),
+    Part("sim-care", CARE, 180),
+    Part("log", ("tests/log",), 120, is_quick=True),
+    Part("contract", ("tests/contract",), 90),
+    Part("cli", ("tests/cli",), 90, is_quick=True),
+    Part("storage", ("tests/storage",), 60),
     Part("life", ("tests/life",), 60),
-    Part("embedded", ("tests/cli", "tests/sql"), 120),
+    Part("query", ("tests/query",), 60, is_quick=True),
+    Part("sql", ("tests/sql",), 60, is_quick=True),
 )
 
 
@@ -77,8 +83,17 @@ def main() -> int:
         action="store_true",
         help="run only what is marked soak, and property tests in new places, without a time limit",
     )
+    parser.add_argument(
+        "--quick", action="store_true", help="run only what tells soon: no Spark, no simulation, nothing marked slow"
+    )
     given = parser.parse_args()
+    known = [part.name for part in _all_parts()]
+    unknown = [name for name in given.parts if name not in known]
+    if unknown:
+        parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(known)}")
     parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
+    if given.quick:
+        parts = [replace(part, marker=f"{part.marker} and not slow") for part in parts if part.is_quick]
     if given.soak:
         parts = [replace(p, marker=p.marker.replace("not soak", "(soak or hypothesis)")) for p in parts]
     with ThreadPoolExecutor(LANES) as lanes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from tests.parts import ROOT, Part, _all_parts, _report, _run
+from tests.parts import ROOT, Part, _all_parts, _report, _run, main
 
 
 @pytest.fixture
@@ -21,6 +23,18 @@ def part(tmp_path):
 def test_the_paths_of_all_parts_exist():
     for part in _all_parts():
         assert [path for path in (*part.paths, *part.without) if not (ROOT / path).exists()] == []
+
+
+def test_a_part_of_one_folder_has_its_name():
+    named = {path: part.name for part in _all_parts() for path in part.paths if len(part.paths) == 1}
+    assert {path: name for path, name in named.items() if path not in ("tests", f"tests/{name}")} == {}
+
+
+def test_a_part_that_nobody_knows_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["parts", "serach"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "there is no part serach; the parts are spark, " in capsys.readouterr().err
 
 
 def test_a_part_whose_path_is_gone_fails_and_says_which(capsys):
