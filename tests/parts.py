@@ -1,7 +1,7 @@
 """Run the tests in parts, two at a time, each against its budget: `python -m tests.parts [PART ...]`.
 
 A part is a folder of tests, whose name it has, in a pytest process of its own. Three parts are cut in another way:
-`spark` and `connect` are the tests of all folders that need Spark, `sim-care` is the other half of `tests/sim`; `rest` is
+`spark` and `connect` are the tests of all folders that need Spark, `sim-care` is the rest of `tests/sim`; `rest` is
 what no other part holds. A part over its budget is reported, not failed: the remedy is to move volume to `make soak`.
 A part whose path is gone, or that holds no test, fails: whoever moves tests names them here anew. Every test that was
 skipped is named at the end, with its reason.

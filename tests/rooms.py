@@ -20,7 +20,7 @@ def breaches() -> list[str]:
     """What breaks a rule, a line each."""
     modules = _modules()
     rooms = {name for name, path in modules.items() if _is_room(name, path)}
-    found = [*_too_large(), *_tree()]
+    found = [*_too_large(), *_tree(), *_named()]
     for room in sorted(rooms):
         found += _surface(room, modules[room], modules)
     for name, path in modules.items():
@@ -109,3 +109,16 @@ def _tree() -> list[str]:
         *(f"docs/ARCHITECTURE.md: {name} is not in the tree" for name in sorted(there - told)),
         *(f"docs/ARCHITECTURE.md: {name} is in the tree and not there" for name in sorted(told - there)),
     ]
+
+
+def _named() -> list[str]:
+    """Modules that the architecture names are there, and hold the functions that it names behind them."""
+    home = SOURCE / "indextables"
+    found = []
+    for name, function in re.findall(r"`([\w/]+\.py)`(?:\s`(\w+)\(\)`)?", TREE.read_text()):
+        paths = [place / name for place in (home, ROOT) if (place / name).is_file()] if "/" in name else []
+        if not paths and not any(home.rglob(name)):
+            found.append(f"docs/ARCHITECTURE.md: {name} is named and not there")
+        elif function and not re.search(rf"\bdef {function}\(", paths[0].read_text()):
+            found.append(f"docs/ARCHITECTURE.md: {name} has no function {function}")
+    return found
