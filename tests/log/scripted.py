@@ -65,6 +65,10 @@ class Scripted:
     def is_local(self) -> bool:
         return self.store.is_local
 
+    @property
+    def outlives_process(self) -> bool:
+        return self.store.outlives_process
+
     def get(self, key: str, **more: Any) -> bytes:
         return self._do("get", key, lambda: self.store.get(key, **more))
 

@@ -11,6 +11,7 @@ from indextables.log.care import opening
 from indextables.log.read.cache import LogCache, cache_for, shared_cache
 from indextables.log.wire.names import crc_key, version_key
 from indextables.options import Options
+from indextables.storage import open_store
 
 
 class Clock(SystemAmbient):
@@ -192,11 +193,25 @@ def test_a_process_reads_what_was_written_at_once(tmp_path):
         assert len(paths(log.snapshot())) == version
 
 
+class NewKind:
+    """A store of a kind that nobody has heard of."""
+
+    url = "new://somewhere/t"
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
 def test_stores_outside_the_process_share_its_cache_and_memory_stores_do_not(tmp_path):
     assert cache_for(local_env(tmp_path)) is shared_cache()
     one, other = memory_env(), memory_env()
     assert cache_for(one) is not cache_for(other)
     off = Env(one.store, one.ambient, Options({"transaction.cache.enabled": False}, environ={}))
+    new = NewKind(open_store(tmp_path / "t"))
+    assert cache_for(Env(new, one.ambient, one.options)) is shared_cache()
     assert cache_for(off) is None
 
 

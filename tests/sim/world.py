@@ -350,6 +350,10 @@ class SimStore:
     def is_local(self) -> bool:
         return self.world.local
 
+    @property
+    def outlives_process(self) -> bool:
+        return False
+
     def get(self, key: str, *, policy: object = None) -> bytes:
         self._step("get", key)
         self._maybe_unavailable(key)

@@ -50,6 +50,7 @@ def test_stores_have_the_methods_of_the_protocol(tmp_path):
         store = open_store(url)
         assert isinstance(store, Store)
         assert store.is_local is (url == tmp_path / "t")
+        assert store.outlives_process is (url != "memory://protocol")
 
 
 def test_hdfs_is_not_supported_yet():

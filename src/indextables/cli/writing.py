@@ -212,7 +212,9 @@ def _progress(source: Input, *, quiet: bool) -> Iterator[Any]:
 
 def _check_lasts(table: str) -> None:
     """Raises InvalidArgument for a table in memory, which would be gone with this command."""
-    if table.lower().startswith("memory:"):
+    from indextables.storage import parse_location
+
+    if not parse_location(table).outlives_process:
         message = f"{table[:200]}: what is in memory:// ends with this command; give a folder or the URL of a store"
         raise InvalidArgument(message, path=table)
 

@@ -54,6 +54,9 @@ class LocalStore:
     folders, sockets and the like are not objects.
     """
 
+    is_local = True
+    outlives_process = True
+
     def __init__(
         self,
         location: Location,
@@ -81,10 +84,6 @@ class LocalStore:
     @property
     def url(self) -> str:
         return self._location.url
-
-    @property
-    def is_local(self) -> bool:
-        return True
 
     @property
     def root(self) -> Path:

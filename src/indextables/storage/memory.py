@@ -67,6 +67,9 @@ class MemoryStore:
     A pickle of it can be read by the same process only: anywhere else the objects would silently be gone.
     """
 
+    is_local = False
+    outlives_process = False
+
     def __init__(self, location: Location, *, ambient: Ambient | None = None) -> None:
         with _MEMORY.lock:
             self._bucket = _BUCKETS.setdefault(location.bucket, _Bucket())
@@ -83,10 +86,6 @@ class MemoryStore:
     @property
     def url(self) -> str:
         return self._location.url
-
-    @property
-    def is_local(self) -> bool:
-        return False
 
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         del policy

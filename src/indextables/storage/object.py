@@ -62,6 +62,9 @@ class ObjectStore:
     answer carries a reason, that is raised; a HEAD request carries none, and then `exists` says False.
     """
 
+    is_local = False
+    outlives_process = True
+
     def __init__(self, location: Location, given: Mapping[str, str], *, policy: CallPolicy, ambient: Ambient) -> None:
         self._location = location
         self._given = SecretMap(given)
@@ -82,10 +85,6 @@ class ObjectStore:
     @property
     def url(self) -> str:
         return self._location.url
-
-    @property
-    def is_local(self) -> bool:
-        return False
 
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         full = self._full(key)

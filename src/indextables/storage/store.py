@@ -82,6 +82,11 @@ class Store(Protocol):
         """True for files of this machine."""
         ...
 
+    @property
+    def outlives_process(self) -> bool:
+        """True if every process finds the same objects at this URL, also when this one has ended."""
+        ...
+
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         """All bytes. Raises ObjectNotFound."""
         ...

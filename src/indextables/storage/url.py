@@ -69,6 +69,11 @@ class Location(msgspec.Struct, frozen=True):
         return self.host.partition(".")[0]
 
     @property
+    def outlives_process(self) -> bool:
+        """True unless it is in the memory of one process, where no other finds it."""
+        return self.scheme != "memory"
+
+    @property
     def url(self) -> str:
         if self.scheme == "file":
             return "file://" + quote(self.path)

@@ -201,10 +201,9 @@ def shared_cache() -> LogCache:
 def cache_for(env: Env) -> LogCache | None:
     """The cache that reads of `env` go through, None where it is switched off.
 
-    Stores that live outside the process share one. Two memory stores of one name need not hold the same table, so
-    that theirs is private.
+    Stores that outlive the process share one. Two memory stores of one name need not hold the same table, so that
+    theirs is private.
     """
     if not env.options[opt.TRANSACTION_CACHE_ENABLED]:
         return None
-    scheme = env.store.url.split(":", 1)[0]
-    return _SHARED if scheme in {"file", "s3", "az", "abfss", "gs"} else LogCache()
+    return _SHARED if env.store.outlives_process else LogCache()

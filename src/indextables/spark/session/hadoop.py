@@ -42,7 +42,7 @@ def hadoop_place(url: str, options: Options) -> HadoopPlace | None:
     Raises InvalidArgument for settings that are incomplete or contradict each other.
     """
     location = parse_location(url)
-    if location.scheme == "memory":
+    if not location.outlives_process:
         return None
     if location.scheme == "file":
         return HadoopPlace("file:" + location.path, {})

@@ -70,6 +70,6 @@ class SparkHandle:
 
     def runner(self, width: int | None = None, place: Place | None = None) -> Runner:
         """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""
-        if self.url.startswith("memory:"):
+        if not parse_location(self.url).outlives_process:
             return Threads(self.env(place), width=width or 4)
         return SparkRunner(self.spark, self.url, self.options, place=place)

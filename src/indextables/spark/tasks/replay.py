@@ -142,7 +142,7 @@ class DistributedTail:
         env = self._env
         if not options[opt.TRANSACTION_DISTRIBUTED_ENABLED] or not options[opt.TRANSACTION_USE_OPTIMIZED]:
             return False
-        if self._remote_only and (env.store.is_local or env.store.url.startswith("memory:")):
+        if self._remote_only and (env.store.is_local or not env.store.outlives_process):
             return False
         return count >= options[opt.TRANSACTION_DISTRIBUTED_MIN_FILES]
 
