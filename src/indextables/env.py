@@ -21,6 +21,8 @@ class Env(msgspec.Struct, frozen=True):
     options: Options
     user: str | None = None
     """Who commits say did it."""
+    table_id: str | None = None
+    """The table that is meant: the log of another one at this place is neither read nor written. None: any."""
 
     def over(self, configuration: Mapping[str, str]) -> Options:
         """The options with the table's properties below what was asked for; see `Options.over`."""

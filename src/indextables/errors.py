@@ -213,7 +213,7 @@ class ProtocolChanged(CommitConflict):
 
 
 class TableReplaced(CommitError):
-    """The table at this path has another id than the one this commit was prepared for."""
+    """The table at this path has another id (`table_id`) than the one this commit or this handle is for."""
 
 
 class ClockSkew(CommitError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import IndexTablesError, VersionExpired, VersionNotFound
+from indextables.errors import IndexTablesError, TableReplaced, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
@@ -38,7 +38,8 @@ class Handle:
 
     def __init__(self, log: Log, snapshot: Snapshot, *, is_seen: bool = True) -> None:
         """`is_seen` is False where the newest version was asked for, and nobody was told yet which one that is."""
-        self._log = log
+        # The only log that verbs are given: whatever they make of it refuses another table in this place.
+        self._log = log.of_table(snapshot.table_id)
         self._pinned = snapshot
         self._written = snapshot.version
         self._is_seen = is_seen
@@ -76,7 +77,7 @@ class Handle:
             except VersionExpired:
                 if self._is_seen:
                     raise
-                self._move(self._log.snapshot())
+                self._move_on()
             else:
                 self._is_seen = True
                 return answer
@@ -113,6 +114,14 @@ class Handle:
             _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
         return version
 
+    def _move_on(self) -> None:
+        """Read the newest version of the table that lives here now, be it another one."""
+        try:
+            newest = self._log.snapshot()
+        except TableReplaced:
+            newest = self._log.of_table(None).snapshot()
+        self._move(newest)
+
     def _move(self, snapshot: Snapshot) -> Snapshot:
         """Read this version from now on, unless another thread was faster with a newer one of the same history."""
         with self._lock:
@@ -125,6 +134,7 @@ class Handle:
             moved = snapshot.table_id != self._pinned.table_id or (newer and not was_overtaken)
             if moved:
                 self._pinned = snapshot
+                self._log = self._log.of_table(snapshot.table_id)
                 self._written = snapshot.version
             pinned = self._pinned
         if moved and snapshot.history != before.history:

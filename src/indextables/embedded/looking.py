@@ -67,7 +67,7 @@ class Looking(Handle):
         Args:
             most_splits: Look at so many splits, those added last; None looks at all, two small reads each.
 
-        Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
+        Raises NotSupported for another system's tables, SplitCorrupt, VersionExpired, StoreError.
         """
         check_count("most_splits", most_splits, least=1)
         return self._answer(lambda snapshot: inspect_verb.column_sizes(self._log.env, snapshot, most_splits))
@@ -87,6 +87,7 @@ class Looking(Handle):
 
     def state(self) -> StateDescription:
         """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""
+        self._log.check_table()
         return describe_verb.describe_state(self._log.env)
 
     def verify(self, *, data_files: bool = True) -> VerifyReport:
@@ -94,6 +95,7 @@ class Looking(Handle):
 
         Raises TableNotFound, StoreError; everything else is a finding of the report.
         """
+        self._log.check_table()
         return verify_verb.verify_table(self._log.env, data_files=data_files)
 
     def resolve(self, token: str, version: int) -> int | None:

@@ -153,8 +153,8 @@ class Table(Looking, Maintenance):
         return Table(self._log, _snapshot_at(self._log, version, timestamp))
 
     def refresh(self) -> Table:
-        """Move this handle to the newest version; returns itself."""
-        self._move(self._log.snapshot())
+        """Move this handle to the newest version, also where another table lives here by now; returns itself."""
+        self._move_on()
         return self
 
     # Write

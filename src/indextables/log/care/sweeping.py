@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import LogError, ObjectNotFound, TableNotFound
+from indextables.errors import LogError, ObjectNotFound, TableNotFound, TableReplaced
 from indextables.log.care.intents import Protection, protections, store_now_ms
 from indextables.log.checkpoint import find_states
 from indextables.log.read import clock
@@ -113,6 +113,8 @@ class Leave:
             found = self._log.metadata_at()[2].id
         except (TableNotFound, LogError) as error:
             return f"the table cannot be read any more: {error}"
+        except TableReplaced:
+            found = None
         return "" if found == self._table_id else "another table lives here now"
 
     def _replaced(self) -> str:

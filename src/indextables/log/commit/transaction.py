@@ -63,7 +63,7 @@ class Transaction:
         table_id: str | None = None,
         written_for: Metadata | None = None,
     ) -> None:
-        """`table_id` is the table that the caller means, by default that of the snapshot.
+        """`table_id` is the table that the caller means, by default that of the snapshot, else the log's.
 
         `written_for` is the metadata that files were written for, where that is not the snapshot's: a schema or
         partitioning that has changed since then is a conflict, whatever else changed is taken over.
@@ -76,7 +76,7 @@ class Transaction:
         self._metrics = dict(metrics or {})
         self._user_metadata = user_metadata
         self._isolation = isolation
-        self._table_id = snapshot.table_id if table_id is None and snapshot is not None else table_id
+        self._table_id = table_id or (log.env.table_id if snapshot is None else snapshot.table_id)
         self._written_for = written_for
         self._staged = Staged()
         self._bind: Callable[[Snapshot], Staged] | None = None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
     CheckpointError,
+    LogError,
     LogGap,
     MetadataMissing,
     ObjectNotFound,
@@ -30,6 +34,7 @@ from indextables.log.read.load import (
     newest_of,
     segments,
 )
+from indextables.log.read.meant import check_id, stranger
 from indextables.log.read.memory import LogMemory
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
 from indextables.log.read.reduce import ReducedContent
@@ -70,7 +75,11 @@ AfterCommit = Callable[["Log", Any], object]
 
 
 class Log:
-    """The log of one table. Safe to use from several threads. `open_log` gives one that can commit."""
+    """The log of one table. Safe to use from several threads. `open_log` gives one that can commit.
+
+    Where its environment names the table that is meant (`of_table`), whatever would tell of another one raises
+    TableReplaced instead, and so does all that is made from that environment.
+    """
 
     def __init__(
         self,
@@ -102,6 +111,25 @@ class Log:
         if self._after_commit is None:
             raise RuntimeError(f"the log at {self.url} was opened only to read: `open_log` opens one that can commit")
         return self._after_commit
+
+    def of_table(self, table_id: str | None) -> Log:
+        """This log for that table alone, with the same memory; None: for whichever table lives here."""
+        if self.env.table_id == table_id:
+            return self
+        meant = copy.copy(self)
+        meant.env = msgspec.structs.replace(self.env, table_id=table_id)
+        return meant
+
+    def check_table(self) -> None:
+        """Raises TableReplaced if another table than the one that is meant lives here, as far as the log can be read.
+
+        Raises TableNotFound, StoreError.
+        """
+        if self.env.table_id is not None:
+            try:
+                self.metadata_at()
+            except LogError:
+                return  # Whoever reads on is told what is wrong with it.
 
     def latest_version(self, known: int | None = None) -> int:
         """The newest committed version; `known` is one that existed, from which slots are probed.
@@ -147,10 +175,16 @@ class Log:
     def stored(self, version: int) -> bytes:
         """The bytes of a version file. Raises as `read_version`."""
         check_whole("a version", version)
+        self.check_table()
         return self._told([version], lambda: self._versions.stored(version))
 
     def _read_known(self, versions: Sequence[int], above: VersionContent | None = None) -> Confirmed[VersionContent]:
-        return self._told(versions, lambda: self._versions.read(versions, above=above))
+        contents = self._told(versions, lambda: self._versions.read(versions, above=above))
+        for content in contents:
+            if self.env.table_id is not None and content.table_id not in {None, self.env.table_id}:
+                self.check_table()
+                raise stranger(self.env, content.version)
+        return contents
 
     def _told(self, versions: Sequence[int], read: Callable[[], T]) -> T:
         """What `read` makes of versions; where one is not there, the listing tells whether it ever was."""
@@ -191,12 +225,14 @@ class Log:
         unbroken(self.env, max(nearest, self._listed), version, table)
 
     def versions(self) -> range:
-        """The versions whose files are there. Raises TableNotFound, LogGap."""
+        """The versions whose files are there. Raises TableNotFound, LogGap, TableReplaced."""
+        self.check_table()
         known = discover(self.env)
         return range(known.first, known.head + 1)
 
     def states(self) -> tuple[StateRef, ...]:
-        """The checkpoints of this table, newest first. Raises TableNotFound, LogGap."""
+        """The checkpoints of this table, newest first. Raises TableNotFound, LogGap, TableReplaced."""
+        self.check_table()
         known = discover(self.env)
         there = range(known.first, known.head + 1) if known.head_identity is not None else ()
         return keep_own(self.env, there, known.states)
@@ -288,6 +324,7 @@ class Log:
 
     def _snapshot_at(self, known: Known, version: int) -> Snapshot:
         way = self._way_to(known, version)
+        check_id(self.env, way.metadata.id)
 
         def load() -> TableState:
             return self._patiently(way, version, lambda way: way.load())
@@ -399,8 +436,7 @@ class Log:
             raise MetadataMissing(message, version=version, url=self.url)
         for content in contents:
             if content.table_id not in {None, metadata.id}:
-                message = f"version {content.version} at {self.url} belongs to another table: run verify"
-                raise Mixed(message, version=content.version, url=self.url, reason="another table")
+                raise stranger(self.env, content.version)
         return protocol or V1, metadata
 
     def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
@@ -412,6 +448,7 @@ class Log:
             self._memory.heed(metadata)
             self._memory.keep("protocol", known.history, version, protocol)
             self._memory.keep("metadata", known.history, version, metadata)
+        check_id(self.env, metadata.id)
         return version, protocol, metadata
 
     def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.env import Env
+from indextables.errors import ObjectNotFound
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
 from indextables.log.wire import int64_array, text_array
@@ -90,7 +91,8 @@ def column_sizes(env: Env, snapshot: Snapshot, most_splits: int | None = 100) ->
     """Bytes by column, kind and component, largest first, of the splits that were added last (None: of all).
 
     Two small ranged reads per split. `bytes` are those at rest; an index component is compressed as a whole, so that
-    they are shared out by `raw_bytes`. Raises NotSupported for another system's tables, SplitCorrupt, StoreError.
+    they are shared out by `raw_bytes`. Raises NotSupported for another system's tables, SplitCorrupt, StoreError,
+    VersionExpired where a split is gone.
     """
     check_rows_readable(snapshot, env.store.url)
     files = prune_files(snapshot, None)
@@ -100,7 +102,12 @@ def column_sizes(env: Env, snapshot: Snapshot, most_splits: int | None = 100) ->
     def one(ref: SplitRef) -> pa.Table:
         return field_sizes(SplitReader(env.store, ref))
 
-    tables = list(env.ambient.map("splits", one, refs))
+    try:
+        tables = list(env.ambient.map("splits", one, refs))
+    except ObjectNotFound as cause:
+        from indextables.table.read.searching import gone
+
+        raise gone(env, snapshot, cause) from cause
     found = pa.concat_tables([SCHEMA.empty_table(), *tables])
     keys = ["column", "kind", "indexed", "fast", "component"]
     summed = found.group_by(keys).aggregate([("bytes", "sum"), ("raw_bytes", "sum")])

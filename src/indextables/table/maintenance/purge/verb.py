@@ -25,6 +25,7 @@ from indextables.errors import (
     InvalidArgument,
     ObjectNotFound,
     StoreError,
+    TableReplaced,
     VersionExpired,
 )
 from indextables.log.care import (
@@ -370,7 +371,11 @@ def _why_not(log: Log, env: Env, lease: Lease, asked: _Asked, plan: _Plan) -> st
     if not lease.is_held():
         return "somebody else took over: the rest is theirs"
     lease.renew()
-    if {log.metadata_at()[2].id, plan.log.table_id} != {plan.snapshot.table_id}:
+    try:
+        found = log.metadata_at()[2].id
+    except TableReplaced:
+        found = None
+    if {found, plan.log.table_id} != {plan.snapshot.table_id}:
         return "another table lives here now"
     held = protections(env, asked.now_ms, table_id=plan.snapshot.table_id)
     if held.everything is not None:

@@ -1,0 +1,194 @@
+"""The folder of a table was deleted and another table was made there: an old handle does nothing to the new one.
+
+Every public verb of `Table` is tried. One that no list below names fails a test, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables import Table
+from indextables.errors import TableNotFound, TableReplaced, VersionExpired
+
+SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("m", pa.string())])
+SETTINGS = {
+    "checkpoint.interval": "3",
+    "logRetention.duration": "0",
+    "checkpointRetention.duration": "0",
+    "state.retention.versions": "1",
+    "state.retention.hours": "0",
+    "state.gc.minManifestAgeHours": "0",
+    "cleanup.enabled": "false",
+    "storage.fsync": "false",
+}
+ROW = [{"k": 1, "p": "a", "m": "x"}]
+
+REFUSED: dict[str, Callable[[Table], object]] = {
+    "append": lambda t: t.append(ROW),
+    "append of a batch": lambda t: t.append(ROW, txn=("job", 1)),
+    "append of more columns": lambda t: t.append([{**ROW[0], "more": 1}], merge_schema=True),
+    "overwrite": lambda t: t.overwrite(ROW),
+    "overwrite of a partition": lambda t: t.overwrite(ROW, where="p = 'a'"),
+    "overwrite of partitions": lambda t: t.overwrite(ROW, partitions="dynamic"),
+    "overwrite with a schema": lambda t: t.overwrite([{"z": 1}], overwrite_schema=True, partition_by=[]),
+    "drop_partitions": lambda t: t.drop_partitions("p = 'a'"),
+    "drop_partitions, dry": lambda t: t.drop_partitions("p = 'a'", dry_run=True),
+    "restore": lambda t: t.restore(version=1),
+    "restore to a time": lambda t: t.restore(timestamp=indextables.open(t.url).history()["timestamp"][1].as_py()),
+    "truncate_time_travel": lambda t: t.truncate_time_travel(),
+    "truncate_time_travel, dry": lambda t: t.truncate_time_travel(dry_run=True),
+    "merge_splits": lambda t: t.merge_splits(),
+    "merge_splits, dry": lambda t: t.merge_splits(dry_run=True),
+    "purge": lambda t: t.purge(older_than_hours=0, force=True, tx_log_retention_hours=0),
+    "purge, dry": lambda t: t.purge(older_than_hours=0, force=True, tx_log_retention_hours=0, dry_run=True),
+    "reindex": lambda t: t.reindex(force=True),
+    "checkpoint": lambda t: t.checkpoint(),
+    "compact": lambda t: t.compact(),
+    "clean_up": lambda t: t.clean_up(),
+    "clean_up, dry": lambda t: t.clean_up(dry_run=True),
+    "protect": lambda t: t.protect(),
+    "clear_skips": lambda t: t.clear_skips(),
+    "skips": lambda t: t.skips(),
+    "prewarm": lambda t: t.prewarm(),
+    "health": lambda t: t.health(),
+    "history": lambda t: t.history(),
+    "log": lambda t: t.log(1),
+    "log of this version": lambda t: t.log(),
+    "at": lambda t: t.at(version=1),
+    "at a time": lambda t: t.at(timestamp=indextables.open(t.url).history()["timestamp"][1].as_py()),
+    "state": lambda t: t.state(),
+    "verify": lambda t: t.verify(),
+    "resolve": lambda t: t.resolve("0" * 32, 1),
+}
+"""What writes, deletes, or asks the log: nothing of the new table is told as if it were the old one's."""
+
+OF_THIS_VERSION: dict[str, Callable[[Table], object]] = {
+    "files": lambda t: t.files(),
+    "detail": lambda t: t.detail(),
+    "sizes": lambda t: t.sizes(),
+    "scan": lambda t: t.scan().read_all(),
+    "to_arrow": lambda t: t.to_arrow(),
+    "search": lambda t: t.search("m:word"),
+    "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "k"}}}),
+    "count": lambda t: t.count(),
+    "count of matches": lambda t: t.count("m:word"),
+    "sql": lambda t: t.sql("select sum(k) from t"),
+    "explain": lambda t: t.explain("m:word")["conditions"],
+    "txn_version": lambda t: t.txn_version("old job"),
+}
+"""What reads the version that the handle has: it answers as before, or says that this version is gone."""
+
+TOLD_BY_MEMORY = {"url", "version", "schema", "partition_columns", "protocol", "metadata", "invalidate_cache"}
+MOVES_ON = {"refresh"}
+CACHES_ONLY = {"flush_caches"}
+
+
+def made(path: Path, numbers: range) -> Path:
+    """A table in which every verb has something to do, with one version for each number."""
+    table = indextables.create(path, SCHEMA, partition_by=["p"], indexing={"m": "text"}, options=SETTINGS)
+    for k in numbers:
+        table.append([{"k": k, "p": "ab"[k % 2], "m": "word"}], txn=("job of " + path.name, k))
+    table.overwrite([{"k": numbers.stop, "p": "a", "m": "word"}], where="p = 'a'")
+    return path
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("templates")
+    return {
+        "old": made(folder / "old", range(6)),
+        "longer": made(folder / "longer", range(1000, 1008)),
+        "shorter": made(folder / "shorter", range(1000, 1004)),
+    }
+
+
+@pytest.fixture
+def path(templates, tmp_path, monkeypatch):
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIRECTORY", str(tmp_path / "cache"))
+    return Path(shutil.copytree(templates["old"], tmp_path / "t"))
+
+
+def replaced(path: Path, template: Path) -> dict[str, bytes]:
+    """Another table in its place, which this process has not seen being made; its files."""
+    shutil.rmtree(path)
+    shutil.copytree(template, path)
+    return contents(path)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_every_verb_of_a_table_is_tried_on_a_replaced_one():
+    tried = {name.split()[0].rstrip(",") for name in (*REFUSED, *OF_THIS_VERSION)}
+    known = tried | TOLD_BY_MEMORY | MOVES_ON | CACHES_ONLY
+    assert {name for name in dir(Table) if not name.startswith("_")} == known
+
+
+@pytest.mark.parametrize("length", ["longer", "shorter"])
+@pytest.mark.parametrize("verb", REFUSED)
+def test_a_verb_of_an_old_handle_does_nothing_to_the_table_that_took_its_place(path, templates, verb, length):
+    table = indextables.open(path, options=SETTINGS)
+    table.to_arrow()
+    new = replaced(path, templates[length])
+    for _ in range(2):
+        with pytest.raises(TableReplaced):
+            REFUSED[verb](table)
+    left = contents(path)
+    assert {key: left.get(key) for key in new} == new
+    assert [key for key in left if key not in new and ".indextables-tmp" not in key] == []
+
+
+@pytest.mark.parametrize("verb", REFUSED)
+def test_the_same_verb_works_where_the_table_is_the_one_that_was_opened(path, verb):
+    REFUSED[verb](indextables.open(path, options=SETTINGS))
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["read before", "never read"])
+@pytest.mark.parametrize("verb", OF_THIS_VERSION)
+def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_table(path, templates, verb, is_warm):
+    read = OF_THIS_VERSION[verb]
+    right = read(indextables.open(path, options=SETTINGS))
+    table = indextables.open(path, options=SETTINGS)
+    assert table.version == 7
+    if is_warm:
+        read(table)
+    replaced(path, templates["longer"])
+    try:
+        answer = read(table)
+    except (TableReplaced, VersionExpired):
+        return
+    assert answer == right
+
+
+@pytest.mark.parametrize("length", ["longer", "shorter"])
+def test_refresh_goes_on_with_the_new_table_and_every_verb_works_on_it(path, templates, length):
+    table = indextables.open(path, options=SETTINGS)
+    earlier = table.at(version=3)
+    table.append(ROW)
+    new = replaced(path, templates[length])
+    assert table.refresh() is table
+    truth = indextables.open(path).to_arrow()
+    assert table.to_arrow() == truth
+    assert table.append(ROW) == table.version
+    assert table.at(version=1).count() == 1
+    table.merge_splits()
+    assert table.count() == truth.num_rows + 1
+    assert set(new) <= set(contents(path))
+    # A handle that was made from it before stays with the old table.
+    with pytest.raises(TableReplaced):
+        earlier.restore(version=1)
+
+
+def test_a_dropped_table_without_another_in_its_place_is_not_found(path):
+    table = indextables.open(path, options=SETTINGS)
+    shutil.rmtree(path)
+    for verb in ("restore", "history", "checkpoint", "at"):
+        with pytest.raises(TableNotFound):
+            REFUSED[verb](table)
