@@ -92,7 +92,7 @@ ISOLATION_LEVEL = choice(
     "serializable",
     needed_by=_ROWS,
 )
-LOG_IGNORE_GAPS = flag("log.stopAtGap", False, "read a log with a gap up to it, with a warning, instead of raising")
+LOG_STOP_AT_GAP = flag("log.stopAtGap", False, "read a log with a gap up to it, with a warning, instead of raising")
 MAX_STALENESS_MS = count(
     "maxStaleness", 0, "milliseconds for which a read may take the newest version found before for the newest"
 )

@@ -11,7 +11,7 @@ from tests.split.search_kinds import KINDS
 from tests.split.search_world import World, build_world, make_rows
 
 from indextables.split.index.analyze import analyzer
-from indextables.split.query.plan import Target, Terms
+from indextables.split.query.plan import LeafTarget, Terms
 from indextables.split.search.explain import explain_hit, explain_query
 from indextables.split.search.highlight import highlighter, snippets
 
@@ -109,7 +109,7 @@ def test_a_score_can_be_explained(world):
     st.integers(0, 4),
 )
 def test_words_of_a_phrase_are_marked_in_every_window_that_holds_them_all(words, phrase, slop):
-    plan = Terms(Target("body", "text", analyzer=analyzer("default")), tuple(enumerate(phrase)), slop)
+    plan = Terms(LeafTarget("body", "text", analyzer=analyzer("default")), tuple(enumerate(phrase)), slop)
     entries = [
         (place - at, number, place)
         for place, word in enumerate(words)
@@ -125,7 +125,7 @@ def test_words_of_a_phrase_are_marked_in_every_window_that_holds_them_all(words,
 
 
 def test_a_long_text_full_of_the_words_of_a_phrase_is_marked_without_looking_at_every_pair():
-    plan = Terms(Target("body", "text", analyzer=analyzer("default")), ((0, "a"), (1, "b")), 40_000)
+    plan = Terms(LeafTarget("body", "text", analyzer=analyzer("default")), ((0, "a"), (1, "b")), 40_000)
     marker = highlighter(plan, "body", max_chars=100)
     text = "x " * 60 + "a b " * 10_000
     assert len(marker.places(text)) == 20_000

@@ -10,7 +10,7 @@ from functools import cache
 
 import msgspec
 
-__all__ = ["ASCII_CLASSES", "EVERY", "NONE", "CharSet", "category", "chars", "span"]
+__all__ = ["ASCII_CLASSES", "EVERY", "CharSet", "category", "chars", "span"]
 
 _LAST = sys.maxunicode
 
@@ -66,7 +66,6 @@ def chars(text: str) -> CharSet:
     return _joined((ord(char), ord(char)) for char in text)
 
 
-NONE = CharSet()
 EVERY = span(0, _LAST)
 _DIGIT, _LOWER, _UPPER = span(48, 57), span(97, 122), span(65, 90)
 _PUNCT = chars("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")

@@ -20,7 +20,6 @@ __all__ = [
     "Column",
     "CompareOp",
     "Comparison",
-    "Expr",
     "In",
     "IsNull",
     "Like",
@@ -49,9 +48,6 @@ class Node(msgspec.Struct, frozen=True):
     def children(self) -> tuple[Node, ...]:
         """The nodes below, in order."""
         return ()
-
-
-Expr = Node
 
 
 class Column(Node, frozen=True):

@@ -184,7 +184,7 @@ class _Attempt:
 
     def _check_base(self) -> None:
         """See before the first put that a local base is as it was: then nothing has to be taken back."""
-        if self.env.options[opt.LOG_IGNORE_GAPS]:
+        if self.env.options[opt.LOG_STOP_AT_GAP]:
             # What lies below a gap can be read. What is put into it would take the place of what was lost.
             discover(self.env, whole=True)
         self.base = base = ground.linked(self.env, self.base)

@@ -39,9 +39,6 @@ MAX_VERSION_BYTES = 256 << 20
 
 Key = tuple[Any, ...]
 
-# When it expires, what it is, and its size in bytes.
-_Entry = tuple[float, Any, int]
-
 
 class RegionStats(msgspec.Struct, frozen=True):
     """How often a region was asked, how often it knew, and what it holds."""

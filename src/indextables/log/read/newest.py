@@ -82,7 +82,7 @@ def discover(env: Env, previous: Known | None = None, *, whole: bool = False) ->
             continue
         if _nothing_went(env, versions):
             return known
-    return _newest(env, *_listed(env), previous, stop_at_gap=env.options[opt.LOG_IGNORE_GAPS] and not whole)
+    return _newest(env, *_listed(env), previous, stop_at_gap=env.options[opt.LOG_STOP_AT_GAP] and not whole)
 
 
 def _listed(env: Env) -> tuple[dict[int, ObjectMeta], tuple[StateRef, ...]]:

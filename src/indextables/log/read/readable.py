@@ -65,5 +65,5 @@ def snapshot_at(log: Log, version: int) -> Snapshot:
 
 
 def _up_to_gap(env: Env) -> Log:
-    options = env.options.also({opt.LOG_IGNORE_GAPS.key: True})
+    options = env.options.also({opt.LOG_STOP_AT_GAP.key: True})
     return Log(msgspec.structs.replace(env, options=options), LogCache())

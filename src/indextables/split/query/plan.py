@@ -23,7 +23,7 @@ LeafKind = Literal[
 ]
 
 
-class Target(msgspec.Struct, frozen=True):
+class LeafTarget(msgspec.Struct, frozen=True):
     """Where a leaf looks: a column, or a path inside a nested one.
 
     `field` is the Tantivy field (None: the index does not hold this column), of which `indexed`, `fast` and `positions`
@@ -51,7 +51,7 @@ class Target(msgspec.Struct, frozen=True):
 class Terms(msgspec.Struct, frozen=True):
     """One term, or several in their order at most `slop` moves apart. Positions start at 0. Scores."""
 
-    target: Target
+    target: LeafTarget
     terms: tuple[tuple[int, str], ...]
     slop: int = 0
 
@@ -63,7 +63,7 @@ class Near(msgspec.Struct, frozen=True):
     columns that are indexed without positions are of this kind too, from two terms on.
     """
 
-    target: Target
+    target: LeafTarget
     terms: tuple[tuple[int, str], ...]
     slop: int
 
@@ -71,7 +71,7 @@ class Near(msgspec.Struct, frozen=True):
 class TermPrefix(msgspec.Struct, frozen=True):
     """The terms `before` in order (may be none), and right behind them one that starts with `prefix`."""
 
-    target: Target
+    target: LeafTarget
     prefix: str
     before: tuple[tuple[int, str], ...] = ()
     position: int = 0
@@ -80,7 +80,7 @@ class TermPrefix(msgspec.Struct, frozen=True):
 class TermFuzzy(msgspec.Struct, frozen=True):
     """A term within `distance` insertions, deletions, substitutions or swaps of neighbours."""
 
-    target: Target
+    target: LeafTarget
     text: str
     distance: int
 
@@ -88,14 +88,14 @@ class TermFuzzy(msgspec.Struct, frozen=True):
 class TermRegex(msgspec.Struct, frozen=True):
     """A term that the pattern matches as a whole."""
 
-    target: Target
+    target: LeafTarget
     pattern: str
 
 
 class TermRange(msgspec.Struct, frozen=True):
     """A term between two, in the order of UTF-8 bytes; None is open."""
 
-    target: Target
+    target: LeafTarget
     lower: str | None
     upper: str | None
     include_lower: bool = True
@@ -105,7 +105,7 @@ class TermRange(msgspec.Struct, frozen=True):
 class TermSet(msgspec.Struct, frozen=True):
     """A term that is one of these."""
 
-    target: Target
+    target: LeafTarget
     terms: tuple[str, ...]
 
 
@@ -116,14 +116,14 @@ class Interval(msgspec.Struct, frozen=True):
     IPv6.
     """
 
-    target: Target
+    target: LeafTarget
     intervals: tuple[tuple[int | None, int | None], ...]
 
 
 class ValueRange(msgspec.Struct, frozen=True):
     """A float, decimal or binary value between two; None is open. -0.0 is 0.0, NaN equals itself and is above all."""
 
-    target: Target
+    target: LeafTarget
     lower: float | Decimal | bytes | None
     upper: float | Decimal | bytes | None
     include_lower: bool = True
@@ -133,7 +133,7 @@ class ValueRange(msgspec.Struct, frozen=True):
 class HasValue(msgspec.Struct, frozen=True):
     """The column (or path) is not null; a list has an element that is not."""
 
-    target: Target
+    target: LeafTarget
 
 
 class Where(msgspec.Struct, frozen=True):

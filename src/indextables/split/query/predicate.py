@@ -19,9 +19,9 @@ from indextables.split.query.plan import (
     Bool,
     HasValue,
     Interval,
+    LeafTarget,
     Nothing,
     Plan,
-    Target,
     TermPrefix,
     TermRange,
     Terms,
@@ -89,7 +89,7 @@ class _Translator:
             case _:
                 return Where(expr.Not(node))
 
-    def target(self, node: expr.Node) -> Target | None:
+    def target(self, node: expr.Node) -> LeafTarget | None:
         """What a plain column is in the index; None for anything that only its own evaluation can answer."""
         if not isinstance(node, expr.Column) or node.path:
             return None
@@ -118,7 +118,7 @@ class _Translator:
             return fallback
         return _on_number(target, op, number)
 
-    def on_string(self, target: Target, op: str, value: str) -> Plan:
+    def on_string(self, target: LeafTarget, op: str, value: str) -> Plan:
         match op:
             case "=":
                 return Terms(target, ((0, value),))
@@ -129,7 +129,7 @@ class _Translator:
             case _:
                 return TermRange(target, value, None, include_lower=op == ">=")
 
-    def on_text(self, target: Target, op: str, value: str, exactly: Where) -> Plan:
+    def on_text(self, target: LeafTarget, op: str, value: str, exactly: Where) -> Plan:
         """Words say which rows may be equal; the column says which are."""
         if op != "=" or target.analyzer is None or not target.indexed:
             return exactly
@@ -160,7 +160,7 @@ class _Translator:
         return TermPrefix(target, found[1])
 
 
-def as_number(target: Target, value: Any) -> int | None:
+def as_number(target: LeafTarget, value: Any) -> int | None:
     """A scalar as the integer that `Interval` compares; None if the kind has none."""
     match target.kind:
         case "int":
@@ -178,7 +178,7 @@ def as_number(target: Target, value: Any) -> int | None:
             return None
 
 
-def _on_number(target: Target, op: str, number: int) -> Plan:
+def _on_number(target: LeafTarget, op: str, number: int) -> Plan:
     match op:
         case "=":
             return Interval(target, ((number, number + 1),))

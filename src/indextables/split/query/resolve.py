@@ -19,10 +19,10 @@ from indextables.split.query.plan import (
     Everything,
     HasValue,
     Interval,
+    LeafTarget,
     Near,
     Nothing,
     Plan,
-    Target,
     TermFuzzy,
     TermPrefix,
     TermRange,
@@ -92,7 +92,7 @@ class _Resolver:
             sides[clause.occur].append(self.node(clause.node))
         return Bool(tuple(sides["must"]), tuple(sides["should"]), tuple(sides["must_not"]))
 
-    def targets(self, field: ast.Field | None, at: int) -> Sequence[Target]:
+    def targets(self, field: ast.Field | None, at: int) -> Sequence[LeafTarget]:
         schema, index = self.catalog.schema, self.catalog.index
         if field is not None:
             try:
@@ -109,7 +109,7 @@ class _Resolver:
         except LookupError as error:
             raise QueryInvalid(f"default field: {error.args[0]}", query=self.query[:1000], position=at) from error
 
-    def leaf(self, node: ast.Leaf, target: Target) -> Plan:
+    def leaf(self, node: ast.Leaf, target: LeafTarget) -> Plan:
         if isinstance(node, ast.Exists):
             return HasValue(target)
         if target.kind == "other":
@@ -125,7 +125,7 @@ class _Resolver:
             return self.value_leaf(node, target)
         return self.interval_leaf(node, target)
 
-    def interval_leaf(self, node: ast.Leaf, target: Target) -> Plan:
+    def interval_leaf(self, node: ast.Leaf, target: LeafTarget) -> Plan:
         def read(text: str, at: int) -> tuple[int, int]:
             return self.read(_interval_reader(target, self.catalog), text, at, target)
 
@@ -144,7 +144,7 @@ class _Resolver:
             return Interval(target, ((low, high),))
         raise AssertionError(node)
 
-    def value_leaf(self, node: ast.Leaf, target: Target) -> Plan:
+    def value_leaf(self, node: ast.Leaf, target: LeafTarget) -> Plan:
         readers: dict[str, Callable[[str], float | Decimal | bytes]] = {
             "float": values.read_float,
             "decimal": values.read_decimal,
@@ -172,7 +172,7 @@ class _Resolver:
             )
         raise AssertionError(node)
 
-    def read(self, reader: Callable[[str], T], text: str, at: int, target: Target) -> T:
+    def read(self, reader: Callable[[str], T], text: str, at: int, target: LeafTarget) -> T:
         try:
             return reader(text)
         except ValueError as error:
@@ -182,7 +182,7 @@ class _Resolver:
 class _TextLeaf:
     """Leaves on `text` and `string` columns and on texts inside nested ones."""
 
-    def __init__(self, resolver: _Resolver, target: Target) -> None:
+    def __init__(self, resolver: _Resolver, target: LeafTarget) -> None:
         self.resolver = resolver
         self.target = target
         self.raw = target.analyzer is None or target.analyzer.single_term
@@ -295,7 +295,7 @@ _NOUNS = {
 }
 
 
-def _interval_reader(target: Target, catalog: Catalog) -> Callable[[str], tuple[int, int]]:
+def _interval_reader(target: LeafTarget, catalog: Catalog) -> Callable[[str], tuple[int, int]]:
     def instant(text: str) -> tuple[int, int]:
         column = catalog.schema.field(target.column).type
         zoneless = pa.types.is_timestamp(column) and column.tz is None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from indextables.split.index import Analyzer, FieldPlan, IndexPlan, analyzer, is_nested_list, natural_kind
-from indextables.split.query.plan import LeafKind, Target
+from indextables.split.query.plan import LeafKind, LeafTarget
 
 
-def resolve_target(schema: pa.Schema, index: IndexPlan, parts: tuple[str, ...]) -> Target:
+def resolve_target(schema: pa.Schema, index: IndexPlan, parts: tuple[str, ...]) -> LeafTarget:
     """The target of a dotted name, in any case. Raises LookupError with a message for the user."""
     for length in range(len(parts), 0, -1):
         column = _column(schema, ".".join(parts[:length]))
@@ -20,7 +20,7 @@ def resolve_target(schema: pa.Schema, index: IndexPlan, parts: tuple[str, ...]) 
     raise LookupError(f"there is no column {'.'.join(parts)!r}; there are {known}")
 
 
-def target_of_column(schema: pa.Schema, index: IndexPlan, name: str, path: tuple[str, ...] = ()) -> Target:
+def target_of_column(schema: pa.Schema, index: IndexPlan, name: str, path: tuple[str, ...] = ()) -> LeafTarget:
     """As `resolve_target`, for a column whose name is known exactly. Raises LookupError."""
     column = schema.field(name)
     field = index.by_column(name)
@@ -46,7 +46,7 @@ def _is_nested(value_type: pa.DataType) -> bool:
     return bool(pa.types.is_struct(element) or pa.types.is_map(element))
 
 
-def _plain(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> Target:
+def _plain(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> LeafTarget:
     if rest:
         raise LookupError(f"the column {column.name!r} has nothing inside it, there is no {'.'.join(rest)!r}")
     multi = is_nested_list(column.type)
@@ -60,7 +60,7 @@ def _plain(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> 
         analysis = analyzer("raw")
     if kind == "json":
         kind = "other"
-    return Target(
+    return LeafTarget(
         column=column.name,
         kind=kind,
         field=None if field is None else field.id,
@@ -72,7 +72,7 @@ def _plain(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> 
     )
 
 
-def _nested(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> Target:
+def _nested(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) -> LeafTarget:
     path: list[str] = []
     current = _element(column.type)
     multi = is_nested_list(column.type)
@@ -96,7 +96,7 @@ def _nested(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) ->
     if field is not None and kind == "string":
         kind = "text"
     text = kind in ("text", "string")
-    return Target(
+    return LeafTarget(
         column=column.name,
         kind=kind,
         path=tuple(path),

@@ -27,7 +27,7 @@ import tantivy
 
 from indextables.split.file import SEGMENT_PARTS
 from indextables.split.index import MAX_GRAM, FieldPlan, IndexPlan, composite_parts, delfile
-from indextables.split.query import Plan, Target, Terms, scored_leaves
+from indextables.split.query import LeafTarget, Plan, Terms, scored_leaves
 
 CARRIER_DOCS = 131_072
 _TRIES = 1_024
@@ -56,12 +56,12 @@ def merge_stats(parts: Iterable[TermStats]) -> TermStats:
     return total
 
 
-def term_key(target: Target, term: str) -> str:
+def term_key(target: LeafTarget, term: str) -> str:
     """How `TermStats.doc_freqs` names a term of a field (or of a path in a nested one)."""
     return f"{target.address}\0{term}"
 
 
-def scored_terms(plan: Plan) -> list[tuple[Target, str]]:
+def scored_terms(plan: Plan) -> list[tuple[LeafTarget, str]]:
     """Every term whose frequency the scores of a plan depend on, each once."""
     found = {term_key(leaf.target, term): (leaf.target, term) for leaf in scored_leaves(plan) for _, term in leaf.terms}
     return list(found.values())
@@ -197,5 +197,5 @@ def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {key: left.get(key, 0) + right.get(key, 0) for key in {**left, **right}}
 
 
-def _df(stats: TermStats, target: Target, term: str) -> int:
+def _df(stats: TermStats, target: LeafTarget, term: str) -> int:
     return stats.doc_freqs.get(term_key(target, term), 0)

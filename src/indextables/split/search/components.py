@@ -47,11 +47,6 @@ def needed(plan: Plan, *, scored: bool) -> frozenset[str]:
             return _of_leaf(plan, scored=scored)
 
 
-def needed_for_statistics(plan: Plan) -> frozenset[str]:
-    """What document frequencies are read from."""
-    return frozenset({TERM}) if not isinstance(plan, Everything | Nothing) else frozenset()
-
-
 def _of_leaf(leaf: Leaf, *, scored: bool) -> frozenset[str]:
     match leaf:
         case Terms():

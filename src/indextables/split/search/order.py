@@ -11,7 +11,7 @@ import tantivy
 
 from indextables.errors import InvalidArgument
 from indextables.lazy import pc
-from indextables.split.query import Bool, HasValue, Plan, Target, Unscored, leaves, resolve_target
+from indextables.split.query import Bool, HasValue, LeafTarget, Plan, Unscored, leaves, resolve_target
 from indextables.split.search.answer import IndexShard
 from indextables.split.search.hits import Hits, SearchMetrics, join_hits
 from indextables.split.search.shards import ShardMaker
@@ -42,7 +42,7 @@ def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metr
 
 
 def _by_index(
-    maker: ShardMaker, plan: Plan, target: Target, order: OrderBy, limit: int, metrics: SearchMetrics
+    maker: ShardMaker, plan: Plan, target: LeafTarget, order: OrderBy, limit: int, metrics: SearchMetrics
 ) -> Hits | None:
     having = Unscored(Bool(must=(plan, HasValue(target))))
     shards = maker.shards(having, metrics, scored=False)
@@ -71,7 +71,7 @@ def _by_index(
 
 
 def _by_column(
-    maker: ShardMaker, plan: Plan, target: Target, order: OrderBy, limit: int, metrics: SearchMetrics
+    maker: ShardMaker, plan: Plan, target: LeafTarget, order: OrderBy, limit: int, metrics: SearchMetrics
 ) -> Hits:
     shards = maker.shards(Unscored(plan), metrics, scored=False)
     hits = join_hits(shard.everything() for shard in shards).in_place()

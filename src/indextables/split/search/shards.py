@@ -147,7 +147,7 @@ class ShardMaker:
         for state in self.states:
             kind = (state.kind, tuple(state.schema.names) if self._lacks(asked, state) else ())
             if kind not in decided:
-                decided[kind] = self._who(asked, state)
+                decided[kind] = self._decide_answerer(asked, state)
             rebuild, by_column = decided[kind]
             if rebuild or (not state.usable and asked):
                 reason = state.reason or "the index is not complete for this query, or made by another analyzer"
@@ -171,7 +171,7 @@ class ShardMaker:
                 groups.append(Group(schema, longest, members, without_fields(cut.plan, known), cut.subtrees))
         return groups
 
-    def _who(self, asked: Sequence[Leaf], state: SplitState) -> tuple[bool, frozenset[Leaf]]:
+    def _decide_answerer(self, asked: Sequence[Leaf], state: SplitState) -> tuple[bool, frozenset[Leaf]]:
         """Whether a split's index must be made anew for a plan, and which leaves its columns answer."""
         if state.usable:
             refused = [
@@ -228,7 +228,7 @@ class ShardMaker:
         self, group: Group, metrics: SearchMetrics, everywhere: TermStats | None, *, scored: bool
     ) -> list[Shard]:
         if not group.subtrees:
-            return self._class(group, group.plan, None, metrics, everywhere, scored=scored)
+            return self._shards_of_class(group, group.plan, None, metrics, everywhere, scored=scored)
         sets = self._evaluate(group, metrics)
         found: list[Shard] = []
         for values in itertools.product((True, False), repeat=len(group.subtrees)):
@@ -237,10 +237,10 @@ class ShardMaker:
                 continue
             masks = [_class_mask(state_sets, values) for state_sets in sets]
             if any(mask.any() for mask in masks):
-                found.extend(self._class(group, plan, masks, metrics, everywhere, scored=scored))
+                found.extend(self._shards_of_class(group, plan, masks, metrics, everywhere, scored=scored))
         return found
 
-    def _class(
+    def _shards_of_class(
         self,
         group: Group,
         plan: Plan,
@@ -303,7 +303,7 @@ class ShardMaker:
         loose = relaxed(group.plan)
         if isinstance(loose, Everything):
             return None
-        shards = self._class(group, loose, None, metrics, None, scored=False)
+        shards = self._shards_of_class(group, loose, None, metrics, None, scored=False)
         rows = sum(state.num_rows for state in group.states)
         if sum(shard.count() for shard in shards) * _RECHECK_SHARE > rows:
             return None
@@ -338,11 +338,11 @@ class ShardMaker:
 
     def _may_match(self, plan: Plan, state: SplitState) -> bool:
         known = frozenset(field.id for field in state.plan.fields)
-        alone = self._alone(state)
+        alone = self._index_of_one(state)
         with native_call(state.ref.key):
             return may_match(without_fields(plan, known), alone.searcher)
 
-    def _alone(self, state: SplitState) -> VirtualIndex:
+    def _index_of_one(self, state: SplitState) -> VirtualIndex:
         """An index of one split, for its dictionary."""
         schema = _schema_of(state)
         group = Group(schema, state.plan, (state,), Everything(), ())

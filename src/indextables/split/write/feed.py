@@ -22,7 +22,6 @@ from indextables.split.write.rows import leaf_arrays
 
 __all__ = ["Feeder"]
 
-_DAY_MS = 86_400_000
 _JSON_LIMIT = 60_000
 """A JSON term is path and value together; above this a value may not fit."""
 
