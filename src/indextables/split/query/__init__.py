@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         Unscored,
         ValueRange,
         Where,
+        boolean,
+        boosted,
         leaves,
         scored_leaves,
-        simplify,
+        unscored,
     )
     from indextables.split.query.predicate import plan_predicate
     from indextables.split.query.regex import literal_regex
@@ -64,13 +66,15 @@ __all__ = [
     "ValueRange",
     "Where",
     "address_text",
+    "boolean",
+    "boosted",
     "leaves",
     "literal_regex",
     "plan_predicate",
     "plan_query",
     "resolve_target",
     "scored_leaves",
-    "simplify",
+    "unscored",
     "values",
 ]
 
@@ -100,9 +104,11 @@ if not TYPE_CHECKING:
                 "Unscored",
                 "ValueRange",
                 "Where",
+                "boolean",
+                "boosted",
                 "leaves",
                 "scored_leaves",
-                "simplify",
+                "unscored",
             ),
             "predicate": ("plan_predicate",),
             "regex": ("literal_regex",),

@@ -5,6 +5,9 @@ A *term* is a piece of text as the analyzer of the column makes it; for `string`
 
 Only `Terms` leaves score, by BM25 over the field; everything else is a filter and adds 0. A Boolean adds up the scores
 of the clauses that match.
+
+`boolean`, `boosted` and `unscored` are the only ways to a node above the leaves: no plan holds a part that is known to
+match always or never, but `Everything` in front of what is only banned or only scores.
 """
 
 from __future__ import annotations
@@ -209,38 +212,34 @@ def scored_leaves(plan: Plan) -> Iterator[Terms]:
             yield node
 
 
-def simplify(plan: Plan) -> Plan:
-    """The same rows and scores, with constant parts folded away."""
-    if isinstance(plan, Boosted):
-        inner = simplify(plan.plan)
-        return inner if isinstance(inner, Nothing | Everything) else Boosted(inner, plan.factor)
-    if isinstance(plan, Unscored):
-        inner = simplify(plan.plan)
-        return inner if isinstance(inner, Nothing | Everything | Unscored) else Unscored(inner)
-    if isinstance(plan, Bool):
-        return _simplify_bool(plan)
-    return plan
+def boosted(plan: Plan, factor: float) -> Plan:
+    """The score times `factor`; what never scores is left as it is."""
+    return plan if isinstance(plan, Nothing | Everything) else Boosted(plan, factor)
 
 
-def _simplify_bool(plan: Bool) -> Plan:
-    must = tuple(m for m in map(simplify, plan.must) if not isinstance(m, Everything))
-    should = tuple(s for s in map(simplify, plan.should) if not isinstance(s, Nothing))
-    must_not = tuple(n for n in map(simplify, plan.must_not) if not isinstance(n, Nothing))
+def unscored(plan: Plan) -> Plan:
+    """Matches as `plan`, adds 0."""
+    return plan if isinstance(plan, Nothing | Everything | Unscored) else Unscored(plan)
+
+
+def boolean(must: tuple[Plan, ...] = (), should: tuple[Plan, ...] = (), must_not: tuple[Plan, ...] = ()) -> Plan:
+    """The rows and scores of `Bool`, with constant parts folded away."""
+    settled = bool(must) or any(isinstance(s, Everything) for s in should)
+    is_empty = not (must or should or must_not)
     if any(isinstance(m, Nothing) for m in must) or any(isinstance(n, Everything) for n in must_not):
         return Nothing()
+    must = tuple(m for m in must if not isinstance(m, Everything))
+    must_not = tuple(n for n in must_not if not isinstance(n, Nothing))
     # What one `should` settles need not be asked again, but the others still score.
-    settled = bool(plan.must) or any(isinstance(s, Everything) for s in should)
-    should = tuple(s for s in should if not isinstance(s, Everything))
-    if plan.should and not should and not settled:
+    asked = tuple(s for s in should if not isinstance(s, Nothing | Everything))
+    if is_empty or (should and not asked and not settled):
         return Nothing()
-    if not must and not should and not must_not:
-        return Everything() if plan.must or plan.should or plan.must_not else Nothing()
-    if not must and (settled or not should):
-        if not should and not must_not:
-            return Everything()
-        return Bool((Everything(),), should, must_not)
-    if len(must) == 1 and not should and not must_not:
+    if not must and not asked and not must_not:
+        return Everything()
+    if not must and (settled or not asked):
+        return Bool((Everything(),), asked, must_not)
+    if len(must) == 1 and not asked and not must_not:
         return must[0]
-    if not must and len(should) == 1 and not must_not:
-        return should[0]
-    return Bool(must, should, must_not)
+    if not must and len(asked) == 1 and not must_not:
+        return asked[0]
+    return Bool(must, asked, must_not)

@@ -16,7 +16,6 @@ from indextables.lazy import pc
 from indextables.query import expr
 from indextables.split.index import IndexPlan
 from indextables.split.query.plan import (
-    Bool,
     HasValue,
     Interval,
     LeafTarget,
@@ -26,9 +25,9 @@ from indextables.split.query.plan import (
     TermRange,
     Terms,
     TermSet,
-    Unscored,
     Where,
-    simplify,
+    boolean,
+    unscored,
 )
 from indextables.split.query.target import target_of_column
 
@@ -39,7 +38,7 @@ _PREFIX_LIKE = re.compile(r"([^%_\\]+)%\Z", re.DOTALL)
 
 def plan_predicate(predicate: expr.Node, schema: pa.Schema, index: IndexPlan) -> Plan:
     """The plan that matches exactly the rows for which `predicate` is true."""
-    return simplify(Unscored(_Translator(schema, index).true(predicate)))
+    return unscored(_Translator(schema, index).true(predicate))
 
 
 class _Translator:
@@ -50,9 +49,9 @@ class _Translator:
     def true(self, node: expr.Node) -> Plan:
         match node:
             case expr.And(terms=terms):
-                return Bool(must=tuple(map(self.true, terms))) if terms else Where(node)
+                return boolean(must=tuple(map(self.true, terms))) if terms else Where(node)
             case expr.Or(terms=terms):
-                return Bool(should=tuple(map(self.true, terms))) if terms else Nothing()
+                return boolean(should=tuple(map(self.true, terms))) if terms else Nothing()
             case expr.Not(child=child):
                 return self.false(child)
             case expr.Comparison():
@@ -61,7 +60,7 @@ class _Translator:
                 return self.one_of(node)
             case expr.IsNull(child=child):
                 target = self.target(child)
-                return Where(node) if target is None else Bool(must_not=(HasValue(target),))
+                return Where(node) if target is None else boolean(must_not=(HasValue(target),))
             case expr.Like(kind="like", pattern=pattern) | expr.TextMatch(kind="startswith", text=pattern):
                 return self.prefix(node, pattern)
             case _:
@@ -70,9 +69,9 @@ class _Translator:
     def false(self, node: expr.Node) -> Plan:
         match node:
             case expr.And(terms=terms) if terms:
-                return Bool(should=tuple(map(self.false, terms)))
+                return boolean(should=tuple(map(self.false, terms)))
             case expr.Or(terms=terms) if terms:
-                return Bool(must=tuple(map(self.false, terms)))
+                return boolean(must=tuple(map(self.false, terms)))
             case expr.Not(child=child):
                 return self.true(child)
             case expr.Comparison(op=op) if op in _FLIPPED:
@@ -82,7 +81,7 @@ class _Translator:
                 found = self.one_of(node)
                 if target is None or isinstance(found, Where):
                     return Where(expr.Not(node))
-                return Bool(must=(HasValue(target),), must_not=(found,))
+                return boolean(must=(HasValue(target),), must_not=(found,))
             case expr.IsNull(child=child):
                 target = self.target(child)
                 return Where(expr.Not(node)) if target is None else HasValue(target)
@@ -123,7 +122,7 @@ class _Translator:
             case "=":
                 return Terms(target, ((0, value),))
             case "<>":
-                return Bool(must=(HasValue(target),), must_not=(Terms(target, ((0, value),)),))
+                return boolean(must=(HasValue(target),), must_not=(Terms(target, ((0, value),)),))
             case "<" | "<=":
                 return TermRange(target, None, value, include_upper=op == "<=")
             case _:
@@ -134,7 +133,7 @@ class _Translator:
         if op != "=" or target.analyzer is None or not target.indexed:
             return exactly
         words = [t for t in dict.fromkeys(target.analyzer.terms(value)) if target.analyzer.surely_indexed(t)][:64]
-        return Bool(must=(*(Terms(target, ((0, word),)) for word in words), exactly))
+        return boolean(must=(*(Terms(target, ((0, word),)) for word in words), exactly))
 
     def one_of(self, node: expr.In) -> Plan:
         target = self.target(node.child)

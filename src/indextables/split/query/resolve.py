@@ -11,11 +11,9 @@ import pyarrow as pa
 
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.split.index import MAX_RAW_BYTES, Analyzer, IndexPlan, analyzer
-from indextables.split.query import ast, values
+from indextables.split.query import ast, boolean, boosted, values
 from indextables.split.query.language import MAX_CLAUSES, invalid, parse
 from indextables.split.query.plan import (
-    Bool,
-    Boosted,
     Everything,
     HasValue,
     Interval,
@@ -30,7 +28,6 @@ from indextables.split.query.plan import (
     Terms,
     TermSet,
     ValueRange,
-    simplify,
 )
 from indextables.split.query.regex import checked_regex
 from indextables.split.query.target import resolve_target
@@ -55,7 +52,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
 def plan_query(query: str, catalog: Catalog) -> Plan:
     """The plan of a query text. Raises QueryInvalid with the position, or LimitExceeded."""
-    return simplify(_Resolver(query, catalog).node(parse(query, catalog.default_operator)))
+    return _Resolver(query, catalog).node(parse(query, catalog.default_operator))
 
 
 class _Resolver:
@@ -71,7 +68,7 @@ class _Resolver:
         if isinstance(node, ast.Boolean):
             return self.boolean(node)
         if isinstance(node, ast.Boost):
-            return Boosted(self.node(node.node), node.factor)
+            return boosted(self.node(node.node), node.factor)
         if isinstance(node, ast.Everything):
             return Everything()
         targets = self.targets(node.field, node.at)
@@ -82,7 +79,7 @@ class _Resolver:
             )
             raise LimitExceeded(message, limit=MAX_CLAUSES, actual=self.planned, position=node.at)
         plans = tuple(self.leaf(node, target) for target in targets)
-        return plans[0] if len(plans) == 1 else Bool(should=plans)
+        return plans[0] if len(plans) == 1 else boolean(should=plans)
 
     def boolean(self, node: ast.Boolean) -> Plan:
         if not node.clauses:
@@ -90,7 +87,7 @@ class _Resolver:
         sides: dict[str, list[Plan]] = {"must": [], "should": [], "must_not": []}
         for clause in node.clauses:
             sides[clause.occur].append(self.node(clause.node))
-        return Bool(tuple(sides["must"]), tuple(sides["should"]), tuple(sides["must_not"]))
+        return boolean(tuple(sides["must"]), tuple(sides["should"]), tuple(sides["must_not"]))
 
     def targets(self, field: ast.Field | None, at: int) -> Sequence[LeafTarget]:
         schema, index = self.catalog.schema, self.catalog.index
@@ -159,7 +156,7 @@ class _Resolver:
             return ValueRange(target, value, value)
         if isinstance(node, ast.OneOf):
             found = [read(text, at) for text, at in node.values]
-            return Bool(should=tuple(ValueRange(target, v, v) for v in found)) if found else Nothing()
+            return boolean(should=tuple(ValueRange(target, v, v) for v in found)) if found else Nothing()
         if isinstance(node, ast.Range):
             if node.lower is None and node.upper is None:
                 return HasValue(target)
@@ -210,10 +207,10 @@ class _TextLeaf:
         if len(terms) == 1:
             return Terms(self.target, terms)
         if not self.analyzer.keeps_positions:
-            return Bool(must=tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms)))
+            return boolean(must=tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms)))
         if not self.target.positions or (slop and len(terms) > 2):
             words = tuple(Terms(self.target, ((0, term),)) for term in dict.fromkeys(t for _, t in terms))
-            return Bool(must=(*words, Near(self.target, terms, slop)))
+            return boolean(must=(*words, Near(self.target, terms, slop)))
         return Terms(self.target, terms, slop)
 
     def terms(self, text: str, at: int) -> tuple[tuple[int, str], ...]:
@@ -279,7 +276,7 @@ class _TextLeaf:
         single = tuple(dict.fromkeys(terms[0][1] for terms in found if len(terms) == 1))
         plans: list[Plan] = [TermSet(self.target, single)] if single else []
         plans.extend(self.words(text, 0, at) for (text, at), t in zip(node.values, found, strict=True) if len(t) > 1)
-        return Bool(should=tuple(plans)) if plans else Nothing()
+        return boolean(should=tuple(plans)) if plans else Nothing()
 
 
 _NOUNS = {

@@ -27,8 +27,10 @@ from indextables.split.query import (
     TermSet,
     Unscored,
     Where,
+    boolean,
+    boosted,
     leaves,
-    simplify,
+    unscored,
 )
 from indextables.split.search.tantivy import answerable
 
@@ -53,13 +55,13 @@ def cut_out(plan: Plan, by_column: Callable[[Leaf], bool]) -> Cut:
             return Mask(subtrees.setdefault(node, len(subtrees)))
         match node:
             case Bool():
-                return Bool(
+                return boolean(
                     tuple(map(visit, node.must)), tuple(map(visit, node.should)), tuple(map(visit, node.must_not))
                 )
             case Boosted():
-                return Boosted(visit(node.plan), node.factor)
+                return boosted(visit(node.plan), node.factor)
             case Unscored():
-                return Unscored(visit(node.plan))
+                return unscored(visit(node.plan))
             case _:
                 return node
 
@@ -89,8 +91,8 @@ def _conjoined(plan: Plan, by_column: Callable[[Leaf], bool]) -> Plan:
         return plan
     rest = tuple(node for node, negated in flat if not negated and not whole(node))
     kept_out = tuple(node for node, negated in flat if negated and not whole(node))
-    together = Bool(must=filters or (Everything(),), must_not=banned)
-    return Bool((*rest, together), plan.should, kept_out)
+    together = boolean(must=filters or (Everything(),), must_not=banned)
+    return boolean((*rest, together), plan.should, kept_out)
 
 
 def _conjuncts(plan: Plan) -> Iterator[tuple[Plan, bool]]:
@@ -101,7 +103,7 @@ def _conjuncts(plan: Plan) -> Iterator[tuple[Plan, bool]]:
             yield part, True
     elif isinstance(plan, Unscored) and isinstance(plan.plan, Bool) and plan.plan.must and not plan.plan.should:
         for part, negated in _conjuncts(plan.plan):
-            yield (part if negated else Unscored(part)), negated
+            yield (part if negated else unscored(part)), negated
     else:
         yield plan, False
 
@@ -114,7 +116,7 @@ def with_masks(plan: Plan, values: tuple[bool, ...]) -> Plan:
             return Everything() if values[node.number] else Nothing()
         return node
 
-    return simplify(_mapped(plan, known))
+    return _mapped(plan, known)
 
 
 def with_existence(plan: Plan, known: Callable[[HasValue], bool | None]) -> Plan:
@@ -124,7 +126,7 @@ def with_existence(plan: Plan, known: Callable[[HasValue], bool | None]) -> Plan
         answer = known(node) if isinstance(node, HasValue) else None
         return node if answer is None else Everything() if answer else Nothing()
 
-    return simplify(_mapped(plan, settled))
+    return _mapped(plan, settled)
 
 
 def _mapped(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
@@ -132,11 +134,11 @@ def _mapped(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
     match plan:
         case Bool():
             sides = (tuple(_mapped(part, change) for part in side) for side in (plan.must, plan.should, plan.must_not))
-            return Bool(*sides)
+            return boolean(*sides)
         case Boosted():
-            return Boosted(_mapped(plan.plan, change), plan.factor)
+            return boosted(_mapped(plan.plan, change), plan.factor)
         case Unscored():
-            return Unscored(_mapped(plan.plan, change))
+            return unscored(_mapped(plan.plan, change))
         case _:
             return change(plan)
 
@@ -149,7 +151,7 @@ def relaxed(plan: Plan) -> Plan:
             case Mask():
                 return Everything() if wanted else Nothing()
             case Bool():
-                return Bool(
+                return boolean(
                     tuple(visit(p, wanted=wanted) for p in node.must),
                     tuple(visit(p, wanted=wanted) for p in node.should),
                     tuple(visit(p, wanted=not wanted) for p in node.must_not),
@@ -159,7 +161,7 @@ def relaxed(plan: Plan) -> Plan:
             case _:
                 return node
 
-    return simplify(visit(plan, wanted=True))
+    return visit(plan, wanted=True)
 
 
 def without_fields(plan: Plan, known: frozenset[str]) -> Plan:
@@ -170,7 +172,7 @@ def without_fields(plan: Plan, known: frozenset[str]) -> Plan:
             return node
         return node if node.target.field in known else Nothing()
 
-    return simplify(_mapped(plan, kept))
+    return _mapped(plan, kept)
 
 
 def index_answers(leaf: Leaf, table: IndexPlan, split: IndexPlan, incomplete: dict[str, list[str]]) -> bool:

@@ -11,7 +11,7 @@ import tantivy
 
 from indextables.errors import InvalidArgument
 from indextables.lazy import pc
-from indextables.split.query import Bool, HasValue, LeafTarget, Plan, Unscored, leaves, resolve_target
+from indextables.split.query import HasValue, LeafTarget, Plan, boolean, leaves, resolve_target, unscored
 from indextables.split.search.answer import IndexShard
 from indextables.split.search.hits import Hits, SearchMetrics, join_hits
 from indextables.split.search.shards import ShardMaker
@@ -44,7 +44,7 @@ def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metr
 def _by_index(
     maker: ShardMaker, plan: Plan, target: LeafTarget, order: OrderBy, limit: int, metrics: SearchMetrics
 ) -> Hits | None:
-    having = Unscored(Bool(must=(plan, HasValue(target))))
+    having = unscored(boolean(must=(plan, HasValue(target))))
     shards = maker.shards(having, metrics, scored=False)
     # A split whose rows said where values are has an index that cannot order by them.
     if not all(isinstance(shard, IndexShard) and HasValue(target) in leaves(shard.plan) for shard in shards):
@@ -64,7 +64,7 @@ def _by_index(
     ranked = values if order.direction == "asc" else ~values
     hits = hits.take(np.lexsort((hits.rows, hits.splits, ranked))[:limit])
     if len(hits) < limit:
-        lacking = Unscored(Bool(must=(plan,), must_not=(HasValue(target),)))
+        lacking = unscored(boolean(must=(plan,), must_not=(HasValue(target),)))
         rest = join_hits(shard.everything() for shard in maker.shards(lacking, metrics, scored=False)).in_place()
         hits = join_hits([hits, rest.take(np.arange(min(limit - len(hits), len(rest))))])
     return hits
@@ -73,7 +73,7 @@ def _by_index(
 def _by_column(
     maker: ShardMaker, plan: Plan, target: LeafTarget, order: OrderBy, limit: int, metrics: SearchMetrics
 ) -> Hits:
-    shards = maker.shards(Unscored(plan), metrics, scored=False)
+    shards = maker.shards(unscored(plan), metrics, scored=False)
     hits = join_hits(shard.everything() for shard in shards).in_place()
     kind = maker.schema.field(target.column).type
     parts = []

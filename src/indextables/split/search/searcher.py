@@ -25,17 +25,16 @@ from indextables.query.expr import Node as Predicate
 from indextables.split.file import SplitRef, distinct, index_array, without_columns
 from indextables.split.index import IndexCache, IndexPlan
 from indextables.split.query import (
-    Bool,
     Catalog,
     Everything,
     Operator,
     Plan,
     TermPrefix,
-    Unscored,
+    boolean,
     leaves,
     plan_predicate,
     plan_query,
-    simplify,
+    unscored,
 )
 from indextables.split.search.answer import Shard
 from indextables.split.search.carrier import TermStats
@@ -127,7 +126,7 @@ class SplitSearcher:
             plan = Everything() if query is None else query
         if where is None:
             return plan
-        return simplify(Bool(must=(plan, plan_predicate(where, self.schema, self.index))))
+        return boolean(must=(plan, plan_predicate(where, self.schema, self.index)))
 
     def search(
         self,
@@ -176,7 +175,7 @@ class SplitSearcher:
 
     def matches(self, query: str | Plan | None, *, where: Predicate | None = None) -> SearchResult:
         """Every matching row, by split and row, without scores."""
-        plan = Unscored(self.plan(query, where))
+        plan = unscored(self.plan(query, where))
         metrics = SearchMetrics()
 
         def run() -> SearchResult:

@@ -23,18 +23,7 @@ from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
 from indextables.split.index import CachedSplit, IndexCache, IndexPlan
 from indextables.split.index import Mask as RowMask
-from indextables.split.query import (
-    Everything,
-    HasValue,
-    Leaf,
-    Nothing,
-    Plan,
-    Terms,
-    Where,
-    leaves,
-    scored_leaves,
-    simplify,
-)
+from indextables.split.query import Everything, HasValue, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
 from indextables.split.search.answer import IndexShard, ReadyShards, RowsShard, Shard
 from indextables.split.search.answers import (
     cut_out,
@@ -108,13 +97,12 @@ class ShardMaker:
 
     def stats(self, plan: Plan) -> TermStats:
         """What BM25 needs to know of all these splits together."""
-        return merge_stats(self._group_stats(group) for group in self._groups(simplify(plan), SearchMetrics()))
+        return merge_stats(self._group_stats(group) for group in self._groups(plan, SearchMetrics()))
 
     def shards(
         self, plan: Plan, metrics: SearchMetrics, *, scored: bool, everywhere: TermStats | None = None
     ) -> list[Shard]:
         """Who answers `plan`; with `everywhere` given, scores are those of the collection it describes."""
-        plan = simplify(plan)
         # The splits never change, so that an answer stays right until an index or a leaf turns out to be unusable.
         known = (sum(not state.usable for state in self.states), len(self.refused))
         key = (plan, scored, None if everywhere is None else msgspec.json.encode(everywhere), known)
