@@ -1,4 +1,4 @@
-"""What every function of the log that does I/O is given."""
+"""`Env` is what functions that do I/O are given: store, ambient and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that are loaded when they are first used, so that a process pays for what it does.
+"""Loads modules when they are first used, so that a process pays for what it does.
 
 Whoever opens a table to search it needs nothing of what writes or looks after one, and often none of Arrow's compute
 functions, whose wrappers are made one by one when they are imported: loading that costs more than many a search. Types

@@ -1,4 +1,4 @@
-"""How the text of an option becomes a value, and which of the places that give one wins. `options.py` declares them."""
+"""Turns the text of an option into a value, and decides which of the places that give one wins."""
 
 from __future__ import annotations
 

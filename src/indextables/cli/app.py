@@ -1,4 +1,4 @@
-"""The command, its subcommands and the boundary where errors become lines."""
+"""Names the subcommands of the shell command, runs one, and turns errors into lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question before what cannot be undone, and a bar for what takes long."""
+"""Asks before what cannot be undone, and shows a bar for what takes long."""
 
 from __future__ import annotations
 

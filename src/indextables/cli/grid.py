@@ -1,4 +1,4 @@
-"""Cells in columns: with colours where a terminal shows them, as plain lines in a pipe."""
+"""Draws cells in columns: with colours where a terminal shows them, as plain lines in a pipe."""
 
 from __future__ import annotations
 

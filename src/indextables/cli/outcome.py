@@ -1,4 +1,4 @@
-"""What happened, as an exit code and one line: the only place that knows both."""
+"""Turns what happened into an exit code and one line; no other module knows exit codes."""
 
 from __future__ import annotations
 

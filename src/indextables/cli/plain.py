@@ -1,4 +1,4 @@
-"""The usual command line, read without Typer, whose import takes longer than many a search. Pure.
+"""Reads the usual command line without Typer, whose import takes longer than many a search. Pure.
 
 Nothing is decided here that Typer decides otherwise: what is not plainly right (an unknown flag, a value that looks
 like one, a number that is none, a word too many) is left to it, with its messages.

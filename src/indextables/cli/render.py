@@ -1,4 +1,4 @@
-"""Arrow results on a terminal or as JSON lines."""
+"""Shows Arrow results on a terminal or as JSON lines."""
 
 from __future__ import annotations
 

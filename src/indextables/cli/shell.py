@@ -1,4 +1,4 @@
-"""Statements one after the other: typed at a prompt, or from a file or a pipe."""
+"""Runs statements one after the other: typed at a prompt, or from a file or a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typer's part: help, completion, and the words about a command line that is not right."""
+"""Lets Typer do what it does best: help, completion, and words about a command line that is not right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is made by its first rows: if these fail, there is no table."""
+"""Makes a table by its first rows: if these fail, there is no table."""
 
 from __future__ import annotations
 

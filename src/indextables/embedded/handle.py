@@ -1,4 +1,4 @@
-"""The version that a handle is pinned to, and how writes move the pin; what the verbs of a table share."""
+"""`Handle` is pinned to a version, and its writes move the pin; all verbs of a table stand on it."""
 
 from __future__ import annotations
 

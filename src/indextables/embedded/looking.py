@@ -1,4 +1,4 @@
-"""A handle tells what its table is: schema, files, history, log, checkpoint, and what became of a commit."""
+"""`Looking` tells what a table is: schema, files, history, log, checkpoint, and what became of a commit."""
 
 from __future__ import annotations
 

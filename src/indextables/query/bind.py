@@ -1,4 +1,4 @@
-"""What the words of a predicate mean for one schema: sqlglot's tree becomes ours, typed, with every cast explicit."""
+"""Finds out what the words of a predicate mean for a schema: sqlglot's tree becomes ours, typed, all casts explicit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which type two types meet in: the silent casts of SQL, decided once, at parse time.
+"""Decides which type two types meet in: the silent casts of SQL, decided once, at parse time.
 
 The rules are those of Spark with ANSI SQL. A text meets another type by being cast to it; numbers meet in the wider
 one, and a decimal or whole number meets a floating-point number in double; a date meets an instant in the instant.

@@ -1,4 +1,4 @@
-"""Arrow values from one type to another as SQL casts them, and texts to values where some may be nonsense.
+"""Casts Arrow values from one type to another as SQL does, and texts to values where some may be nonsense.
 
 Everything is vectorised: a value that does not convert becomes null, and whoever must know compares validity.
 """

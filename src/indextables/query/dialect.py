@@ -1,4 +1,4 @@
-"""How sqlglot reads our predicates: as Spark 4 does, where a doubled quote inside a text is one quote."""
+"""Tells sqlglot how our predicates are read: as Spark 4 does, where a doubled quote inside a text is one quote."""
 
 from __future__ import annotations
 

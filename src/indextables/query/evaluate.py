@@ -1,4 +1,4 @@
-"""The exact answer of a predicate on Arrow data: true, false or unknown (null) for each row.
+"""Evaluates a predicate on Arrow data, exactly: true, false or unknown (null) for each row.
 
 As Spark with ANSI SQL: three-valued logic, NaN equal to itself and above every other number, -0.0 equal to 0.0, texts
 in the order of their UTF-8 bytes. A value that a strict cast or a function has no result for is `QueryInvalid`, unless

@@ -1,4 +1,4 @@
-"""SQL text to a typed predicate: limits, tokens and positions. What the words mean is in `bind`.
+"""Turns SQL text into a typed predicate: limits, tokens and positions. What the words mean is in `bind`.
 
 sqlglot is imported on first use. It reads the text as Spark does; nothing is ever executed.
 """

@@ -1,4 +1,4 @@
-"""Equivalent, simpler predicates: a tuple of small rules, each right in three-valued logic, applied bottom up."""
+"""Makes predicates simpler but equivalent, by small rules, each right in three-valued logic, applied bottom up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV files as batches of texts, and the types that texts suggest.
+"""Reads CSV files as batches of texts, and guesses the types that the texts suggest.
 
 Arrow splits a file into fields and nothing more: which text is a number, a time or null is said here and in `fitting`,
 so that no text changes because Arrow has its own idea of it. An empty field without quotes is null; `""` is the empty

@@ -1,4 +1,4 @@
-"""Columns of a file as columns of the table: found by name, converted where nothing changes. Pure."""
+"""Fits columns of a file to columns of the table: found by name, converted where no value changes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines, CSV and Parquet files as Arrow batches of the table's schema, a block at a time.
+"""Reads JSON lines, CSV and Parquet files as Arrow batches of the table's schema, a block at a time.
 
 A file is never read whole. Texts become dates, instants and decimals where the table has such a column; a value that
 does not fit stops the file with its name, and a column that the table does not have does too: nothing is dropped or

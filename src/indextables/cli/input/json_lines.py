@@ -1,4 +1,4 @@
-"""Lines on their way to Arrow's JSON reader: which it must not see, which it reads only otherwise, which it refused.
+"""Prepares lines for Arrow's JSON reader: leaves out what it must not see, rewrites what it misreads, finds faults.
 
 A block of JSON lines that begins with `null` ends the process inside Arrow. Blocks begin with a line, so that a line
 which begins with it is refused before it gets there. Maps are rewritten for it. What it refuses it often names neither

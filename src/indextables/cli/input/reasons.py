@@ -1,4 +1,4 @@
-"""What a complaint of Arrow's file readers means to whoever has the file. Pure."""
+"""Explains complaints of Arrow's file readers to whoever has the file. Pure."""
 
 from __future__ import annotations
 

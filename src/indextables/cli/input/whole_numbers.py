@@ -1,4 +1,4 @@
-"""Whole numbers on their way into columns of floating-point numbers, which hold only some of them. Pure.
+"""Refuses whole numbers that a column of floating-point numbers cannot hold. Pure.
 
 Arrow's readers round such a number in silence. Digits in a row are looked for in the text; only lines that have enough
 of them are read a second time.

@@ -1,4 +1,4 @@
-"""The next Avro state from the last one and the versions since, without reading the files that nobody touched.
+"""Makes the next Avro state from the last one and the versions since, without reading manifests that nobody touched.
 
 New entries go into a new manifest whatever the size of the table. A `remove` needs to know which entry it hits: its
 partition values lead to the few manifests that can hold it, and all of them are read only if it is not found there.

@@ -1,4 +1,4 @@
-"""Deleting what retention lets go: old checkpoints, the version files that they covered, manifests nobody names."""
+"""Deletes what retention lets go: old checkpoints, the version files that they covered, manifests nobody names."""
 
 from __future__ import annotations
 

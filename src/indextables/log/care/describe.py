@@ -1,4 +1,4 @@
-"""What a table's checkpoint looks like, as data."""
+"""Describes a table's checkpoint, as data."""
 
 from __future__ import annotations
 

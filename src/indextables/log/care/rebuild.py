@@ -1,4 +1,4 @@
-"""Rebuild: a log from the splits alone, for a table whose own log is lost.
+"""Rebuilds a log from the splits alone, for a table whose own log is lost.
 
 What the splits hold is the truth: columns, types and partition values come from their rows. Folder names stand in only
 for partition columns that are not in the rows, because null and the empty text share a folder, and long values are cut.

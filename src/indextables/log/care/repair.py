@@ -1,4 +1,4 @@
-"""Repair: a log without missing files at another place, and a pointer that points again.
+"""Repairs: writes a log without missing files at another place, and makes the pointer point again.
 
 Nothing here changes or deletes a file that is there. What is written is a new log: version 0 with protocol and
 metadata, version 1 with the files, and its checkpoint.

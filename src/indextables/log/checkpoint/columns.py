@@ -1,4 +1,4 @@
-"""The columns of a file set: brought into one form, checked, hashed and joined by path, without a row in Python."""
+"""Brings the columns of file sets into one form, checks, hashes and joins them by path, without a row in Python."""
 
 from __future__ import annotations
 

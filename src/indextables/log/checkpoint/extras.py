@@ -1,4 +1,4 @@
-"""What JSON and Parquet checkpoints have no action for: tokens, live skips, in-commit time and totals.
+"""Stores what JSON and Parquet checkpoints have no action for: tokens, live skips, in-commit time and totals.
 
 It travels as one `domainMetadata` action of the domain `indextables.state`, whose configuration is the JSON of
 `Extras`. The domain belongs to the checkpoint: it is no domain of the table and shows in no `TableState.domains`.

@@ -1,4 +1,4 @@
-"""JSON checkpoints: one object, or one action a line; in one file, or as parts that a head names.
+"""Reads and writes JSON checkpoints: one object, or one action a line; in one file, or as parts that a head names.
 
 Written: up to `checkpoint.maxFileSize` one object `{"protocol", "metaData", "txn", "domainMetadata", "add"}`; above
 it parts of one action a line, and a plain head that lists them, put last. Read: both forms in both places, plain or

@@ -1,4 +1,4 @@
-"""Parquet checkpoints in Delta's shape: one struct column per action, one row per action.
+"""Reads and writes Parquet checkpoints in Delta's shape: one struct column per action, one row per action.
 
 Written as one file, or above `checkpoint.maxFileSize` as parts whose content depends on the state and the number of
 parts alone, so that two writers of one version cannot mix theirs up. Read: these, and the flat form with an

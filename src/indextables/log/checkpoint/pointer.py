@@ -1,4 +1,4 @@
-"""`_last_checkpoint`: a hint that saves a listing, and nothing more.
+"""Reads and writes `_last_checkpoint`, a hint that saves a listing, and nothing more.
 
 Whatever it says, or if it is gone, the newest state is found by listing. Every form that was ever written is read:
 at least `version`, everything else optional, unknown keys ignored.

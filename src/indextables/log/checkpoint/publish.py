@@ -1,4 +1,4 @@
-"""The one conditional put that makes a checkpoint exist, and the checks around it."""
+"""Makes a checkpoint exist by one conditional put, and checks before and after it."""
 
 from __future__ import annotations
 

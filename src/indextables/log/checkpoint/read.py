@@ -1,4 +1,4 @@
-"""From a checkpoint to a `TableState`, whatever the format, checked before it is believed."""
+"""Reads a checkpoint of any format into a `TableState`, and checks it before anybody believes it."""
 
 from __future__ import annotations
 

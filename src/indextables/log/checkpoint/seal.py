@@ -1,4 +1,4 @@
-"""A checksum that a file carries itself: edited bytes are no checkpoint, even where they still make sense.
+"""Seals a file with a checksum that it carries itself: edited bytes are no checkpoint, even if they still make sense.
 
 The mark `indextables.crc32c=` and eight hexadecimal digits stand somewhere in the bytes. The digits are the CRC-32C of
 all bytes with eight dashes in the place of the digits. A file without a mark is of a writer that knew none.

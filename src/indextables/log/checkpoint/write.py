@@ -1,4 +1,4 @@
-"""From a `TableState` to a checkpoint: written, checked, and only then pointed to."""
+"""Writes a `TableState` as a checkpoint, checks it, and only then points to it."""
 
 from __future__ import annotations
 

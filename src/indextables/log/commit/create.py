@@ -1,4 +1,4 @@
-"""Making a table: one version 0, whoever races for it."""
+"""Makes a table: one version 0, whoever races for it."""
 
 from __future__ import annotations
 

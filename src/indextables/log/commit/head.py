@@ -1,4 +1,4 @@
-"""What a writer must know about the newest version, and nothing about its files."""
+"""`Head` is what a writer must know about the newest version; it says nothing about its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One commit from the first put to an outcome that is true.
+"""Takes one commit from the first put to an outcome that is true.
 
 The rule, which `tests/sim/model` tries in every interleaving:
 

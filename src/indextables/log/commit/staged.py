@@ -1,4 +1,4 @@
-"""What a transaction will write, as values: actions, and files as Structs or as Arrow columns."""
+"""`Staged` is what a transaction will write, as values: actions, and files as Structs or as Arrow columns."""
 
 from __future__ import annotations
 

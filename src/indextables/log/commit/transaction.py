@@ -1,4 +1,4 @@
-"""A transaction: what was read, what will be written, and the way from there to an outcome."""
+"""`Transaction` holds what was read and what will be written, and takes it to an outcome."""
 
 from __future__ import annotations
 

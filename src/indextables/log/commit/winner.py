@@ -1,4 +1,4 @@
-"""A version that somebody else committed, read only as far as a writer that goes on top of it must know it."""
+"""Reads a version that somebody else committed, only as far as a writer that goes on top of it must know it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsed log files in memory: what is immutable is keyed so that it never goes stale, what is not is looked up anew.
+"""Keeps parsed log files in memory: what is immutable is keyed so that it never goes stale, all else is looked up anew.
 
 Everything is keyed by the table's URL, its history (`listing.Known`) and a version, so that a log that was replaced
 under a living process shares nothing with the one before: a table created anew, a backup put back, a repaired log

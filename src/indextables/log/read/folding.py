@@ -1,4 +1,4 @@
-"""The fold from version files to the live file set: columns in, columns out.
+"""Folds version files into the live file set: columns in, columns out.
 
 A live entry is keyed by its path. An `add` sets or replaces the entry of its path. A `remove` takes the entry away if
 it names the vector that the entry carries and comes later, by (version, line). So an entry is the newest `add` of its

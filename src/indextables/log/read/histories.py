@@ -1,4 +1,4 @@
-"""Who did what when: the history of a table, and which version was newest at a time."""
+"""Tells who did what when: the history of a table, and which version was newest at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From known files to a state: the newest checkpoint that can be read, and the versions after it.
+"""Loads a state from known files: the newest checkpoint that can be read, and the versions after it.
 
 A checkpoint that cannot be read is passed over, with a warning, for an older one or for all version files. If
 neither reaches far enough back, its error is raised: never an empty or a shorter table.

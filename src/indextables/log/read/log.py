@@ -1,4 +1,4 @@
-"""Snapshots: which version is newest, and what the table is at a version."""
+"""`Log` finds the newest version, and makes snapshots: what the table is at a version."""
 
 from __future__ import annotations
 

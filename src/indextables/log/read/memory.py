@@ -1,4 +1,4 @@
-"""What one `Log` recalls and keeps: entries of the process's cache, by the table's own properties."""
+"""`LogMemory` keeps what one `Log` has read in the cache of the process, as the table's properties ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can still be read of a log that is broken: versions below the damage, for repair and for whoever asks for one.
+"""Reads what can still be read of a broken log: versions below the damage, for repair and for whoever asks for one.
 
 Only readers come here. Nothing that is learned goes into the shared cache: a writer must not take a version below the
 damage for the newest one.

@@ -1,4 +1,4 @@
-"""A run of version files without what the run itself overtakes: what a task of a distributed replay sends back. Pure.
+"""Leaves out of a run of versions what the run itself overtakes: a task of a distributed replay sends the rest. Pure.
 
 Only rows of `adds` and `removes` go; every version stays, with all its smaller actions. Replay over the reduced run
 gives what replay over the whole run gives, whatever comes before and after it:

@@ -1,4 +1,4 @@
-"""From a listing to a checked set of files: what has to be read for one version."""
+"""Picks from a listing what has to be read for one version, and checks that nothing is missing."""
 
 from __future__ import annotations
 

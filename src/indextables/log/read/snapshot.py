@@ -1,4 +1,4 @@
-"""The table at one version, pinned: what every reader is given."""
+"""`Snapshot` is the table at one version, pinned; every reader is given one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading version files: many at once, from memory where they are known, confirmed before anybody sees them."""
+"""Reads version files: many at once, from memory where they are known, confirmed before anybody sees them."""
 
 from __future__ import annotations
 

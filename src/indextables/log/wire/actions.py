@@ -1,4 +1,4 @@
-"""The wire format of the log: one frozen Struct per action, and nothing about it anywhere else.
+"""Declares the wire format of the log: one frozen Struct per action. No other module knows it.
 
 A line of a version file is one `Line` with exactly one field set. Field names are those in the file. A new field
 has a default and is never retyped, so that every file ever written stays readable. `null` and absent mean the same.

@@ -1,4 +1,4 @@
-"""Arrow columns from numpy and back through their buffers.
+"""Makes Arrow columns of numpy arrays and back, through their buffers.
 
 `pa.array` and `to_numpy` import pandas wherever it is installed, which costs every process a fifth of a second;
 buffers cost nothing.

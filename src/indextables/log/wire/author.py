@@ -1,4 +1,4 @@
-"""Who writes: what every `commitInfo` of ours says about its writer."""
+"""Says who writes, in every `commitInfo` of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds and removes of one block of lines, read natively into columns and checked for what the reader forgives."""
+"""Reads adds and removes of one block of lines natively into columns, and checks for what the reader forgives."""
 
 from __future__ import annotations
 

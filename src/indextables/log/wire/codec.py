@@ -1,4 +1,4 @@
-"""The bytes of a version file, both ways: JSON lines, plain or gzip, and Arrow columns."""
+"""Encodes and decodes version files: JSON lines, plain or gzip, and Arrow columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain or gzip, told from the first bytes, and expanded as a stream of whole lines under fixed caps."""
+"""Tells plain from gzip by the first bytes, and expands it as a stream of whole lines under fixed caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of Arrow columns as JSON lines, without a Python object per row."""
+"""Encodes rows of Arrow columns as JSON lines, without a Python object per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live file set as Arrow columns: one schema from the first byte read to the scan plan."""
+"""Declares the live file set as Arrow columns: one schema from the first byte read to the scan plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strict checks of JSON lines: what a native reader would let pass, and where exactly a block is broken.
+"""Checks JSON lines strictly: finds what a native reader would let pass, and where exactly a block is broken.
 
 arrow-rs turns lines into columns at full speed but forgives much: several objects on a line, `"5"` and `5.7` for a
 number, trailing commas, a raw newline in a string, duplicate keys. msgspec forgives none of it but the last and

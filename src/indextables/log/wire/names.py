@@ -1,4 +1,4 @@
-"""Which file in the log folder is what: keys from versions, and back."""
+"""Tells which file in the log folder is what: keys from versions, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logged paths and the keys they name: one normaliser for everything that touches a data file.
+"""Turns logged paths into the keys they name: one normaliser for everything that touches a data file.
 
 A logged path is relative to the table's root and URL-encoded. An absolute path or URL below the root names the same
 file. Every other path is refused here, before anything can be opened or deleted by it.

@@ -1,4 +1,4 @@
-"""Which tables this library may read and write."""
+"""Decides which tables this library may read and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's schema JSON and Arrow schemas, both ways, with permanent field ids.
+"""Turns Spark's schema JSON into Arrow schemas and back, with permanent field ids.
 
 | Spark                                   | Arrow                                        |
 |-----------------------------------------|----------------------------------------------|

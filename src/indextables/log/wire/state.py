@@ -1,4 +1,4 @@
-"""What a checkpoint holds, whatever its format: the value that replay starts from and that writers store."""
+"""`TableState` is what a checkpoint holds, whatever its format: replay starts from it and writers store it."""
 
 from __future__ import annotations
 

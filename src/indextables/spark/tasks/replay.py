@@ -1,4 +1,4 @@
-"""Distributed replay: tasks read the version files of a long tail, and the driver folds what their runs leave over.
+"""Replays by tasks: they read the version files of a long tail, and the driver folds what their runs leave over.
 
 Only for object stores, where many small reads take long; everything else is read by the driver, and so is the log
 whenever anything goes wrong with the tasks. Results do not depend on where the files were read. Workers remember the

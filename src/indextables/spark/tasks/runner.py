@@ -1,4 +1,4 @@
-"""Units of work as tasks of Spark: the `Runner` of a cluster, classic and Connect.
+"""Runs units of work as tasks of Spark: the `Runner` of a cluster, classic and Connect.
 
 One task per unit over `spark.range`, because that is the one way that works without a SparkContext. A task gets where
 the table is and what was asked for, opens an environment of its own, and answers with bytes; a typed error travels as

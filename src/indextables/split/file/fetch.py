@@ -1,4 +1,4 @@
-"""Rows by page: the pages that hold them, behind a small footer that describes just these, read by pyarrow."""
+"""Fetches rows by page: pyarrow reads the pages that hold them, behind a small footer that describes just these."""
 
 from __future__ import annotations
 

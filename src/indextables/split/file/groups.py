@@ -1,4 +1,4 @@
-"""Row groups from their bytes: whole, or piece by piece for scans.
+"""Decodes row groups from their bytes: whole, or piece by piece for scans.
 
 Pieces are small enough to stay in the cache of a processor, and the next ones get their memory: decoding a row group at
 once costs a sixth more, most of it for memory that is touched for the first time.

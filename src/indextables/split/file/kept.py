@@ -1,4 +1,4 @@
-"""Pages that were decoded lately, so that hits near each other, or asked for again, cost no decoding.
+"""Keeps pages that were decoded lately, so that hits near each other, or asked for again, cost no decoding.
 
 What is kept are Arrow arrays as pyarrow decoded them, several pages in one; the least recently used go when their
 bytes exceed the limit. Rows of a split never change, so that nothing kept is ever wrong; an `owner` names a split and

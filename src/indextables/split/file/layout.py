@@ -1,4 +1,4 @@
-"""The bytes between the last row group and the Parquet footer, and the key that points at them.
+"""Describes the bytes between the last row group and the Parquet footer, and the key that points at them.
 
     header      "ITIX", u16 version, u16 zero, u32 stored length, u32 raw length, u32 crc32c of the stored bytes
     directory   zstd of a MessagePack map (`Directory`)

@@ -1,4 +1,4 @@
-"""What a reader must know about a split before it touches its bytes."""
+"""`SplitRef` is what a reader must know about a split before it touches its bytes."""
 
 from __future__ import annotations
 

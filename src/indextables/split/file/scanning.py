@@ -1,4 +1,4 @@
-"""All rows of a split, or those of some ranges, that a predicate keeps and no vector deletes, batch by batch."""
+"""Scans a split, or ranges of it: the rows that a predicate keeps and no vector deletes, batch by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as Parquet uses it: values to bytes and back, nothing about Parquet itself.
+"""Reads and writes Thrift's compact protocol, as far as Parquet uses it; it knows nothing about Parquet itself.
 
 A struct is a dict from field id to `Field`, which keeps the wire type, so that what was read can be written again
 byte for byte (maps and sets excepted: Parquet has none, and they are refused). Reading checks every length against

@@ -1,4 +1,4 @@
-"""What we know of the files of a Tantivy segment: their footers, their tails, and the token totals in them.
+"""Reads what we need of the files of a Tantivy segment: their footers, their tails, and the token totals in them.
 
 Every file ends with a footer: JSON with version and CRC, u32 length of it, u32 1337. Before that, `.idx`, `.pos`,
 `.term` and `.fieldnorm` are composite files (a part per field, then where each begins), `.fast` ends with the

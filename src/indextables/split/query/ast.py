@@ -1,4 +1,4 @@
-"""The parts of a search query, as data: what `querylang.parse` gives and `build_plan` takes.
+"""Declares the parts of a search query, as data: `language.py` makes them, `resolve.py` turns them into a plan.
 
 `at` is the position of a part in the text that it was read from.
 """

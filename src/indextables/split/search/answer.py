@@ -1,4 +1,4 @@
-"""Who answers a plan for some rows: an opened index, or a set of rows that is the whole answer."""
+"""A shard answers a plan for some rows: an opened index, or a set of rows that is the whole answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hits in the order of a column: by the index where it holds the values, else by reading the column."""
+"""Orders hits by a column: by the index where it holds the values, else by reading the column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search over many splits: top hits with scores, all matches, counts, order, rows.
+"""`SplitSearcher` searches many splits: top hits with scores, all matches, counts, order, rows.
 
 `SplitSearcher` is made for a fixed list of splits (a snapshot) and may be used by many threads: Tantivy and Arrow let
 go of the GIL while they work. Scores are those of one big index over the list, however the rows are spread over files;

@@ -1,4 +1,4 @@
-"""From Arrow columns to the JSON lines that Tantivy is fed with, one line per row, without a Python object per value.
+"""Turns Arrow columns into the JSON lines that Tantivy is fed with, one per row, without a Python object per value.
 
 Encoding happens natively (arro3). Before it, each column takes the form its field wants: times become integers, nulls
 inside lists go away (Tantivy refuses them), addresses that are none are left out. What the index will not hold of a

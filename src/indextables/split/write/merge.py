@@ -1,4 +1,4 @@
-"""Many splits into one: rows in source order, vectors applied, the index built anew, content checked.
+"""Merges many splits into one: rows in source order, vectors applied, the index built anew, content checked.
 
 A source that cannot be read is named and left out; it stays where it is. What is written is read back and compared
 with what was read, row by row (by digest), before the result is handed over.

@@ -1,4 +1,4 @@
-"""The last step of writing: the index goes between the rows and the footer of a finished Parquet file.
+"""Puts the index between the rows and the footer of a finished Parquet file: the last step of writing.
 
 pyarrow has written rows, page index and footer. The footer is cut off, the index section appended, and the footer put
 back with the pointer filled in. Everything the footer points at lies before the cut, so that no offset changes.

@@ -1,4 +1,4 @@
-"""Where commands run: what a name means, which threads or tasks do the work, and which zone times are in."""
+"""Says where commands run: what a name means, which threads or tasks do the work, and which zone times are in."""
 
 from __future__ import annotations
 

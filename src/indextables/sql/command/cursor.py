@@ -1,4 +1,4 @@
-"""A place in the tokens of one command: what may come next, and what is said when something else does. Pure."""
+"""Walks through the tokens of one command, and says what was expected where something else comes. Pure."""
 
 from __future__ import annotations
 

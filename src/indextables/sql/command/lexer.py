@@ -1,4 +1,4 @@
-"""SQL text as tokens with positions. Pure, never raises: what it cannot read is a token of kind `open` or `mark`.
+"""Cuts SQL text into tokens with positions. Pure, never raises: what it cannot read is a token `open` or `mark`.
 
 Texts are Spark's: in single or double quotes, a backslash or a doubled quote inside. Comments (`--` to the end of the
 line, `/* */`) and blanks are no tokens.

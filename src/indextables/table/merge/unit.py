@@ -1,4 +1,4 @@
-"""What one task of a merge gets and answers, and what it does: read some splits, write their rows as few.
+"""One task of a merge reads some splits and writes their rows as few; this is what it gets and answers.
 
 Units and answers are bytes (msgpack), so that they can travel. Everything that is needed is in the unit: a task reads
 no log.

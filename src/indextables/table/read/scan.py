@@ -1,4 +1,4 @@
-"""Rows of a snapshot, split by split, in the order in which they were written; exact, whatever was pruned."""
+"""Scans the rows of a snapshot, split by split, in the order in which they were written; exact, whatever was pruned."""
 
 from __future__ import annotations
 

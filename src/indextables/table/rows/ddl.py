@@ -1,4 +1,4 @@
-"""A schema as people type it: `ts timestamp, host string, tags array<string>`."""
+"""Reads a schema as people type it: `ts timestamp, host string, tags array<string>`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows given as dicts: typed columns whose values are the ones given, or a SchemaMismatch that names the column.
+"""Turns rows given as dicts into typed columns with the same values, or raises a SchemaMismatch that names the column.
 
 Arrow converts what it can, and cuts while it does (1.5 to an integer, a time to a date, keys that a struct lacks). So
 what came out is compared with what was given, unless the Python types alone prove that nothing can have been lost.

@@ -1,4 +1,4 @@
-"""How a table's schema becomes another one: merged with the columns of new data, or replaced with all rows. Pure.
+"""Decides how a table's schema becomes another one: merged with columns of new data, or replaced with all rows. Pure.
 
 A merge never takes anything away, so that every file that is there stays readable: rows of a file that lacks a column
 hold null in it, values of a narrower type are widened as they are read. New columns come last and may be null, whatever

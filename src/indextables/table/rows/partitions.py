@@ -1,4 +1,4 @@
-"""Rows by partition: which rows go together, and what their folder is called. Pure.
+"""Sorts rows by partition: which rows go together, and what their folder is called. Pure.
 
 The log's `partitionValues` are the truth. Folder names are for people and other tools: values are escaped as Hive does,
 null and the empty text share one name, and a value that is too long for a key, or that the log would refuse in a path,

@@ -1,4 +1,4 @@
-"""What the tasks of a distributed write answer, and which of their files are committed.
+"""Decides which files of the tasks of a distributed write are committed, by what the tasks answer.
 
 A task may run more than once (retries, speculation, a stage that is repeated), and an attempt that everybody has given
 up may answer late. Exactly one attempt of every partition counts; what the others wrote is left for purge.

@@ -1,4 +1,4 @@
-"""Files that are taken once: what the log remembers of them, and what a restore does to that. Pure.
+"""Remembers in the log which input files were taken, so that each is taken once; a restore sets them free. Pure.
 
 A file is an application of its own, named by its bytes. Its batch number is odd while its rows are in the table and
 even after a restore took them away, so that the number, as every watermark, only ever grows.

@@ -1,4 +1,4 @@
-"""The smallest and largest partition values of a manifest, compared by the type of the column.
+"""Computes the smallest and largest partition values of a manifest, compared by the type of the column.
 
 A bound that cannot be known (a value that is no literal of the column's type, another system's state) is left out, and
 what is left out may match anything.

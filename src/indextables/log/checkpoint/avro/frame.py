@@ -1,4 +1,4 @@
-"""Avro object container files, as Arrow columns both ways.
+"""Reads and writes Avro object container files as Arrow columns.
 
 The frame (magic, header, blocks, sync markers) is read and written here, with every length checked before it is
 believed; the records of one block are decoded and encoded natively. What holds after `read_container` returns:

@@ -1,4 +1,4 @@
-"""How entries are laid out in manifests: sorted by partition, cut where a partition ends. Pure.
+"""Decides how entries are laid out in manifests: sorted by partition, cut where a partition ends. Pure.
 
 A chunk ends at `limit` entries, or at a partition boundary once it holds an eighth of that, so that a filter on one
 small partition reads few entries whatever the table's size.

@@ -1,4 +1,4 @@
-"""Cutting a table into ranges of its first partition column, by what the manifests' bounds tell. Pure."""
+"""Cuts a table into ranges of its first partition column, by what the manifests' bounds tell. Pure."""
 
 from __future__ import annotations
 

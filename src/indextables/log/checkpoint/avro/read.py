@@ -1,4 +1,4 @@
-"""Avro states, read: the list, then only the manifests that matter, then the live entries."""
+"""Reads Avro states: the list, then only the manifests that matter, then the live entries."""
 
 from __future__ import annotations
 

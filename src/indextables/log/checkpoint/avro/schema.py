@@ -1,4 +1,4 @@
-"""The Avro records of a state, and nothing about them anywhere else.
+"""Declares the Avro records of a state; no other module knows them.
 
 `FileEntry` and `StateManifest` are those of protocol V4 with their field ids and names; what we add is optional, has a
 default, and in `FileEntry` an id from 200. A field is never retyped and an id never used again.

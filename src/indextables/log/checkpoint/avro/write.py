@@ -1,4 +1,4 @@
-"""Avro states, written: only what is new, compacted where due, checked, and published by one conditional put."""
+"""Writes Avro states: only what is new, compacted where due, checked, and published by one conditional put."""
 
 from __future__ import annotations
 
