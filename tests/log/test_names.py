@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import indextables
 from indextables.log.wire import names
 from indextables.log.wire.names import LOG_DIR, MAX_VERSION, LogFile, parse_key
 
@@ -106,3 +110,26 @@ def test_any_text_parses_to_a_file_or_to_nothing(text):
 def test_a_version_out_of_range_has_no_key(version):
     with pytest.raises(ValueError, match="2\\^63"):
         names.version_key(version)
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("_transaction_log", "storage/store.py"),
+        ("docMappingSchema", "log/wire/registry.py"),
+        ("splits/", "table/writing/splits.py"),
+    ],
+)
+def test_names_on_the_disk_are_spelled_once(name, home):
+    assert [place for place, text in _texts() if name in text] == [home]
+
+
+def _texts():
+    """Every text in the sources that is not there for people, with its module."""
+    source = Path(indextables.__file__).parent
+    for path in sorted(source.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+                yield str(path.relative_to(source)), node.value

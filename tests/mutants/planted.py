@@ -634,7 +634,7 @@ BUGS = [
     Bug(
         "purge takes whatever ends like a split",
         TABLE + "maintenance/purge/plan.py",
-        'rf"^(?:{folders})splits/split-[0-9a-f]{{32}}\\.split$"',
+        'rf"^(?:{folders}){SPLITS}split-[0-9a-f]{{32}}\\.split$"',
         'r"^.*\\.split$"',
         PURGE_TESTS,
     ),

@@ -128,10 +128,11 @@ def _worker_python() -> Finding:
 def _store(place: str, options: dict[str, str]) -> Iterator[Finding]:
     from indextables.options import Options
     from indextables.storage import open_store
+    from indextables.storage.store import LOG_DIR
 
     try:
         store = open_store(place, Options(options))
-        listed = next(iter(store.list_from("_transaction_log/", "")), None)
+        listed = next(iter(store.list_from(LOG_DIR, "")), None)
     except IndexTablesError as error:
         yield Finding("read", ok=False, found=" ".join(str(error).split()))
         return

@@ -231,6 +231,7 @@ def _short_detail(detail: dict[str, Any], state: dict[str, Any]) -> dict[str, An
     import datetime as dt
 
     from indextables.cli import render
+    from indextables.log.wire import REGISTRY_PREFIX
 
     shown = {name: value for name, value in detail.items() if value not in (None, "", [], {})}
     shown["numFiles"] = f"{detail['numFiles']:,}"
@@ -238,7 +239,7 @@ def _short_detail(detail: dict[str, Any], state: dict[str, Any]) -> dict[str, An
     shown["numRows"] = "unknown" if detail["numRows"] is None else f"{detail['numRows']:,}"
     if detail.get("createdAt") is not None:
         shown["createdAt"] = dt.datetime.fromtimestamp(detail["createdAt"] / 1000, dt.UTC)
-    properties = {k: v for k, v in detail["properties"].items() if not k.startswith("docMappingSchema.")}
+    properties = {k: v for k, v in detail["properties"].items() if not k.startswith(REGISTRY_PREFIX)}
     shown.pop("properties", None)
     shown["state"] = _state_line(state)
     return {

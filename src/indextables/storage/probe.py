@@ -12,11 +12,11 @@ from collections.abc import Callable
 from indextables.ambient import Ambient
 from indextables.errors import StoreUnavailable, StoreUnsafe
 from indextables.process import Memory, declare
-from indextables.storage.store import PutAnswer, Store, StoreFacts
+from indextables.storage.store import LOG_DIR, PutAnswer, Store, StoreFacts
 
 __all__ = ["forget", "once_per_process", "probe_conditional_put", "skew_between"]
 
-PROBE_PREFIX = "_transaction_log/_probe-"
+PROBE_PREFIX = LOG_DIR + "_probe-"
 """Probe objects are removed at once; this name is no version, checkpoint or state, so that a left one means nothing."""
 
 _ATTEMPTS = 3

@@ -9,6 +9,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+LOG_DIR = "_transaction_log/"
+"""Where a table has its log. Stores know it for their probe, which writes nowhere else."""
+
 
 class ObjectMeta(msgspec.Struct, frozen=True):
     """What a listing or a head request tells about an object: both the same about the same object.

@@ -10,11 +10,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.log.wire import FILES_SCHEMA, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from indextables.log.wire import FILES_SCHEMA, REGISTRY_PREFIX, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 
-__all__ = ["REGISTRY_PREFIX", "Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "judge", "merge_registry"]
+__all__ = ["Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "judge", "merge_registry"]
 
-REGISTRY_PREFIX = "docMappingSchema."
 
 Kind = Literal["append", "rows", "merge_splits", "overwrite", "metadata"]
 ClashKind = Literal["metadata", "protocol", "data", "domain"]

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         version_key,
     )
     from indextables.log.wire.outcome import Committed, Conflicted, ConflictKind, Outcome, Unknown, error_of
-    from indextables.log.wire.paths import PathRule, canonical_paths, decode_path, encode_path, key_of
+    from indextables.log.wire.paths import LOG_FOLDERS, PathRule, canonical_paths, decode_path, encode_path, key_of
     from indextables.log.wire.protocol import (
         READER_VERSION,
         TYPE_WIDENING,
@@ -125,6 +125,7 @@ __all__ = [
     "FIELD_ID",
     "FILES_SCHEMA",
     "LOG_DIR",
+    "LOG_FOLDERS",
     "MANIFEST_DIR",
     "MAX_VERSION",
     "POINTER_KEY",
@@ -308,7 +309,7 @@ if not TYPE_CHECKING:
                 "version_key",
             ),
             "outcome": ("Committed", "ConflictKind", "Conflicted", "Outcome", "Unknown", "error_of"),
-            "paths": ("PathRule", "canonical_paths", "decode_path", "encode_path", "key_of"),
+            "paths": ("LOG_FOLDERS", "PathRule", "canonical_paths", "decode_path", "encode_path", "key_of"),
             "protocol": (
                 "READER_VERSION",
                 "TYPE_WIDENING",

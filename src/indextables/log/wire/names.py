@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from indextables.errors import InvalidArgument
-from indextables.storage.store import ObjectMeta
+from indextables.storage.store import LOG_DIR, ObjectMeta
 
 __all__ = [
     "LOG_DIR",
@@ -32,7 +32,6 @@ __all__ = [
     "version_key",
 ]
 
-LOG_DIR = "_transaction_log/"
 MANIFEST_DIR = LOG_DIR + "manifests/"
 POINTER_KEY = LOG_DIR + "_last_checkpoint"
 MAX_VERSION = 2**63 - 1

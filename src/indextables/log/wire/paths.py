@@ -17,6 +17,7 @@ import pyarrow as pa
 from indextables.errors import InvalidArgument, NotSupported, PathEscape
 from indextables.lazy import pc
 from indextables.log.wire.arrays import combined, int64_array, text_array
+from indextables.storage.store import LOG_DIR
 from indextables.storage.url import Location, parse_location
 
 __all__ = ["MAX_PATH_BYTES", "PathRule", "canonical_path", "canonical_paths", "decode_path", "encode_path", "key_of"]
@@ -31,14 +32,16 @@ _SAFE = "/=:@!$&'()*+,;"
 _PART = r"[0-9A-Za-z=@!$&'()*+,;~_-][0-9A-Za-z=@!$&'()*+,;~._-]*"
 _PLAIN = rf"\A{_PART}(?:/{_PART})*\z"
 _PLAIN_NAME = rf"\A{_PART}\z"
-_LOG_LIKE = r"^(?i:_transaction_log|_delta_log)"
+LOG_FOLDERS = (LOG_DIR.rstrip("/"), "_delta_log")
+"""The folders of logs, ours and Delta's: nothing below them is a data file."""
+
+_LOG_LIKE = rf"^(?i:{'|'.join(LOG_FOLDERS)})"
 
 _PLAIN_TEXT = re.compile(rf"{_PART}(?:/{_PART})*")
 _LOG_TEXT = re.compile(_LOG_LIKE)
 _FEW = 8
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_LOG_FOLDERS = frozenset({"_transaction_log", "_delta_log"})
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az", "gcs": "gs"}
 _MAX_DECODINGS = 8
 
@@ -198,7 +201,7 @@ def _check(key: str, path: str) -> None:
     if any("\ud800" <= character <= "\udfff" for character in key):
         raise _refused(path, "it is not valid Unicode")
     parts = key.split("/")
-    if parts[0].lower() in _LOG_FOLDERS:
+    if parts[0].lower() in LOG_FOLDERS:
         raise _refused(path, "it points into the log")
     for part in parts:
         if part in {"", ".", ".."}:

@@ -24,6 +24,7 @@ from indextables.log.read import CacheStats, Log, Snapshot, clock
 from indextables.log.wire import (
     LOG_DIR,
     READER_VERSION,
+    REGISTRY_PREFIX,
     MergeSkip,
     Metadata,
     StateRef,
@@ -43,7 +44,7 @@ from indextables.table.maintenance.purge import LOG_END, Names, listed_table
 from indextables.table.merge import Limits, plan_groups
 from indextables.table.read import live_rows, shared_index_cache
 from indextables.table.rows import partitionings
-from indextables.table.writing import MAPPING_KEY, data_keys, target_of
+from indextables.table.writing import data_keys, target_of
 
 __all__ = ["Advice", "Health", "advise", "health"]
 
@@ -295,7 +296,7 @@ def _fresh_refs(metadata: Metadata, refs: list[str | None], options: Options) ->
     """Those of the mappings by which indexes were built that answer what the table wants: as `reindex` judges it."""
     plan = target_of(metadata, options).plan
     wanted = plan.doc_mapping_ref()
-    registered = {ref: metadata.configuration.get(MAPPING_KEY + ref) for ref in refs if ref is not None}
+    registered = {ref: metadata.configuration.get(REGISTRY_PREFIX + ref) for ref in refs if ref is not None}
     return [ref for ref, text in registered.items() if ref == wanted or (text is not None and not stale_in(text, plan))]
 
 

@@ -24,9 +24,8 @@ from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
 from indextables.table.merge import Group, Landing, Limits, Merging, Moved, Source, groups_of, land, ref_of
 from indextables.table.read import position_tag, prune_files
-from indextables.table.rows import folder_of
 from indextables.table.running import Progress, Runner, Step
-from indextables.table.writing import add_of, discard, target_of
+from indextables.table.writing import add_of, discard, split_folder, target_of
 
 __all__ = ["ReindexReport", "reindex", "reindex_unit"]
 
@@ -126,7 +125,7 @@ def reindex_unit(env: Env, unit: bytes) -> bytes:
         overridden(target.options, opt.SPLIT_MEMORY_BUDGET, _WHOLE_BYTES),
         schema=target.schema,
         plan=target.plan,
-        prefix=folder_of(target.partition_columns, work.values) + "splits/",
+        prefix=split_folder(target.partition_columns, work.values),
         partition_columns=target.partition_columns,
         ambient=env.ambient,
     )

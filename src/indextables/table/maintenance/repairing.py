@@ -21,7 +21,7 @@ from indextables.lazy import pc
 from indextables.log.care import RepairReport, SplitFacts, VerifyReport, folder_values, rebuild_log, repair_log
 from indextables.log.care import recreate_pointer as point_again
 from indextables.log.read import CacheStats
-from indextables.log.wire import combined
+from indextables.log.wire import REGISTRY_PREFIX, combined
 from indextables.query.partition import partition_to_text
 from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id
 from indextables.split.index import IndexPlan
@@ -29,7 +29,6 @@ from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
 from indextables.table.maintenance.verifying import verify_table
 from indextables.table.rows import columns_of_folders
-from indextables.table.writing import MAPPING_KEY
 
 __all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "repair_table", "verify"]
 
@@ -170,7 +169,7 @@ def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
 
 def _indexing(plan: IndexPlan, schema: pa.Schema) -> dict[str, str]:
     """The properties that make new rows be indexed as these were, and the plan itself for the registry."""
-    properties = {MAPPING_KEY + plan.doc_mapping_ref(): plan.doc_mapping()}
+    properties = {REGISTRY_PREFIX + plan.doc_mapping_ref(): plan.doc_mapping()}
     fast = []
     for field in plan.fields:
         if field.column is None or field.column not in schema.names:

@@ -19,8 +19,7 @@ from indextables.log.wire import Add, DeletionVector, Metadata, key_of
 from indextables.split.file import SplitReader, SplitRef, dv, scan
 from indextables.split.write import Broken, Merged, merge_splits, project
 from indextables.table.merge.clustering import Curve, Range, Sorter
-from indextables.table.rows import folder_of
-from indextables.table.writing import Target, add_of, target_of
+from indextables.table.writing import Target, add_of, split_folder, target_of
 
 __all__ = ["Clustering", "MergeAnswer", "MergeUnit", "Piece", "Source", "merge_unit", "ref_of", "sample_unit"]
 
@@ -150,7 +149,7 @@ def _merge(env: Env, work: MergeUnit, target: Target, refs: Sequence[SplitRef]) 
         target.options,
         schema=target.schema,
         plan=target.plan,
-        prefix=folder_of(target.partition_columns, work.values) + "splits/",
+        prefix=split_folder(target.partition_columns, work.values),
         partition_columns=target.partition_columns,
         ambient=env.ambient,
         arrange=arrange,

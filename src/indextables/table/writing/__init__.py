@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from indextables.table.writing.purge_mark import LEASE, leave_mark
     from indextables.table.writing.replaced import AllRows, Partitions, Range, Where, files_inside
     from indextables.table.writing.splits import (
-        MAPPING_KEY,
         NOT_IN_THE_LOG,
+        SPLITS,
         Target,
         add_of,
         discard,
         registered,
+        split_folder,
         target_of,
         write_adds,
     )
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEASE",
-    "MAPPING_KEY",
     "NOT_IN_THE_LOG",
+    "SPLITS",
     "AllRows",
     "Answer",
     "Partitions",
@@ -51,6 +52,7 @@ __all__ = [
     "once",
     "registered",
     "safe_age_ms",
+    "split_folder",
     "start",
     "target_of",
     "turned",
@@ -68,12 +70,13 @@ if not TYPE_CHECKING:
             "purge_mark": ("LEASE", "leave_mark"),
             "replaced": ("AllRows", "Partitions", "Range", "Where", "files_inside"),
             "splits": (
-                "MAPPING_KEY",
                 "NOT_IN_THE_LOG",
+                "SPLITS",
                 "Target",
                 "add_of",
                 "discard",
                 "registered",
+                "split_folder",
                 "target_of",
                 "write_adds",
             ),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import CommitError, IndexTablesError, NotSupported, ProtocolUnsupported, SplitCorrupt
-from indextables.log.wire import Add, Metadata, encode_path, key_of, schema_from_json
+from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.table.rows import FittedRows, folder_of, split_rows
@@ -22,20 +22,23 @@ if TYPE_CHECKING:
     from indextables.split.write import SplitWriter, WrittenSplit
 
 __all__ = [
-    "MAPPING_KEY",
     "NOT_IN_THE_LOG",
+    "SPLITS",
     "Target",
     "add_of",
     "discard",
     "registered",
+    "split_folder",
     "target_of",
     "write_adds",
 ]
 
-MAPPING_KEY = "docMappingSchema."
 
 NOT_IN_THE_LOG = (CommitError, ProtocolUnsupported, NotSupported)
 """What a commit raises that is provably not in the log, because of what others did: nobody will read its files."""
+
+SPLITS = "splits/"
+"""The folder of splits, in the table's or in that of a partition."""
 
 # More partitions than this at a time would hold too much memory: the one longest without rows is closed.
 _OPEN_PARTITIONS = 32
@@ -60,9 +63,14 @@ def target_of(metadata: Metadata, options: Options) -> Target:
     return Target(schema, tuple(metadata.partitionColumns), plan, options)
 
 
+def split_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
+    """Where the splits of a partition lie, with a slash at the end."""
+    return folder_of(columns, values) + SPLITS
+
+
 def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
     """The metadata with the plan in its registry; None if it is there."""
-    key = MAPPING_KEY + plan.doc_mapping_ref()
+    key = REGISTRY_PREFIX + plan.doc_mapping_ref()
     if key in metadata.configuration:
         return None
     configuration = {**metadata.configuration, key: plan.doc_mapping()}
@@ -137,7 +145,7 @@ class _Writers:
                 self._target.schema,
                 self._target.options,
                 plan=self._target.plan,
-                prefix=folder_of(columns, values) + "splits/",
+                prefix=split_folder(columns, values),
                 partition_columns=columns,
                 ambient=self._env.ambient,
             )
@@ -177,6 +185,6 @@ def _newest_plan(metadata: Metadata) -> IndexPlan | None:
 
 def _plans(metadata: Metadata) -> Iterator[IndexPlan]:
     for key, text in sorted(metadata.configuration.items()):
-        if key.startswith(MAPPING_KEY):
+        if key.startswith(REGISTRY_PREFIX):
             with contextlib.suppress(SplitCorrupt):
                 yield IndexPlan.from_doc_mapping(text)

@@ -22,9 +22,8 @@ from indextables.log.checkpoint.extras import pack_tokens, unpack_tokens
 from indextables.log.checkpoint.seal import BLANK, check_seal, seal
 from indextables.log.wire import DomainMetadata, MergeSkip, Metadata, Protocol, StateTotals, TokenWindow, Txn, combined
 
-__all__ = ["NO_TOMBSTONES", "REGISTRY_PREFIX", "TOMBSTONES_SCHEMA", "StateList", "decode_list", "encode_list", "hide"]
+__all__ = ["NO_TOMBSTONES", "TOMBSTONES_SCHEMA", "StateList", "decode_list", "encode_list", "hide"]
 
-REGISTRY_PREFIX = "docMappingSchema."
 
 MAX_LIST = 32 << 20
 MAX_MANIFESTS = 200_000

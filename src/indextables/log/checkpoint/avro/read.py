@@ -11,7 +11,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import CheckpointCorrupt, SchemaInvalid
 from indextables.log.checkpoint.avro.bounds import as_maps
-from indextables.log.checkpoint.avro.list import REGISTRY_PREFIX, StateList, decode_list, hide
+from indextables.log.checkpoint.avro.list import StateList, decode_list, hide
 from indextables.log.checkpoint.avro.manifests import (
     ManifestInfo,
     check_manifest,
@@ -21,6 +21,7 @@ from indextables.log.checkpoint.avro.manifests import (
 from indextables.log.checkpoint.columns import newest_per_path, totals_of, validate
 from indextables.log.wire import (
     LOG_DIR,
+    REGISTRY_PREFIX,
     V1,
     MergeSkip,
     Metadata,

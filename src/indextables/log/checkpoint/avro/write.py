@@ -19,7 +19,6 @@ from indextables.log.checkpoint.avro.frame import MAX_ROWS
 from indextables.log.checkpoint.avro.layout import chunks, partition_order
 from indextables.log.checkpoint.avro.list import (
     NO_TOMBSTONES,
-    REGISTRY_PREFIX,
     TOMBSTONES_SCHEMA,
     StateList,
     decode_list,
@@ -35,6 +34,7 @@ from indextables.log.checkpoint.publish import put_once, require
 from indextables.log.wire import (
     EMPTY,
     MANIFEST_DIR,
+    REGISTRY_PREFIX,
     StateHeader,
     StateRef,
     StateTotals,

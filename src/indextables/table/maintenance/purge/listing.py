@@ -14,11 +14,10 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.read import Snapshot
-from indextables.log.wire import path_rule
+from indextables.log.wire import LOG_DIR, path_rule
 from indextables.storage.store import ObjectMeta
 from indextables.table.maintenance.purge.plan import (
     LISTED,
-    LOG,
     LOG_END,
     KeyRange,
     Names,
@@ -90,7 +89,7 @@ def _listing(env: Env, keys: KeyRange) -> Iterator[ObjectMeta]:
         for meta in env.store.list_from("", after or None):
             if keys.until and meta.key > keys.until:
                 return
-            if not meta.key.startswith(LOG):
+            if not meta.key.startswith(LOG_DIR):
                 yield meta
                 continue
             in_log += 1

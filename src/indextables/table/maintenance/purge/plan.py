@@ -20,13 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.log.wire import PathRule, combined, int64_array, text_array
+from indextables.log.wire import LOG_DIR, LOG_FOLDERS, PathRule, combined, int64_array, text_array
 from indextables.table.rows import folder_pattern
-from indextables.table.writing import keys_of_paths
+from indextables.table.writing import SPLITS, keys_of_paths
 
 __all__ = [
     "LISTED",
-    "LOG",
     "LOG_END",
     "NESTED",
     "Claims",
@@ -44,11 +43,10 @@ LISTED = pa.schema(
 )
 """Objects of the store: keys below the root, what they are, and what the store tells about them."""
 
-NESTED = r"^(?P<root>.+/)(?:_transaction_log|_delta_log)/"
+NESTED = rf"^(?P<root>.+/)(?:{'|'.join(LOG_FOLDERS)})/"
 """A key that belongs to the log of a table inside this one."""
 
-LOG = "_transaction_log/"
-LOG_END = "_transaction_log0"
+LOG_END = LOG_DIR.rstrip("/") + "0"
 """The first key that can follow the log's folder: `0` comes right after `/`."""
 
 _VECTOR = r"^(?:[0-9A-Za-z]+/)?deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin$"
@@ -64,7 +62,7 @@ class Names(msgspec.Struct, frozen=True):
     def of(cls, partitionings: Sequence[Sequence[str]]) -> Names:
         """For a table that is, or was, partitioned by one of these lists of columns."""
         folders = "|".join(dict.fromkeys(folder_pattern(columns) for columns in partitionings))
-        return cls(rf"^(?:{folders})splits/split-[0-9a-f]{{32}}\.split$", _VECTOR)
+        return cls(rf"^(?:{folders}){SPLITS}split-[0-9a-f]{{32}}\.split$", _VECTOR)
 
 
 class KeyRange(msgspec.Struct, frozen=True):
