@@ -251,7 +251,7 @@ def test_the_newest_metadata_of_a_version_is_found_backwards(env):
     write(env, 2, renamed)
     append(env, 3)
     log = open_log(env)
-    assert [log.metadata_at(v)[2].name for v in range(4)] == [None, None, "renamed", "renamed"]
+    assert [log.metadata_at(v).metadata.name for v in range(4)] == [None, None, "renamed", "renamed"]
 
 
 def test_a_refresh_of_local_files_lists_nothing(tmp_path):

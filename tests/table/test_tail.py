@@ -142,7 +142,7 @@ def log_of(path):
 
 
 def tail_of(log, **more):
-    return Tail(log, log.metadata_at()[2], **more)
+    return Tail(log, log.metadata_at().metadata, **more)
 
 
 def append(path, start, count):
@@ -365,6 +365,6 @@ def test_a_column_that_the_stream_does_not_know_stops_it_and_a_new_start_goes_on
 
 def test_a_table_that_was_made_anew_is_not_read_on(table):
     log = log_of(table)
-    other = Metadata(id="another", schemaString=log.metadata_at()[2].schemaString)
+    other = Metadata(id="another", schemaString=log.metadata_at().metadata.schemaString)
     with pytest.raises(TableReplaced):
         Tail(log, other).reach(Place(0, 0), Limits())

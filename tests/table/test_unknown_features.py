@@ -374,7 +374,7 @@ def test_what_follows_a_commit_by_itself_asks_too(at, kind):
     require(at, UNKNOWN[kind])
     before = world(at)
     env = open_env(at, {"checkpoint.interval": "1", "checkpoint.async": "false"})
-    newest = open_log(env).metadata_at()[0]
+    newest = open_log(env).metadata_at().version
     for version in (newest - 1, newest):
         maybe_checkpoint(env, version)
         assert world(at) == before

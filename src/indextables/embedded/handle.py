@@ -98,7 +98,7 @@ class Handle:
 
     def _newest_env(self) -> Env:
         """With the properties that the table has now: they hold for what is done to its newest version."""
-        return table_env(self._log.env, self._log.metadata_at()[2])
+        return table_env(self._log.env, self._log.metadata_at().metadata)
 
     def _pin(self, version: int) -> int:
         """Go on to a version that this handle committed; a commit in the log never fails because of that."""

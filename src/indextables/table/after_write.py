@@ -138,7 +138,7 @@ def _purges_after(log: Log, merged: list[int]) -> bool:
 
     Where every write is followed by a merge, the rounds may all end with versions of merges.
     """
-    options = table_env(log.env, log.metadata_at()[2]).options
+    options = table_env(log.env, log.metadata_at().metadata).options
     wanted = options[opt.PURGE_ON_WRITE_ENABLED] and options[opt.PURGE_ON_WRITE_AFTER_MERGE]
     return wanted or any(_ends_round(version, options) for version in merged)
 
@@ -201,7 +201,7 @@ def _purge_unasked(log: Log) -> int:
     from indextables.table.maintenance.purge import purge
     from indextables.table.running import Threads
 
-    env = table_env(log.env, log.metadata_at()[2])
+    env = table_env(log.env, log.metadata_at().metadata)
     report = purge(
         log,
         older_than_hours=env.options[opt.PURGE_ON_WRITE_SPLIT_RETENTION_HOURS],

@@ -148,7 +148,7 @@ def _upgraded_or_written(env: Env, version: int, compact: Mode) -> StateRef:
     from indextables.log.read import Log
 
     # Of the newest version: a client that knows more may have raised the protocol since the commit.
-    protocol = Log(env).metadata_at()[1]
+    protocol = Log(env).metadata_at().protocol
     check_writable(protocol, env.store.url)
     if protocol.minReaderVersion < READER_VERSION and env.options[opt.STATE_FORMAT] == "avro":
         return checkpoint(env, compact=compact)

@@ -110,7 +110,7 @@ class Leave:
 
     def _other_table(self) -> str:
         try:
-            found = self._log.metadata_at()[2].id
+            found = self._log.metadata_at().metadata.id
         except (TableNotFound, LogError) as error:
             return f"the table cannot be read any more: {error}"
         except TableReplaced:

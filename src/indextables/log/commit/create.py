@@ -130,7 +130,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit)
 def _is_this(log: Log, metadata: Metadata) -> bool:
     """True if the log is the new table's: a checkpoint that lies there is left over from one that was dropped."""
     try:
-        return log.metadata_at()[2].id == metadata.id
+        return log.metadata_at().metadata.id == metadata.id
     except TableNotFound:
         return False
 

@@ -149,7 +149,7 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     check_whole("a version", version)
     if not 0 <= version <= MAX_VERSION:
         raise InvalidArgument(f"no commit can have tried version {version}", version=version)
-    table = log.metadata_at()[2].id
+    table = log.metadata_at().metadata.id
     found = newest_tokens(log.env, version, table)
     if found is not None:
         window = found.window

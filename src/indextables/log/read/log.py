@@ -44,6 +44,7 @@ from indextables.log.read.versions import ReadTail, Versions
 from indextables.log.wire import (
     MAX_VERSION,
     V1,
+    Header,
     Metadata,
     Protocol,
     PrunedState,
@@ -205,7 +206,7 @@ class Log:
         message = f"the file of version {version} is gone at {self.url}: the oldest left is {earliest}"
         return VersionExpired(message, version=version, earliest=earliest, url=self.url)
 
-    def metadata_at(self, version: int | None = None) -> tuple[int, Protocol, Metadata]:
+    def metadata_at(self, version: int | None = None) -> Header:
         """Version, protocol and metadata, searched backwards from the version; no file entries are loaded.
 
         Raises as `snapshot`, but never ProtocolUnsupported: whoever asks may want to see what the table needs.
@@ -439,7 +440,7 @@ class Log:
                 raise stranger(self.env, content.version)
         return protocol or V1, metadata
 
-    def _metadata_at(self, known: Known, version: int) -> tuple[int, Protocol, Metadata]:
+    def _metadata_at(self, known: Known, version: int) -> Header:
         known = self._reaching(known, version)
         protocol = self._memory.recall("protocol", known.history, version)
         metadata = self._memory.recall("metadata", known.history, version)
@@ -449,7 +450,7 @@ class Log:
             self._memory.keep("protocol", known.history, version, protocol)
             self._memory.keep("metadata", known.history, version, metadata)
         check_id(self.env, metadata.id)
-        return version, protocol, metadata
+        return Header(version, protocol, metadata)
 
     def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
         known = self._with_short_tail(known, version)

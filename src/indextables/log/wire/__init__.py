@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     )
     from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract
     from indextables.log.wire.state import (
+        Header,
         PrunedState,
         StateFormat,
         StateHeader,
@@ -145,6 +146,7 @@ __all__ = [
     "CrcFile",
     "DeletionVector",
     "DomainMetadata",
+    "Header",
     "Ints",
     "Line",
     "LogFile",
@@ -337,6 +339,7 @@ if not TYPE_CHECKING:
             ),
             "sethash": ("EMPTY", "combine", "set_hash", "subtract"),
             "state": (
+                "Header",
                 "PrunedState",
                 "StateFormat",
                 "StateHeader",

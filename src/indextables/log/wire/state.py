@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from indextables.log.wire.actions import DomainMetadata, MergeSkip, Metadata, Protocol, Txn
 
-__all__ = ["PrunedState", "StateFormat", "StateHeader", "StateRef", "StateTotals", "TableState", "TokenWindow"]
+__all__ = [
+    "Header",
+    "PrunedState",
+    "StateFormat",
+    "StateHeader",
+    "StateRef",
+    "StateTotals",
+    "TableState",
+    "TokenWindow",
+]
 
 StateFormat = Literal["avro-state", "parquet", "json"]
 
@@ -43,6 +52,14 @@ class StateTotals(msgspec.Struct, frozen=True):
     num_files: int
     total_bytes: int
     set_hash: str | None = None
+
+
+class Header(NamedTuple):
+    """What a table is at one version, as far as everybody asks: who may use it, and its schema and properties."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
 
 
 class StateHeader(msgspec.Struct, frozen=True):

@@ -80,7 +80,7 @@ class IndexTable(Maintenance, SparkHandle):
 
     def schema(self) -> StructType:
         """The columns."""
-        return spark_schema(self.log().metadata_at()[2].schemaString)
+        return spark_schema(self.log().metadata_at().metadata.schemaString)
 
     def detail(self) -> DataFrame:
         """One row: id, name, url, version, files, bytes, rows, partition columns, properties, protocol."""

@@ -190,4 +190,4 @@ class Maintenance(SparkHandle):
 
     def _newest_env(self) -> Env:
         log = self.log()
-        return table_env(log.env, log.metadata_at()[2])
+        return table_env(log.env, log.metadata_at().metadata)

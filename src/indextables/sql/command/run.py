@@ -83,7 +83,7 @@ def execute(command: st.Command, context: Context) -> pa.Table:
 
 def _checkpoint(command: st.Checkpoint, context: Context) -> pa.Table:
     log = context.log(command.target)
-    env = table_env(log.env, log.metadata_at()[2])
+    env = table_env(log.env, log.metadata_at().metadata)
     ref = checkpoint(env, compact="full" if command.compact else "auto")
     row = {"path": log.url, "version": ref.version, "format": ref.format, "size_bytes": ref.size}
     return table_of([row], CHECKPOINT)

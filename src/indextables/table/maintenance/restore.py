@@ -238,7 +238,7 @@ def _missing(
     """
     if not files.num_rows:
         return []
-    keys = data_keys(files, log.url, path_rule(log.metadata_at()[1]))
+    keys = data_keys(files, log.url, path_rule(log.metadata_at().protocol))
     missing: list[str] = []
     size = _KEYS_PER_UNIT * _UNITS_PER_SLOT * max(1, runner.width)
     for start in range(0, len(keys), size):

@@ -110,7 +110,7 @@ def named_since(log: Log, version: int) -> tuple[int, pa.Array]:
     Where cleanup has taken some of them, what is left to read names what they added: the oldest checkpoint does.
     """
     newest = log.latest_version()
-    rule = path_rule(log.metadata_at()[1])
+    rule = path_rule(log.metadata_at().protocol)
     columns = [text_array([])]
     first = version + 1
     try:

@@ -372,7 +372,7 @@ def _why_not(log: Log, env: Env, lease: Lease, asked: _Asked, plan: _Plan) -> st
         return "somebody else took over: the rest is theirs"
     lease.renew()
     try:
-        found = log.metadata_at()[2].id
+        found = log.metadata_at().metadata.id
     except TableReplaced:
         found = None
     if {found, plan.log.table_id} != {plan.snapshot.table_id}:
