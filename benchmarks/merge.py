@@ -25,6 +25,7 @@ from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 from indextables.table.environment import open_env, table_env
 from indextables.table.merge.verb import merge_splits
+from indextables.table.requests import MergeSplits
 from indextables.table.running import Answer, Job
 from indextables.table.writing.splits import target_of
 
@@ -139,7 +140,7 @@ def _in_child(what: str, path: Path, target: int) -> None:
     env = table_env(log.env, snapshot.metadata)
     files = 0
     # What a process imports once is no matter of the rows.
-    merge_splits(log, target_size=target, dry_run=True, runner=_OneByOne(env))
+    merge_splits(log, MergeSplits(target_size=target, dry_run=True), runner=_OneByOne(env))
     pa.array([1]).to_numpy()
     print("ready", flush=True)
     if what == "maintain":
@@ -155,7 +156,7 @@ def _in_child(what: str, path: Path, target: int) -> None:
         store = open_store(path.parent / "written", options.options)
         files = len(write_splits(store, rows.to_batches(), snapshot.schema, options.options, plan=plan))
     else:
-        merge_splits(log, target_size=target, runner=_OneByOne(env))
+        merge_splits(log, MergeSplits(target_size=target), runner=_OneByOne(env))
         files = log.snapshot().files.num_rows
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF)

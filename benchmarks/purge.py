@@ -22,6 +22,7 @@ from benchmarks.state import environment, make_files, write_ours
 from indextables.log.care.describe import describe_state
 from indextables.log.care.opening import open_log
 from indextables.table.maintenance.purge.verb import PurgeReport, purge
+from indextables.table.requests import Purge
 from indextables.table.running import Threads
 
 APPENDS = 40
@@ -65,7 +66,7 @@ def _requests(keys: int, orphans: int) -> list[Bar]:
         time.sleep(1.1)  # the store tells whole seconds, and what is older than nothing is a second old
         server.requests.clear()
         started = time.perf_counter()
-        report = purge(log, older_than_hours=0, force=True, runner=Threads(env))
+        report = purge(log, Purge(older_than_hours=0, force=True), runner=Threads(env))
         seconds = time.perf_counter() - started
         _expect(report, orphans)
         counted = _counted(server, root)

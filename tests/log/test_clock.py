@@ -24,6 +24,7 @@ from indextables.storage.store import StoreFacts
 from indextables.storage.url import parse_location
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.requests import Purge, TruncateTimeTravel
 from indextables.table.running import Threads
 
 DAY_MS = 86_400_000
@@ -107,9 +108,9 @@ def test_a_clock_that_was_set_commits_and_deletes_nothing_until_it_is_right(env,
         with pytest.raises(ClockSkew):
             append(open_log(env), [add("splits/z.split")])
         with pytest.raises(ClockSkew):
-            truncate_time_travel(log)
+            truncate_time_travel(log, TruncateTimeTravel())
         with pytest.raises(ClockSkew):
-            purge(log, runner=Threads(env, "maintenance"))
+            purge(log, Purge(), runner=Threads(env, "maintenance"))
         assert "off ours" in clean_up(env).reason
     assert files(env) == before
     env.ambient.off_ms = 0

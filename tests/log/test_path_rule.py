@@ -20,6 +20,7 @@ from indextables.log.wire.outcome import Committed, Conflicted
 from indextables.log.wire.paths import PathRule
 from indextables.log.wire.protocol import new_table_protocol, path_rule, upgraded
 from indextables.table.maintenance.purge.verb import purge
+from indextables.table.requests import Purge
 from indextables.table.running import Threads
 from indextables.table.writing.keys import data_keys
 
@@ -114,7 +115,7 @@ def test_no_live_file_is_an_orphan(protocol):
         env.store.put(name, b"rows")
     env.ambient.advance(days=400)
     log = open_log(env)
-    report = purge(log, older_than_hours=24, runner=Threads(env, "maintenance"))
+    report = purge(log, Purge(older_than_hours=24), runner=Threads(env, "maintenance"))
     assert [path for path in report.files["path"].to_pylist() if path.endswith(".split")] == [orphan]
     assert {meta.key for meta in env.store.list_from("") if meta.key.endswith(".split")} == set(names)
 

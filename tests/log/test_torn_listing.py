@@ -14,6 +14,7 @@ from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.storage.local import LocalStore
 from indextables.storage.url import parse_location
 from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.requests import TruncateTimeTravel
 
 
 class Slow(Scripted):
@@ -53,7 +54,7 @@ def table(path, **options):
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 def test_a_reader_beside_a_truncation_reads_the_table(tmp_path, at, kind, cache):
     env = table(tmp_path / "t", state__format=kind)
-    store = Slow(env.store, at, lambda: truncate_time_travel(open_log(env)))
+    store = Slow(env.store, at, lambda: truncate_time_travel(open_log(env), TruncateTimeTravel()))
     reader = open_log(msgspec.structs.replace(env, store=store))
     if cache == "warm":
         meanwhile, store.meanwhile = store.meanwhile, None
@@ -70,7 +71,9 @@ def test_a_reader_beside_a_truncation_reads_the_table(tmp_path, at, kind, cache)
 def test_versions_that_end_below_a_truncation_are_not_taken_for_the_newest(tmp_path, at):
     env = table(tmp_path / "t")
     known = discover(
-        msgspec.structs.replace(env, store=Slow(env.store, at, lambda: truncate_time_travel(open_log(env))))
+        msgspec.structs.replace(
+            env, store=Slow(env.store, at, lambda: truncate_time_travel(open_log(env), TruncateTimeTravel()))
+        )
     )
     assert known.head == 6
 

@@ -739,8 +739,8 @@ BUGS = [
     Bug(
         "purge takes any age for safe",
         TABLE + "maintenance/purge/verb.py",
-        "if judged is not None and judged < floor and not force and",
-        "if judged is not None and judged < 0 and not force and",
+        "if judged is not None and judged < floor and not request.force and",
+        "if judged is not None and judged < 0 and not request.force and",
         PURGE_TESTS,
     ),
     Bug(

@@ -25,6 +25,7 @@ from indextables.log.wire.actions import Metadata, Remove
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.maintenance.restore import restore
 from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.requests import Purge, Restore, TruncateTimeTravel
 from indextables.table.running import Threads
 from indextables.table.writing.kept import check_kept
 from tests.log.commits import open_log
@@ -137,10 +138,9 @@ def purger(
             try:
                 report = purge(
                     log,
-                    older_than_hours=hours,
-                    tx_log_retention_hours=hours,
-                    dry_run=dry,
-                    force=kept_s == RETENTION_S,
+                    Purge(
+                        older_than_hours=hours, tx_log_retention_hours=hours, dry_run=dry, force=kept_s == RETENTION_S
+                    ),
                     runner=Threads(actor.env()),
                 )
             except REFUSED:
@@ -158,7 +158,7 @@ def truncater(outcomes: Counter[str]) -> Callable[[Actor], None]:
         actor.doing = "truncate"
         actor.ambient.sleep(RETENTION_S * 2 * actor.ambient.random())
         try:
-            report = truncate_time_travel(open_log(actor.env()))
+            report = truncate_time_travel(open_log(actor.env()), TruncateTimeTravel())
         except REFUSED:
             outcomes["truncate refused"] += 1
             return
@@ -176,7 +176,7 @@ def restorer(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
             try:
                 # Old versions more often than new ones: those are what purges and truncations race for.
                 version = int(actor.ambient.random() ** 2 * (log.latest_version() + 1))
-                report = restore(log, version=version, runner=Threads(actor.env()))
+                report = restore(log, Restore(version=version), runner=Threads(actor.env()))
             except VersionExpired:
                 outcomes["too late to restore"] += 1
             except REFUSED:
@@ -437,7 +437,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
         snapshot = log.snapshot()
         truth.read(told(snapshot))
         hours = RETENTION_S / 3600
-        report = purge(log, older_than_hours=hours, force=True, runner=Threads(actor.env()))
+        report = purge(log, Purge(older_than_hours=hours, force=True), runner=Threads(actor.env()))
         if report.failed or (
             report.reason not in {"", "nothing is old enough"} and "no checkpoint" not in report.reason
         ):
@@ -446,7 +446,7 @@ def settle(world: World, outcomes: Counter[str]) -> None:
         there = {key for key in world.objects if key.startswith("splits/split-")}
         if needed - there:
             raise Broken(f"seed {world.seed}: P1: {sorted(needed - there)} are needed and gone")
-        again = purge(log, older_than_hours=hours, dry_run=True, force=True, runner=Threads(actor.env()))
+        again = purge(log, Purge(older_than_hours=hours, dry_run=True, force=True), runner=Threads(actor.env()))
         if again.count("split"):
             raise Broken(f"seed {world.seed}: P4: a second purge finds {again.files['path'].to_pylist()}")
         strays = there - needed

@@ -36,6 +36,7 @@ from indextables.table.maintenance.purge.verb import purge
 from indextables.table.merge.unit import MergeAnswer, MergeUnit, Piece
 from indextables.table.merge.verb import merge_splits
 from indextables.table.read.order import POSITION, position_tag, positions
+from indextables.table.requests import MergeSplits, Purge
 from indextables.table.running import Answer, Job, Threads
 from tests.log.commits import open_log
 from tests.sim.playing import Report, played
@@ -289,7 +290,7 @@ def merger(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
             actor.ambient.sleep(actor.ambient.random() * 4)
             sources = 2 + int(actor.ambient.random() * 4)
             try:
-                report = merge_splits(log, max_source_splits_per_merge=sources, runner=SimRunner(actor))
+                report = merge_splits(log, MergeSplits(max_source_splits_per_merge=sources), runner=SimRunner(actor))
             except REFUSED as error:
                 outcomes[f"merge: {type(error).__name__}"] += 1
                 continue
@@ -313,9 +314,7 @@ def purger(count: int, outcomes: Counter[str]) -> Callable[[Actor], None]:
             try:
                 report = purge(
                     log,
-                    older_than_hours=hours,
-                    tx_log_retention_hours=hours,
-                    force=True,
+                    Purge(older_than_hours=hours, tx_log_retention_hours=hours, force=True),
                     runner=Threads(actor.env()),
                 )
             except REFUSED:
@@ -438,8 +437,8 @@ def settle(world: World, outcomes: Counter[str]) -> None:
 
     def look(actor: Actor) -> None:
         log = open_log(actor.env())
-        merge_splits(log, runner=SimRunner(actor))
-        again = merge_splits(log, runner=SimRunner(actor))
+        merge_splits(log, MergeSplits(), runner=SimRunner(actor))
+        again = merge_splits(log, MergeSplits(), runner=SimRunner(actor))
         if again.merged_groups:
             raise Broken(f"seed {world.seed}: a second merge finds {again.merged_groups} groups")
         snapshot = log.snapshot()

@@ -28,6 +28,7 @@ from indextables.table.environment import open_env
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.maintenance.restore import restore
 from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.requests import Purge, Restore, TruncateTimeTravel
 from indextables.table.running import Threads
 from tests.log.commits import METADATA, open_log
 from tests.sim.test_merge_kill import Steps
@@ -49,15 +50,15 @@ TARGET = 4
 
 
 def do_purge(log: Log) -> None:
-    purge(log, older_than_hours=24, tx_log_retention_hours=24, runner=Threads(log.env))
+    purge(log, Purge(older_than_hours=24, tx_log_retention_hours=24), runner=Threads(log.env))
 
 
 def do_truncate(log: Log) -> None:
-    truncate_time_travel(log)
+    truncate_time_travel(log, TruncateTimeTravel())
 
 
 def do_restore(log: Log) -> None:
-    restore(log, version=TARGET, runner=Threads(log.env))
+    restore(log, Restore(version=TARGET), runner=Threads(log.env))
 
 
 VERBS = {"purge": do_purge, "truncate": do_truncate, "restore": do_restore}
@@ -150,12 +151,12 @@ def converge_purge(folder: Path, truth: list[list[str]], step: int) -> None:
     there = {str(path.relative_to(folder)) for path in folder.rglob("*.split")}
     assert there == needed, f"step {step}"
     log = fresh(folder)
-    again = purge(log, older_than_hours=24, tx_log_retention_hours=24, runner=Threads(log.env))
+    again = purge(log, Purge(older_than_hours=24, tx_log_retention_hours=24), runner=Threads(log.env))
     assert again.count("split") == 0, f"step {step}"
 
 
 def converge_truncate(folder: Path, truth: list[list[str]], step: int) -> None:
-    report = truncate_time_travel(fresh(folder))
+    report = truncate_time_travel(fresh(folder), TruncateTimeTravel())
     assert report.oldest == report.version, f"step {step}"
     found = check_reachable(folder, truth, step)
     assert found == {report.version: truth[-1]}, f"step {step}"

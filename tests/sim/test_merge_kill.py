@@ -18,6 +18,7 @@ from indextables.log.read.log import Log
 from indextables.table.environment import open_env
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.merge.verb import merge_splits
+from indextables.table.requests import MergeSplits, Purge
 from indextables.table.running import Threads
 from tests.sim.worker import Countdown, fork_server
 from tests.table.merge_world import delete_rows, ids, log_of, table_of
@@ -56,7 +57,7 @@ def live(folder: Path, step: int, system_calls: bool, told: Connection) -> None:
     log = open_log(folder)
     countdown = Countdown(step) if system_calls else Steps(step)
     countdown.watch(log.env.store)
-    merge_splits(log, runner=Threads(log.env))
+    merge_splits(log, MergeSplits(), runner=Threads(log.env))
     told.send(countdown.steps)
 
 
@@ -111,7 +112,7 @@ def check(folder: Path, step: int) -> None:
     log = open_log(folder)
     # Whoever died left a writer's intent behind, which ends by itself a day later.
     shutil.rmtree(folder / "_transaction_log" / "_intents", ignore_errors=True)
-    purge(log, older_than_hours=0, tx_log_retention_hours=720, force=True, runner=Threads(log.env))
+    purge(log, Purge(older_than_hours=0, tx_log_retention_hours=720, force=True), runner=Threads(log.env))
     for version in range(before, table.version + 1):
         assert ids(table.at(version=version).to_arrow()) == EXPECTED, f"step {step}, version {version}"
 

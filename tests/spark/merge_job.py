@@ -11,6 +11,7 @@ from tests.servers.spark_faults import Broken
 
 from indextables.spark.table.indextable import IndexTable
 from indextables.table.merge.verb import merge_splits
+from indextables.table.requests import MergeSplits
 
 
 def main(spark: Any, folder: str) -> None:
@@ -18,6 +19,6 @@ def main(spark: Any, folder: str) -> None:
     for name in ("before", "after"):
         table = IndexTable.forPath(spark, f"{folder}/{name}")
         runner = Broken(table.runner(), f"{folder}/{name}.marker", after=name == "after")
-        report = merge_splits(table.log(), max_source_splits_per_merge=3, runner=runner)
+        report = merge_splits(table.log(), MergeSplits(max_source_splits_per_merge=3), runner=runner)
         told = {key: value for key, value in msgspec.structs.asdict(report).items() if key not in {"plan", "skipped"}}
         Path(f"{folder}/{name}.json").write_text(json.dumps(told))

@@ -11,6 +11,7 @@ from tests.servers.spark_faults import Broken
 
 from indextables.spark.table.indextable import IndexTable
 from indextables.table.maintenance.purge.verb import delete_keys, purge
+from indextables.table.requests import Purge
 from indextables.table.running import Answer, Job, Runner
 
 
@@ -34,6 +35,6 @@ def main(spark: Any, folder: str) -> None:
     for name in ("before", "after"):
         table = IndexTable.forPath(spark, f"{folder}/{name}")
         runner = BrokenDeletes(table.runner(), f"{folder}/{name}.marker", after=name == "after")
-        report = purge(table.log(), runner=runner)
+        report = purge(table.log(), Purge(), runner=runner)
         told = {"splits": report.count("split"), "failed": report.failed, "reason": report.reason}
         Path(f"{folder}/{name}.json").write_text(json.dumps(told))

@@ -10,12 +10,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from indextables.errors import CommandSyntaxError, LimitExceeded
+from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded
 from indextables.query.parse import parse
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import literal
 from indextables.sql.command.grammar import MAX_COMMAND_CHARS, SYNTAX, parse_command
 from indextables.sql.command.lexer import tokens, unquoted
+from indextables.table.requests import (
+    ClearSkips,
+    DropPartitions,
+    MergeSplits,
+    Prewarm,
+    Purge,
+    Reindex,
+    Restore,
+    TruncateTimeTravel,
+)
 
 PATH = st.Target("s3://bucket/path", is_path=True)
 NAME = st.Target("logs", is_path=False)
@@ -45,14 +55,17 @@ SPELLINGS = [
     ("CHECKPOINT INDEXTABLES 's3://bucket/path';", st.Checkpoint(target=PATH)),
     ("COMPACT INDEXTABLES 's3://bucket/path';", st.Checkpoint(target=PATH, compact=True)),
     ("DESCRIBE INDEXTABLES STATE 's3://bucket/path';", st.DescribeState(target=PATH)),
-    ("TRUNCATE INDEXTABLES TIME TRAVEL 's3://bucket/path'", st.TruncateTimeTravel(target=PATH)),
-    ("TRUNCATE INDEXTABLES TIME TRAVEL 's3://bucket/path' DRY RUN", st.TruncateTimeTravel(target=PATH, dry_run=True)),
-    ("PURGE INDEXTABLE 's3://bucket/path' OLDER THAN 7 DAYS", st.Purge(target=PATH, older_than_hours=168)),
+    ("TRUNCATE INDEXTABLES TIME TRAVEL 's3://bucket/path'", st.Ask(target=PATH, request=TruncateTimeTravel())),
+    (
+        "TRUNCATE INDEXTABLES TIME TRAVEL 's3://bucket/path' DRY RUN",
+        st.Ask(target=PATH, request=TruncateTimeTravel(dry_run=True)),
+    ),
+    ("PURGE INDEXTABLE 's3://bucket/path' OLDER THAN 7 DAYS", st.Ask(target=PATH, request=Purge(older_than_hours=168))),
     ("REPAIR INDEXFILES TRANSACTION LOG 's3://bucket/path'", st.Repair(target=PATH)),
     ("INVALIDATE TRANSACTION LOG CACHE FOR TABLE 's3://bucket/path'", st.InvalidateCache(target=PATH)),
-    ("MERGE SPLITS 's3://bucket/path'", st.MergeSplits(target=PATH)),
-    ("OPTIMIZE logs", st.MergeSplits(target=NAME)),
-    ("VACUUM logs", st.Purge(target=NAME)),
+    ("MERGE SPLITS 's3://bucket/path'", st.Ask(target=PATH, request=MergeSplits())),
+    ("OPTIMIZE logs", st.Ask(target=NAME, request=MergeSplits())),
+    ("VACUUM logs", st.Ask(target=NAME, request=Purge())),
     # Those of IndexTables4Spark.
     (
         "REPAIR INDEXFILES TRANSACTION LOG 's3://bucket/path' AT LOCATION '/new'",
@@ -68,52 +81,69 @@ SPELLINGS = [
     ),
     (
         "DROP INDEXTABLES PARTITIONS FROM 's3://bucket/path' WHERE year = '2023' AND month < 4",
-        st.DropPartitions(target=PATH, where="year = '2023' AND month < 4"),
+        st.Ask(target=PATH, request=DropPartitions(where="year = '2023' AND month < 4")),
     ),
     (
         "MERGE SPLITS logs WHERE d = '2024' TARGET SIZE 100M MAX DEST SPLITS 5 MAX SOURCE SPLITS PER MERGE 9",
-        st.MergeSplits(
+        st.Ask(
             target=NAME,
-            where="d = '2024'",
-            target_size=100 << 20,
-            max_dest_splits=5,
-            max_source_splits_per_merge=9,
+            request=MergeSplits(
+                where="d = '2024'", target_size=100 << 20, max_dest_splits=5, max_source_splits_per_merge=9
+            ),
         ),
     ),
     (
         "PURGE INDEXTABLE logs OLDER THAN 14 DAYS TRANSACTION LOG RETENTION 30 DAYS DRY RUN",
-        st.Purge(target=NAME, older_than_hours=336, tx_log_retention_hours=720, dry_run=True),
+        st.Ask(target=NAME, request=Purge(older_than_hours=336, tx_log_retention_hours=720, dry_run=True)),
     ),
     (
         "PREWARM INDEXTABLES CACHE 's3://bucket/path' ON FIELDS (a, `b c`) WHERE d >= '2024'",
-        st.Prewarm(target=PATH, columns=("a", "b c"), where="d >= '2024'"),
+        st.Ask(target=PATH, request=Prewarm(columns=("a", "b c"), where="d >= '2024'")),
     ),
     # Delta's.
-    ("OPTIMIZE logs WHERE d = 1 ZORDER BY (a, b)", st.MergeSplits(target=NAME, where="d = 1", cluster_by=("a", "b"))),
-    ("VACUUM logs RETAIN 168 HOURS DRY RUN", st.Purge(target=NAME, older_than_hours=168, dry_run=True)),
-    ("RESTORE TABLE logs TO VERSION AS OF 3", st.Restore(target=NAME, version=3)),
-    ("RESTORE logs TO TIMESTAMP AS OF '2026-01-01'", st.Restore(target=NAME, timestamp="2026-01-01")),
+    (
+        "OPTIMIZE logs WHERE d = 1 ZORDER BY (a, b)",
+        st.Ask(target=NAME, request=MergeSplits(where="d = 1", cluster_by=("a", "b"))),
+    ),
+    ("VACUUM logs RETAIN 168 HOURS DRY RUN", st.Ask(target=NAME, request=Purge(older_than_hours=168, dry_run=True))),
+    ("RESTORE TABLE logs TO VERSION AS OF 3", st.Ask(target=NAME, request=Restore(version=3))),
+    ("RESTORE logs TO TIMESTAMP AS OF '2026-01-01'", st.Ask(target=NAME, request=Restore(timestamp="2026-01-01"))),
     ("DESCRIBE HISTORY logs LIMIT 5", st.DescribeHistory(target=NAME, limit=5)),
     ("DESCRIBE DETAIL 's3://bucket/path'", st.DescribeDetail(target=PATH)),
     # Our own.
-    ("merge splits logs cluster by (a) using hilbert", st.MergeSplits(target=NAME, cluster_by=("a",), curve="hilbert")),
-    ("MERGE SPLITS logs DRY RUN TARGET SIZE '1 GiB'", st.MergeSplits(target=NAME, target_size=1 << 30, dry_run=True)),
-    ("PURGE INDEXTABLES logs OLDER THAN 36 HOURS FORCE", st.Purge(target=NAME, older_than_hours=36, force=True)),
+    (
+        "merge splits logs cluster by (a) using hilbert",
+        st.Ask(target=NAME, request=MergeSplits(cluster_by=("a",), curve="hilbert")),
+    ),
+    (
+        "MERGE SPLITS logs DRY RUN TARGET SIZE '1 GiB'",
+        st.Ask(target=NAME, request=MergeSplits(target_size=1 << 30, dry_run=True)),
+    ),
+    (
+        "PURGE INDEXTABLES logs OLDER THAN 36 HOURS FORCE",
+        st.Ask(target=NAME, request=Purge(older_than_hours=36, force=True)),
+    ),
     (
         "DROP INDEXTABLE PARTITIONS FROM logs WHERE d = 1 DRY RUN",
-        st.DropPartitions(target=NAME, where="d = 1", dry_run=True),
+        st.Ask(target=NAME, request=DropPartitions(where="d = 1", dry_run=True)),
     ),
     ("DESC INDEXTABLES DETAIL logs", st.DescribeDetail(target=NAME)),
     ("DESCRIBE INDEXTABLES HISTORY logs", st.DescribeHistory(target=NAME)),
     ("DESCRIBE INDEXTABLES HEALTH logs", st.DescribeHealth(target=NAME)),
     ("DESCRIBE INDEXTABLES SKIPS logs", st.DescribeSkips(target=NAME)),
-    ("CLEAR INDEXTABLES SKIPS FROM logs", st.ClearSkips(target=NAME)),
-    ("CLEAR INDEXTABLES SKIPS FROM logs PATHS ('a.split', 'b')", st.ClearSkips(target=NAME, paths=("a.split", "b"))),
+    ("CLEAR INDEXTABLES SKIPS FROM logs", st.Ask(target=NAME, request=ClearSkips())),
+    (
+        "CLEAR INDEXTABLES SKIPS FROM logs PATHS ('a.split', 'b')",
+        st.Ask(target=NAME, request=ClearSkips(paths=("a.split", "b"))),
+    ),
     ("VERIFY INDEXTABLES logs", st.Verify(target=NAME)),
     ("FLUSH INDEXTABLES CACHE FOR TABLE logs", st.FlushCache(target=NAME)),
-    ("RESTORE INDEXTABLE logs TO TIMESTAMP AS OF 1700000000000", st.Restore(target=NAME, timestamp=1700000000000)),
-    ("REINDEX INDEXTABLE logs WHERE d = 1 FORCE", st.Reindex(target=NAME, where="d = 1", force=True)),
-    ("REINDEX logs", st.Reindex(target=NAME)),
+    (
+        "RESTORE INDEXTABLE logs TO TIMESTAMP AS OF 1700000000000",
+        st.Ask(target=NAME, request=Restore(timestamp=1700000000000)),
+    ),
+    ("REINDEX INDEXTABLE logs WHERE d = 1 FORCE", st.Ask(target=NAME, request=Reindex(where="d = 1", force=True))),
+    ("REINDEX logs", st.Ask(target=NAME, request=Reindex())),
     (
         """CREATE INDEXTABLE IF NOT EXISTS logs (d date, m map<string, array<int>>, t string NOT NULL) LOCATION '/x'
         INDEXING (t text) PARTITIONED BY (d) COMMENT 'all' TBLPROPERTIES ('a.b' = 'c', x.y = 5)""",
@@ -143,7 +173,8 @@ def test_case_comments_lines_and_semicolons_do_not_matter(text, command):
     words = [piece.swapcase() if piece.isalpha() and piece.isupper() else piece for piece in pieces if piece != ";"]
     spread = "/* MERGE */ -- DROP 'x\n" + text.rstrip(";") + " -- 'never closed\n ;; /* the end */"
     assert plain(spread) == command
-    if not any(getattr(command, name, None) for name in ("where", "columns")):
+    asked = getattr(command, "request", command)
+    if not any(getattr(asked, name, None) for name in ("where", "columns")):
         assert plain("\n".join(words).replace("\n.\n", ".")) == command
 
 
@@ -178,7 +209,7 @@ def test_a_table_is_named_by_path_or_name(spelled, target):
     [("1", 1), ("104857600", 104857600), ("100M", 100 << 20), ("1.5 GB", 3 << 29), ("'2 TiB'", 2 << 40), ("7kb", 7168)],
 )
 def test_sizes(size, expected):
-    assert plain(f"MERGE SPLITS t TARGET SIZE {size}").target_size == expected
+    assert plain(f"MERGE SPLITS t TARGET SIZE {size}").request.target_size == expected
 
 
 @pytest.mark.parametrize(
@@ -291,13 +322,13 @@ def test_faults_of_statements_that_delta_knows_wait_until_the_table_is_known_to_
 def test_values_are_bound_by_name_and_by_place():
     text = "RESTORE INDEXTABLE :path TO TIMESTAMP AS OF :at"
     when = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
-    assert parse_command(text, {"path": "/t';--", "at": when}) == st.Restore(
-        target=st.Target("/t';--", is_path=True, position=19), timestamp=when
+    assert parse_command(text, {"path": "/t';--", "at": when}) == st.Ask(
+        target=st.Target("/t';--", is_path=True, position=19), request=Restore(timestamp=when)
     )
     found = parse_command("MERGE SPLITS ? WHERE d = ? AND e IN (?, ?) TARGET SIZE ?", ["/t", "x'y", 2, None, 1 << 20])
-    assert isinstance(found, st.MergeSplits)
-    assert (found.target.text, found.target_size) == ("/t", 1 << 20)
-    assert found.where == r"d = 'x\'y' AND e IN ((2), NULL)"
+    assert isinstance(found, st.Ask)
+    assert found.target.text == "/t"
+    assert found.request == MergeSplits(where=r"d = 'x\'y' AND e IN ((2), NULL)", target_size=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -319,6 +350,14 @@ def test_a_value_without_a_literal_is_refused_at_its_place():
 SCHEMA = pa.schema([("s", pa.string()), ("n", pa.int64())])
 
 
+def test_a_value_that_no_verb_takes_is_told_only_where_the_table_is_ours():
+    with pytest.raises(InvalidArgument, match="older_than_hours is a number of hours"):
+        parse_command("PURGE INDEXTABLE logs OLDER THAN 99999999 DAYS")
+    found = parse_command("VACUUM logs RETAIN 99999999 HOURS")
+    assert (found.target.text, found.command) == ("logs", None)
+    assert "older_than_hours" in str(found.fault)
+
+
 @given(some.text())
 @example("'; DROP TABLE t; --")
 @example("\\")
@@ -328,8 +367,8 @@ def test_a_bound_text_is_that_text_in_the_predicate(value):
     if any(0xD800 <= ord(char) < 0xE000 for char in value):
         return
     command = parse_command("DROP INDEXTABLES PARTITIONS FROM '/t' WHERE s = :v", {"v": value})
-    assert isinstance(command, st.DropPartitions)
-    bound = parse(command.where, SCHEMA)
+    assert isinstance(command.request, DropPartitions)
+    bound = parse(command.request.where, SCHEMA)
     assert value in _literals(bound)
 
 

@@ -18,6 +18,7 @@ from indextables.split.file import dv
 from indextables.table.environment import open_env
 from indextables.table.merge.verb import MergeReport, merge_splits
 from indextables.table.read.order import position_tag, positions
+from indextables.table.requests import MergeSplits
 from indextables.table.running import Answer, Job, Threads
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("p", pa.string()), ("v", pa.float64())])
@@ -112,7 +113,7 @@ class Interrupted:
 def merge(table, *, happens: Callable[[], object] = lambda: None, **parameters) -> MergeReport:
     """Merge, with something that happens between the work and the commit; the table is moved to what came of it."""
     log = log_of(table)
-    report = merge_splits(log, runner=Interrupted(log.env, happens), **parameters)
+    report = merge_splits(log, MergeSplits(**parameters), runner=Interrupted(log.env, happens))
     table.refresh()
     return report
 

@@ -18,6 +18,7 @@ from indextables.log.read.cache import LogCache
 from indextables.log.wire.actions import Add
 from indextables.storage.store import ObjectMeta
 from indextables.table.maintenance.purge.verb import PurgeReport, purge
+from indextables.table.requests import Purge
 from indextables.table.running import Threads
 
 SCHEMA = pa.schema([("id", pa.int64()), ("d", pa.string())])
@@ -81,7 +82,7 @@ def contents(table, versions: Iterable[int]) -> dict[int, list[str]]:
 
 
 def purge_of(env: Env, **more: Any) -> PurgeReport:
-    return purge(open_log(env), runner=Threads(env), **more)
+    return purge(open_log(env), Purge(**more), runner=Threads(env))
 
 
 class Faulty:

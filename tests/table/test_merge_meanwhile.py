@@ -32,6 +32,7 @@ from indextables.log.wire.names import version_key
 from indextables.split.file import dv
 from indextables.table.merge.landing import SourceRows, carried
 from indextables.table.merge.verb import merge_splits
+from indextables.table.requests import MergeSplits
 from indextables.table.running import Threads
 
 
@@ -127,7 +128,7 @@ def test_the_history_counts_the_groups_that_a_commit_really_merged(tmp_path):
         return False
 
     env = Faulty(log.env, delete_at_the_commit).env
-    report = merge_splits(open_log(env), runner=Threads(env))
+    report = merge_splits(open_log(env), MergeSplits(), runner=Threads(env))
     assert (report.merged_groups, report.given_up, report.versions) == (2, 0, [5, 6])
     merges = [dict(told["operationMetrics"]) for told in table.refresh().history(2).to_pylist()]
     assert [(told["numGroups"], told["numRemovedFiles"], told["numOutputRows"]) for told in merges] == [

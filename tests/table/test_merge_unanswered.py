@@ -14,6 +14,7 @@ from indextables.errors import CommitStateUnknown
 from indextables.log.care.opening import open_log
 from indextables.options import Options
 from indextables.table.merge.verb import merge_splits
+from indextables.table.requests import MergeSplits
 from indextables.table.running import Threads
 
 QUICK = {"transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}
@@ -27,7 +28,7 @@ def table(tmp_path):
 def merge_through(table, **network):
     env = log_of(table).env
     behind = Env(Unanswered(env.store, **network), env.ambient, Options(QUICK))
-    return merge_splits(open_log(behind), runner=Threads(behind))
+    return merge_splits(open_log(behind), MergeSplits(), runner=Threads(behind))
 
 
 @pytest.mark.parametrize("lands", [True, False])

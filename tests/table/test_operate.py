@@ -40,6 +40,7 @@ from indextables.table.maintenance.purge.verb import LEASE, delete_keys, purge
 from indextables.table.maintenance.restore import restore
 from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.read.order import POSITION, in_order, positions
+from indextables.table.requests import DropPartitions, Purge, Restore, TruncateTimeTravel
 from indextables.table.running import Threads
 
 TEXT = pa.schema([("id", pa.int64()), ("m", pa.string())])
@@ -84,7 +85,7 @@ def test_a_restore_tells_how_far_it_is_and_keeps_the_tags_of_its_files():
     before = in_order(table.refresh().files())
     overwrite(log, [])
     steps = []
-    restore(log, version=1, runner=Threads(log.env, width=1), progress=steps.append)
+    restore(log, Restore(version=1), runner=Threads(log.env, width=1), progress=steps.append)
     assert [(step.what, step.done, step.total) for step in steps] == [
         ("check", 8, 8),
         ("commit", 1, 1),
@@ -219,7 +220,7 @@ def test_a_restore_whose_files_a_purge_has_taken_meanwhile_commits_nothing():
 
     log = open_log(table._log.env)
     with pytest.raises(CommitConflict, match="purge"):
-        restore(log, version=1, runner=Meanwhile(log.env, purged))
+        restore(log, Restore(version=1), runner=Meanwhile(log.env, purged))
     assert ids(table.refresh()) == [2]
 
 
@@ -236,7 +237,7 @@ def test_a_restore_of_many_files_holds_its_lease_as_long_as_it_takes():
         reasons.append(indextables.open(table.url, ambient=clock).purge().reason)
 
     steps = []
-    assert restore(log, version=1, runner=Meanwhile(env, slowly), progress=steps.append).added_files == 8001
+    assert restore(log, Restore(version=1), runner=Meanwhile(env, slowly), progress=steps.append).added_files == 8001
     assert len(reasons) == 3
     assert [step.done for step in steps] == [4000, 8000, 8001, 1]
     assert all("another process" in reason for reason in reasons)
@@ -261,7 +262,7 @@ def test_a_purge_that_stalls_before_a_delete_takes_nothing_of_a_restore_that_cam
                     back.append(log_append(open_log(env), [Add(path, {}, 4, 1, dataChange=True, numRecords=1)]))
             return super().run(job, units)
 
-    report = purge(open_log(env), runner=Stalling(env))
+    report = purge(open_log(env), Purge(), runner=Stalling(env))
     assert back
     assert (report.count("split"), report.reason) == (0, "it took longer than its lease lasts: run it again")
     assert path in keys(table)
@@ -280,7 +281,7 @@ def test_deletes_are_not_sent_when_the_lease_is_about_to_end():
             clock.advance(hours=0.2 if job is delete_keys else 0)
             return super().run(job, units)
 
-    report = purge(open_log(env), runner=Slow(env))
+    report = purge(open_log(env), Purge(), runner=Slow(env))
     assert (report.count("split"), report.failed) == (0, {})
     assert "took longer" in report.reason
     assert strays <= keys(table)
@@ -305,7 +306,7 @@ def test_a_restore_that_stalls_at_its_commit_tells_that_a_purge_has_taken_its_fi
 
     env = Faulty(table._log.env, stall).env
     with pytest.raises(IndexTablesError) as raised:
-        restore(open_log(env), version=1, runner=Threads(env))
+        restore(open_log(env), Restore(version=1), runner=Threads(env))
     assert purged[1] == 1
     assert path not in keys(table)
     if isinstance(raised.value, VersionExpired):
@@ -329,7 +330,7 @@ def test_a_restore_that_another_commit_overtakes_is_a_conflict():
 
     table.overwrite(rows(2))
     with pytest.raises(CommitConflict):
-        restore(open_log(env), version=1, runner=Overtaking(env))
+        restore(open_log(env), Restore(version=1), runner=Overtaking(env))
     assert overtaken
 
 
@@ -391,7 +392,7 @@ def test_what_a_reader_protects_is_not_truncated():
 def test_commits_go_on_after_a_truncation():
     table, clock = new_table()
     table.append(rows(1))
-    truncate_time_travel(open_log(table._log.env))
+    truncate_time_travel(open_log(table._log.env), TruncateTimeTravel())
     table.append(rows(2))
     assert ids(table) == [1, 2]
     clock.advance(days=8)
@@ -412,7 +413,7 @@ def test_what_came_after_the_plan_of_a_truncation_stays():
             log_append(open_log(env), [_add(env)])
         return False
 
-    report = truncate_time_travel(open_log(Faulty(env, append_at_the_commit).env))
+    report = truncate_time_travel(open_log(Faulty(env, append_at_the_commit).env), TruncateTimeTravel())
     assert (report.states, report.versions, report.manifests) == (dry.states, dry.versions, dry.manifests)
     assert before - keys(table) == {*dry.states, *dry.versions, *dry.manifests}
     assert version_key(13) in keys(table)
@@ -493,12 +494,12 @@ def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays
     """An append right before each step of the drop: both happened, one after the other, whichever was first."""
     table, _ = _two_partitions()
     quiet, calls = _meanwhile(table._log.env, None, lambda: None)
-    drop_partitions(open_log(quiet, cache=LogCache()), where="d = 'a'")
+    drop_partitions(open_log(quiet, cache=LogCache()), DropPartitions(where="d = 'a'"))
     seen = set()
     for call in range(1, len(calls) + 1):
         table, more = _two_partitions()
         env, _ = _meanwhile(table._log.env, call, lambda table=table, more=more: table.append(more))
-        report = drop_partitions(open_log(env, cache=LogCache()), where="d = 'a'")
+        report = drop_partitions(open_log(env, cache=LogCache()), DropPartitions(where="d = 'a'"))
         operations = table.history()["operation"].to_pylist()
         appended_first = operations[:2] == ["DROP PARTITIONS", "WRITE"]
         assert ids(table.refresh()) == ([2, 5] if appended_first else [2, 3, 4, 5])
@@ -518,7 +519,7 @@ def test_a_serializable_drop_does_not_take_rows_that_it_did_not_see():
         return False
 
     with pytest.raises(CommitConflict):
-        drop_partitions(open_log(Faulty(table._log.env, append_at_the_commit).env), where="d = 'a'")
+        drop_partitions(open_log(Faulty(table._log.env, append_at_the_commit).env), DropPartitions(where="d = 'a'"))
     assert ids(table.refresh()) == [1, 2, 3, 4, 5]
 
 
@@ -527,7 +528,7 @@ def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
     table, _ = _two_partitions()
     table.append(pa.table({"id": [0], "d": [None]}, schema=SCHEMA))
     quiet, calls = _meanwhile(table._log.env, None, lambda: None)
-    drop_partitions(open_log(quiet, cache=LogCache()), where="d IS NULL")
+    drop_partitions(open_log(quiet, cache=LogCache()), DropPartitions(where="d IS NULL"))
     committed = next(n for n, call in enumerate(calls, 1) if call.startswith("put_if_absent"))
     for call in range(1, committed + 1):
         table, _ = _two_partitions()
@@ -539,7 +540,7 @@ def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
 
         env, _ = _meanwhile(table._log.env, call, repartition)
         with pytest.raises((CommitError, NotSupported)):
-            drop_partitions(open_log(env, cache=LogCache()), where="d IS NULL")
+            drop_partitions(open_log(env, cache=LogCache()), DropPartitions(where="d IS NULL"))
         assert ids(table.refresh()) == [7, 8]
 
 

@@ -23,6 +23,7 @@ from indextables.log.wire.names import LOG_DIR
 from indextables.table.environment import open_env
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.maintenance.truncate import truncate_time_travel
+from indextables.table.requests import Purge, TruncateTimeTravel
 from indextables.table.running import Threads
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -123,12 +124,12 @@ def places(tmp_path_factory):
 
 
 def forced_purge(log):
-    purge(log, older_than_hours=0, tx_log_retention_hours=0, force=True, runner=Threads(log.env))
+    purge(log, Purge(older_than_hours=0, tx_log_retention_hours=0, force=True), runner=Threads(log.env))
 
 
 VERBS = {
     "clean_up": lambda log: clean_up(log.env),
-    "truncate": truncate_time_travel,
+    "truncate": lambda log: truncate_time_travel(log, TruncateTimeTravel()),
     "purge": forced_purge,
 }
 

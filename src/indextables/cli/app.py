@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from indextables.cli import outcome, plain
+from indextables.cli.declared import arguments_of
 from indextables.cli.interrupt import WATCH
 from indextables.errors import IndexTablesError
 
@@ -18,10 +19,10 @@ COMMANDS: dict[str, str] = {
     **dict.fromkeys(("create", "ingest"), "writing"),
     **dict.fromkeys(("search", "sql", "count"), "reading"),
     **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
-    **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "operating"),
-    **dict.fromkeys(("reindex", "prewarm", "flush-caches"), "operating"),
+    **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),
+    **dict.fromkeys(("reindex", "prewarm", "flush-caches"), "maintenance"),
     **dict.fromkeys(("verify", "checkpoint"), "inspecting"),
-    **dict.fromkeys(("compact", "clean-up", "repair", "rebuild"), "care"),
+    **dict.fromkeys(("compact", "clean-up", "repair", "rebuild"), "maintenance"),
     "doctor": "doctor",
 }
 """Every command, in the order of the help, and the module that has it: a process loads the one that it runs."""
@@ -37,7 +38,7 @@ def commands_named(names: Iterable[str]) -> dict[str, Callable[..., None]]:
 def perform(command: Callable[..., None], values: dict[str, Any]) -> int:
     """Call a command; the exit code. Every error of ours, and of the system, is one line on stderr."""
     try:
-        command(**values)
+        command(**arguments_of(command, values))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads our output has seen enough (`| head`).

@@ -9,7 +9,7 @@ from indextables.cli.declared import Option
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Context, Irreversible
+    from indextables.sql.command import Ask, Context
     from indextables.table.running import Progress
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
@@ -52,7 +52,7 @@ def agreed(question: str) -> None:
         raise outcome.Leave(outcome.FAILED)
 
 
-def question_of(command: Irreversible, context: Context) -> str | None:
+def question_of(command: Ask, context: Context) -> str | None:
     """What to ask before a command of SQL, by what a dry run of it tells; None if it would do nothing.
 
     Raises what the command raises.
@@ -61,16 +61,17 @@ def question_of(command: Irreversible, context: Context) -> str | None:
 
     from indextables.cli import render
     from indextables.sql.command import execute
-    from indextables.sql.command import statements as st
+    from indextables.table.requests import DropPartitions, TruncateTimeTravel
 
-    goes = execute(msgspec.structs.replace(command, dry_run=True), context)
+    foreseen = msgspec.structs.replace(command.request, dry_run=True)
+    goes = execute(msgspec.structs.replace(command, request=foreseen), context)
     table, count = command.target.text, f"{goes.num_rows:,} files"
     if not goes.num_rows:
         return None
-    if isinstance(command, st.TruncateTimeTravel):
+    if isinstance(command.request, TruncateTimeTravel):
         return f"Forget all versions of {table} before the newest for good ({count})?"
     size = render.size(sum(size or 0 for size in goes["size"].to_pylist()))
-    if isinstance(command, st.DropPartitions):
+    if isinstance(command.request, DropPartitions):
         return f"Drop {count} ({size}) of {table}?"
     return f"Delete {count} ({size}) of {table} for good?"
 

@@ -16,7 +16,6 @@ __all__ = [
     "Settings",
     "TablePath",
     "Where",
-    "names",
     "open_table",
     "pairs",
     "text_columns",
@@ -64,12 +63,4 @@ def pairs(given: list[str] | None, flag: str) -> dict[str, str]:
         if not equals or not key:
             raise InvalidArgument(f"{flag} takes KEY=VALUE, not {text!r}")
         found[key] = value
-    return found
-
-
-def names(given: str | None, flag: str) -> list[str] | None:
-    """A comma-separated list of names. Raises InvalidArgument if there is none in it."""
-    found = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
-    if found == []:
-        raise InvalidArgument(f"{flag} names no column")
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from indextables.cli.asking import Yes, can_ask
-from indextables.cli.declared import Argument, Option
+from indextables.cli.declared import Argument, Option, names
 from indextables.cli.parameters import (
     AsJson,
     AtTime,
@@ -16,7 +16,6 @@ from indextables.cli.parameters import (
     Settings,
     TablePath,
     Where,
-    names,
     open_table,
     pairs,
     text_columns,

@@ -17,7 +17,7 @@ from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Context, Irreversible
+    from indextables.sql.command import Ask, Context
     from indextables.sql.local import LocalSession
 
 __all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]
@@ -34,14 +34,14 @@ _WORDS = (
 )
 
 
-def ask_once(command: Irreversible, context: Context) -> None:
+def ask_once(command: Ask, context: Context) -> None:
     """Ask before a command that takes something away; leaves with 1 unless the answer is yes."""
     question = question_of(command, context)
     if question is not None:
         agreed(question)
 
 
-def ask_at_prompt(command: Irreversible, context: Context) -> None:
+def ask_at_prompt(command: Ask, context: Context) -> None:
     """Ask before a command that takes something away. Raises Declined unless the answer is yes."""
     question = question_of(command, context)
     if question is None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from indextables.cli.declared import Argument, Option
-from indextables.cli.parameters import Settings, TablePath, names, open_table, pairs, text_columns
+from indextables.cli.declared import Argument, Option, names
+from indextables.cli.parameters import Settings, TablePath, open_table, pairs, text_columns
 from indextables.errors import CommitConflict, InvalidArgument, TableNotFound
 from indextables.lazy import LazyModule
 

@@ -15,6 +15,16 @@ from indextables.log.care import MAX_TTL_MS, Protection, await_sweeps, protect_v
 from indextables.log.commit import permission
 from indextables.log.read import Snapshot
 from indextables.table.arguments import check_hours
+from indextables.table.requests import (
+    ClearSkips,
+    DropPartitions,
+    MergeSplits,
+    Prewarm,
+    Purge,
+    Reindex,
+    Restore,
+    TruncateTimeTravel,
+)
 from indextables.table.running import Progress, Runner, Threads
 
 if TYPE_CHECKING:
@@ -90,8 +100,7 @@ class Maintenance(Handle):
             MetadataChanged: The schema changed meanwhile; what was committed before stays.
             CommitStateUnknown: Whether the last batch is in the log cannot be told; nothing was deleted.
         """
-        report = merge_verb.merge_splits(
-            self._log,
+        request = MergeSplits(
             where=where,
             target_size=target_size,
             max_dest_splits=max_dest_splits,
@@ -99,9 +108,8 @@ class Maintenance(Handle):
             cluster_by=cluster_by,
             curve=curve,
             dry_run=dry_run,
-            runner=self._runner(),
-            progress=progress,
         )
+        report = merge_verb.merge_splits(self._log, request, runner=self._runner(), progress=progress)
         if report.versions:
             self._pin(report.versions[-1])
         return report
@@ -112,7 +120,7 @@ class Maintenance(Handle):
 
     def clear_skips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
-        return skips_verb.clear_skips(self._log, paths)
+        return skips_verb.clear_skips(self._log, ClearSkips(paths=paths))
 
     def purge(
         self,
@@ -137,22 +145,21 @@ class Maintenance(Handle):
             ClockSkew: The store's clock and ours are too far apart to judge any age.
             LogError, StoreError: Something could not be read. Nothing was deleted.
         """
-        return purge_verb.purge(
-            self._log,
+        request = Purge(
             older_than_hours=older_than_hours,
             tx_log_retention_hours=tx_log_retention_hours,
             dry_run=dry_run,
             force=force,
-            runner=self._runner(),
-            progress=progress,
         )
+        return purge_verb.purge(self._log, request, runner=self._runner(), progress=progress)
 
     def drop_partitions(self, where: str, *, dry_run: bool = False) -> DropReport:
         """Remove the partitions for whose values `where` is true, with all their rows, in one version.
 
         `where` may read partition columns only. Raises QueryInvalid, NotSupported, CommitConflict, CommitStateUnknown.
         """
-        report = drop_verb.drop_partitions(self._log, where=where, dry_run=dry_run, pinned=self._snapshot)
+        request = DropPartitions(where=where, dry_run=dry_run)
+        report = drop_verb.drop_partitions(self._log, request, pinned=self._snapshot)
         if not dry_run:
             self._pin(report.version)
         return report
@@ -162,7 +169,7 @@ class Maintenance(Handle):
 
         Raises ClockSkew, CommitConflict, CommitStateUnknown, LogError, StoreError.
         """
-        report = truncate_verb.truncate_time_travel(self._log, dry_run=dry_run, progress=progress)
+        report = truncate_verb.truncate_time_travel(self._log, TruncateTimeTravel(dry_run=dry_run), progress=progress)
         if not dry_run:
             self._pin(report.version)
         return report
@@ -179,9 +186,8 @@ class Maintenance(Handle):
         Raises VersionNotFound, VersionExpired (`missing` names data files that are gone), CommitConflict,
         CommitStateUnknown, InvalidArgument unless exactly one is given.
         """
-        report = restore_verb.restore(
-            self._log, version=version, timestamp=timestamp, runner=self._runner(), progress=progress
-        )
+        request = Restore(version=version, timestamp=timestamp)
+        report = restore_verb.restore(self._log, request, runner=self._runner(), progress=progress)
         self._pin(report.version)
         return report
 
@@ -194,7 +200,8 @@ class Maintenance(Handle):
 
         Raises QueryInvalid, NotSupported, MetadataChanged, CommitConflict, CommitStateUnknown.
         """
-        report = reindex_verb.reindex(self._log, where=where, force=force, runner=self._runner(), progress=progress)
+        request = Reindex(where=where, force=force)
+        report = reindex_verb.reindex(self._log, request, runner=self._runner(), progress=progress)
         if report.versions:
             self._pin(report.versions[-1])
         return report
@@ -210,7 +217,8 @@ class Maintenance(Handle):
 
         Raises QueryInvalid, InvalidArgument for a column that is not there, NotSupported, StoreError.
         """
-        return prewarm_verb.prewarm(self._log, where=where, columns=columns, runner=self._runner(), progress=progress)
+        request = Prewarm(where=where, columns=columns)
+        return prewarm_verb.prewarm(self._log, request, runner=self._runner(), progress=progress)
 
     def flush_caches(self) -> CacheReport:
         """Delete cached indexes from disk, and forget what is in memory about this table. Results do not change."""

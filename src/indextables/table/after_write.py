@@ -79,6 +79,7 @@ def merge_if_due(log: Log) -> list[int]:
     # Most writes never get here: what merging needs is loaded when it is needed.
     from indextables.log.commit import retry_times
     from indextables.table.merge import merge_splits, plan_groups
+    from indextables.table.requests import MergeSplits
     from indextables.table.running import Threads
 
     snapshot = log.snapshot()
@@ -93,6 +94,7 @@ def merge_if_due(log: Log) -> list[int]:
     with lease:
         report = merge_splits(
             log,
+            MergeSplits(),
             runner=Threads(env, "maintenance"),
             # A lease that somebody took over ends this: what is committed stays.
             progress=lambda _: lease.renew(),
@@ -199,13 +201,16 @@ def _ends_round(version: int, options: Options) -> bool:
 def _purge_unasked(log: Log) -> int:
     """Purge with the retention for purge on write; how many objects went. One process at a time. Raises as `purge`."""
     from indextables.table.maintenance.purge import purge
+    from indextables.table.requests import Purge
     from indextables.table.running import Threads
 
     env = table_env(log.env, log.metadata_at().metadata)
     report = purge(
         log,
-        older_than_hours=env.options[opt.PURGE_ON_WRITE_SPLIT_RETENTION_HOURS],
-        tx_log_retention_hours=env.options[opt.PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS],
+        Purge(
+            older_than_hours=env.options[opt.PURGE_ON_WRITE_SPLIT_RETENTION_HOURS],
+            tx_log_retention_hours=env.options[opt.PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS],
+        ),
         runner=Threads(env, "maintenance"),
         parameters={"auto": "purgeOnWrite"},
     )

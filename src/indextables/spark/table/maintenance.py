@@ -38,6 +38,16 @@ from indextables.table.maintenance.purge import verb as purge_verb
 from indextables.table.merge import MergeReport
 from indextables.table.merge import skips as skips_verb
 from indextables.table.merge import verb as merge_verb
+from indextables.table.requests import (
+    ClearSkips,
+    DropPartitions,
+    MergeSplits,
+    Prewarm,
+    Purge,
+    Reindex,
+    Restore,
+    TruncateTimeTravel,
+)
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:
@@ -65,8 +75,7 @@ class Maintenance(SparkHandle):
 
         Parameters and report are those of the embedded `Table.merge_splits`; so is what it raises.
         """
-        return merge_verb.merge_splits(
-            self.log(),
+        request = MergeSplits(
             where=where,
             target_size=targetSize,
             max_dest_splits=maxDestSplits,
@@ -74,9 +83,8 @@ class Maintenance(SparkHandle):
             cluster_by=clusterBy,
             curve=curve,
             dry_run=dryRun,
-            runner=self.runner(),
-            progress=self.progress(progress),
         )
+        return merge_verb.merge_splits(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def skips(self) -> DataFrame:
         """The live splits that a merge could not read: path, reason, count, and until when they are left alone."""
@@ -84,7 +92,7 @@ class Maintenance(SparkHandle):
 
     def clearSkips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
-        return skips_verb.clear_skips(self.log(), paths)
+        return skips_verb.clear_skips(self.log(), ClearSkips(paths=paths))
 
     def purge(
         self,
@@ -96,28 +104,28 @@ class Maintenance(SparkHandle):
         progress: Progress | None = None,
     ) -> PurgeReport:
         """Delete what no version needs that stays readable; listing and deleting are tasks."""
-        return purge_verb.purge(
-            self.log(),
+        request = Purge(
             older_than_hours=olderThanHours,
             tx_log_retention_hours=txLogRetentionHours,
             dry_run=dryRun,
             force=force,
-            runner=self.runner(),
-            progress=self.progress(progress),
         )
+        return purge_verb.purge(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def dropPartitions(self, where: str, *, dryRun: bool = False) -> DropReport:
         """Remove the partitions for whose values `where` is true, with all their rows, in one version."""
-        return drop_verb.drop_partitions(self.log(), where=where, dry_run=dryRun)
+        return drop_verb.drop_partitions(self.log(), DropPartitions(where=where, dry_run=dryRun))
 
     def truncateTimeTravel(self, *, dryRun: bool = False, progress: Progress | None = None) -> TruncateReport:
         """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay."""
-        return truncate_verb.truncate_time_travel(self.log(), dry_run=dryRun, progress=self.progress(progress))
+        request = TruncateTimeTravel(dry_run=dryRun)
+        return truncate_verb.truncate_time_travel(self.log(), request, progress=self.progress(progress))
 
     def restoreToVersion(self, version: int, *, progress: Progress | None = None) -> RestoreReport:
         """Make the table what it was at a version, by one more commit."""
         told = self.progress(progress)
-        return restore_verb.restore(self.log(), version=version, runner=self.runner(), progress=told)
+        request = Restore(version=version)
+        return restore_verb.restore(self.log(), request, runner=self.runner(), progress=told)
 
     def restoreToTimestamp(
         self, timestamp: dt.datetime | str | int, *, progress: Progress | None = None
@@ -126,16 +134,16 @@ class Maintenance(SparkHandle):
 
         A text that names no zone is in that of the session, a datetime without one in that of this process.
         """
-        moment = instant_ms(timestamp, session_zone(self.spark))
+        request = Restore(timestamp=instant_ms(timestamp, session_zone(self.spark)))
         told = self.progress(progress)
-        return restore_verb.restore(self.log(), timestamp=moment, runner=self.runner(), progress=told)
+        return restore_verb.restore(self.log(), request, runner=self.runner(), progress=told)
 
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
     ) -> ReindexReport:
         """Give a new index to splits whose index is missing, foreign or not what the table wants; a task each."""
         return reindex_verb.reindex(
-            self.log(), where=where, force=force, runner=self.runner(), progress=self.progress(progress)
+            self.log(), Reindex(where=where, force=force), runner=self.runner(), progress=self.progress(progress)
         )
 
     def prewarm(
@@ -146,9 +154,8 @@ class Maintenance(SparkHandle):
         progress: Progress | None = None,
     ) -> PrewarmReport:
         """Load indexes into the caches of the executors: those that searches on `columns` read (default: all)."""
-        return prewarm_verb.prewarm(
-            self.log(), where=where, columns=columns, runner=self.runner(), progress=self.progress(progress)
-        )
+        request = Prewarm(where=where, columns=columns)
+        return prewarm_verb.prewarm(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def flushCaches(self) -> CacheReport:
         """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table.

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
         value_of,
     )
     from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
-    from indextables.sql.command.run import Consent, Irreversible, execute, run_command
-    from indextables.sql.command.statements import Target
+    from indextables.sql.command.run import Consent, execute, run_command
+    from indextables.sql.command.statements import Ask, Target
 
 __all__ = [
     "FORMAT",
     "QUOTED",
     "Args",
+    "Ask",
     "Consent",
     "Context",
     "Found",
-    "Irreversible",
     "LocalContext",
     "Reference",
     "Target",
@@ -84,7 +84,7 @@ if not TYPE_CHECKING:
                 "value_of",
             ),
             "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"),
-            "run": ("Consent", "Irreversible", "execute", "run_command"),
-            "statements": ("Target",),
+            "run": ("Consent", "execute", "run_command"),
+            "statements": ("Ask", "Target"),
         },
     )

@@ -11,9 +11,10 @@ from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.care import open_log
 from indextables.log.read import Log
 from indextables.query.convert import zone_info
-from indextables.sql.command.statements import Moment, Target
+from indextables.sql.command.statements import Target
 from indextables.table.arguments import millis
 from indextables.table.environment import open_env
+from indextables.table.requests import Moment
 from indextables.table.running import Progress, Runner, Threads
 
 __all__ = ["Context", "LocalContext", "is_table", "moment_ms"]

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from indextables.errors import CommandSyntaxError, InvalidArgument
 from indextables.sql.command.lexer import Token, unquoted
-from indextables.sql.command.statements import Moment, Target
+from indextables.sql.command.statements import Target
+from indextables.table.requests import Moment
 
 __all__ = ["KEYWORDS", "Args", "Cursor", "literal"]
 

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import msgspec
 
-from indextables.errors import CommandSyntaxError, LimitExceeded
+from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
+from indextables.table.requests import (
+    ClearSkips,
+    DropPartitions,
+    MergeSplits,
+    Prewarm,
+    Purge,
+    Reindex,
+    Restore,
+    TruncateTimeTravel,
+)
 
 __all__ = ["MAX_COMMAND_CHARS", "SYNTAX", "parse_command"]
 
@@ -58,7 +69,8 @@ def parse_command(text: str, args: Args | None = None) -> st.Command | st.OnlyIf
     """The command that `text` states; None if it is no command of ours.
 
     `args` are the values of `:name` (a mapping) or `?` (a sequence): each stands for one value, never for a piece of
-    the statement. Raises CommandSyntaxError, LimitExceeded for a command of ours that is too long.
+    the statement. Raises CommandSyntaxError, InvalidArgument for a value that the verb does not take, LimitExceeded for
+    a command of ours that is too long.
     """
     head = list(islice(tokens(text), _HEAD_TOKENS))
     words = [token.upper for token in head]
@@ -117,14 +129,14 @@ def _shared(text: str, found: list[Token], args: Args | None, key: str, rule: _R
         return None
     try:
         return st.OnlyIfOurs(target, command=rule(Cursor(text, found, args, SYNTAX[key])))
-    except CommandSyntaxError as error:
+    except InvalidArgument as error:
         return st.OnlyIfOurs(target, fault=error)
 
 
 def _merge_splits(at: Cursor) -> st.Command:
     at.expect("MERGE", "SPLITS")
     target = at.target()
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     while at.token is not None and not at.accept_mark(";"):
         if at.accept("WHERE"):
             _once(at, given, "where", at.predicate(*_MERGE_CLAUSES))
@@ -145,7 +157,7 @@ def _merge_splits(at: Cursor) -> st.Command:
         else:
             at.fail("WHERE, TARGET SIZE, MAX DEST SPLITS, MAX SOURCE SPLITS PER MERGE, CLUSTER BY, DRY RUN or the end")
     at.end()
-    return msgspec.convert({"target": target, **given}, st.MergeSplits)
+    return st.Ask(target=target, request=MergeSplits(**given))
 
 
 _MERGE_CLAUSES = (
@@ -165,13 +177,13 @@ def _optimize(at: Cursor) -> st.Command:
     where = at.predicate(("ZORDER", "BY")) if at.accept("WHERE") else None
     columns = at.names() if at.accept("ZORDER", "BY") else ()
     at.end("WHERE", "ZORDER BY")
-    return st.MergeSplits(target=target, where=where, cluster_by=columns)
+    return st.Ask(target=target, request=MergeSplits(where=where, cluster_by=columns))
 
 
 def _purge(at: Cursor) -> st.Command:
     at.expect("PURGE", "|".join(KEYWORDS))
     target = at.target()
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     while at.token is not None and not at.accept_mark(";"):
         if at.accept("OLDER", "THAN"):
             _once(at, given, "older_than_hours", at.hours("a number of days or hours"))
@@ -184,7 +196,7 @@ def _purge(at: Cursor) -> st.Command:
         else:
             at.fail("OLDER THAN, TRANSACTION LOG RETENTION, FORCE, DRY RUN or the end")
     at.end()
-    return msgspec.convert({"target": target, **given}, st.Purge)
+    return st.Ask(target=target, request=Purge(**given))
 
 
 def _vacuum(at: Cursor) -> st.Command:
@@ -197,7 +209,7 @@ def _vacuum(at: Cursor) -> st.Command:
         hours = at.hours("a number of hours")
     dry = at.accept("DRY", "RUN")
     at.end("RETAIN", "DRY RUN")
-    return st.Purge(target=target, older_than_hours=hours, dry_run=dry)
+    return st.Ask(target=target, request=Purge(older_than_hours=hours, dry_run=dry))
 
 
 def _drop_partitions(at: Cursor) -> st.Command:
@@ -209,7 +221,7 @@ def _drop_partitions(at: Cursor) -> st.Command:
     where = at.predicate(("DRY", "RUN"))
     dry = at.accept("DRY", "RUN")
     at.end("DRY RUN")
-    return st.DropPartitions(target=target, where=where, dry_run=dry)
+    return st.Ask(target=target, request=DropPartitions(where=where, dry_run=dry))
 
 
 def _truncate(at: Cursor) -> st.Command:
@@ -218,7 +230,7 @@ def _truncate(at: Cursor) -> st.Command:
     target = at.target()
     dry = at.accept("DRY", "RUN")
     at.end("DRY RUN")
-    return st.TruncateTimeTravel(target=target, dry_run=dry)
+    return st.Ask(target=target, request=TruncateTimeTravel(dry_run=dry))
 
 
 def _checkpoint(at: Cursor) -> st.Command:
@@ -287,7 +299,7 @@ def _clear_skips(at: Cursor) -> st.Command:
         at.expect_mark(")")
         paths = tuple(found)
     at.end("PATHS")
-    return st.ClearSkips(target=target, paths=paths)
+    return st.Ask(target=target, request=ClearSkips(paths=paths))
 
 
 def _verify(at: Cursor) -> st.Command:
@@ -344,7 +356,7 @@ def _prewarm(at: Cursor) -> st.Command:
         columns = at.names()
     where = at.predicate() if at.accept("WHERE") else None
     at.end("ON FIELDS", "WHERE")
-    return st.Prewarm(target=target, where=where, columns=columns)
+    return st.Ask(target=target, request=Prewarm(where=where, columns=columns))
 
 
 def _restore(at: Cursor) -> st.Command:
@@ -357,14 +369,14 @@ def _restore(at: Cursor) -> st.Command:
         at.expect("AS", "OF")
         version = at.whole("a version")
         at.end()
-        return st.Restore(target=target, version=version)
+        return st.Ask(target=target, request=Restore(version=version))
     if not at.sees("TIMESTAMP"):
         at.fail("VERSION AS OF or TIMESTAMP AS OF")
     at.expect("TIMESTAMP")
     at.expect("AS", "OF")
     timestamp = at.moment()
     at.end()
-    return st.Restore(target=target, timestamp=timestamp)
+    return st.Ask(target=target, request=Restore(timestamp=timestamp))
 
 
 def _reindex(at: Cursor) -> st.Command:
@@ -374,14 +386,14 @@ def _reindex(at: Cursor) -> st.Command:
     where = at.predicate(("FORCE",)) if at.accept("WHERE") else None
     force = at.accept("FORCE")
     at.end("WHERE", "FORCE")
-    return st.Reindex(target=target, where=where, force=force)
+    return st.Ask(target=target, request=Reindex(where=where, force=force))
 
 
 def _create(at: Cursor) -> st.Command:
     at.expect("CREATE", "|".join(KEYWORDS))
     quiet = at.accept("IF", "NOT", "EXISTS")
     target = at.target()
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     if at.accept("LOCATION"):
         given["location"] = at.string("a path in quotes")
     columns = at.inside("columns and their types")
@@ -396,7 +408,7 @@ def _create(at: Cursor) -> st.Command:
     return msgspec.convert(values, st.CreateTable)
 
 
-def _create_clause(at: Cursor, given: dict[str, object]) -> None:
+def _create_clause(at: Cursor, given: dict[str, Any]) -> None:
     if at.accept("LOCATION"):
         _once(at, given, "location", at.string("a path in quotes"))
     elif at.accept("USING"):
@@ -422,7 +434,7 @@ def _pairs(at: Cursor) -> dict[str, str]:
     return dict(found)
 
 
-def _once(at: Cursor, given: dict[str, object], name: str, value: object) -> None:
+def _once(at: Cursor, given: dict[str, Any], name: str, value: object) -> None:
     if name in given:
         at.fail(f"{name.replace('_', ' ').upper()} once")
     given[name] = value

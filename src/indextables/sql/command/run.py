@@ -26,6 +26,7 @@ from indextables.sql.command.context import Context, moment_ms
 from indextables.sql.command.cursor import Args
 from indextables.sql.command.grammar import parse_command
 from indextables.sql.command.results import rows_of, table_of
+from indextables.table import requests as rq
 from indextables.table.environment import table_env
 from indextables.table.maintenance import verify_table
 from indextables.table.read import actions_of, detail_of, shared_index_cache
@@ -47,13 +48,10 @@ else:
     skips = LazyModule("indextables.table.merge.skips")
     truncate = LazyModule("indextables.table.maintenance.truncate")
 
-__all__ = ["Consent", "Irreversible", "clear_unit", "execute", "run_command"]
+__all__ = ["Consent", "clear_unit", "execute", "run_command"]
 
-Irreversible: TypeAlias = st.Purge | st.DropPartitions | st.TruncateTimeTravel
-"""What takes something away; each can be asked what it would do."""
-
-Consent: TypeAlias = Callable[[Irreversible, Context], None]
-"""Called before such a command, unless it is a dry run; what it raises ends it with nothing done."""
+Consent: TypeAlias = Callable[[st.Ask, Context], None]
+"""Called before a command that takes something away, unless it is a dry run; what it raises ends it, nothing done."""
 
 
 def run_command(
@@ -62,7 +60,7 @@ def run_command(
     """Run `text` if it is a command of ours and answer with its rows; None if it belongs to the engine below.
 
     `args` are the values of `:name` or `?`; they are bound, never pasted. Raises CommandSyntaxError before anything is
-    looked at, and what `consent` and the verb raise.
+    looked at (InvalidArgument for values that the verb does not take), and what `consent` and the verb raise.
     """
     command = parse_command(text, args)
     if isinstance(command, st.OnlyIfOurs):
@@ -71,8 +69,10 @@ def run_command(
         if command.fault is not None:
             raise command.fault
         command = command.command
-    if consent is not None and isinstance(command, Irreversible) and not command.dry_run:
-        consent(command, context)
+    if consent is not None and isinstance(command, st.Ask):
+        request = command.request
+        if isinstance(request, rq.Irreversible) and not request.dry_run:
+            consent(command, context)
     return None if command is None else execute(command, context)
 
 
@@ -165,87 +165,51 @@ def _create(command: st.CreateTable, context: Context) -> pa.Table:
     return table_of([{"path": log.url, "name": name, "version": version, "created": is_new}], CREATED)
 
 
-def _merge(command: st.MergeSplits, context: Context) -> pa.Table:
+def _ask(command: st.Ask, context: Context) -> pa.Table:
+    """Hand a request to its verb; `_REQUESTS` says which, and how its report is told."""
     log = context.log(command.target)
-    report = merge_splits.merge_splits(
-        log,
-        where=command.where,
-        target_size=command.target_size,
-        max_dest_splits=command.max_dest_splits,
-        max_source_splits_per_merge=command.max_source_splits_per_merge,
-        cluster_by=command.cluster_by,
-        curve=command.curve,
-        dry_run=command.dry_run,
-        runner=context.runner(log),
-        progress=context.progress,
-    )
-    if command.dry_run:
+    request = command.request
+    if isinstance(request, rq.Restore) and request.timestamp is not None:
+        request = rq.Restore(timestamp=moment_ms(request.timestamp, context.time_zone))
+    verb, told = _REQUESTS[type(request)]
+    report = verb()(log, request, runner=context.runner(log), progress=context.progress)
+    return told(report, log.url)
+
+
+def _merged(report: merge_splits.MergeReport, url: str) -> pa.Table:
+    if report.dry_run:
         return report.plan
-    return rows_of(merge_splits.MergeReport, [report], lead={"path": log.url}, leave_out=_NOT_MERGED)
+    return rows_of(merge_splits.MergeReport, [report], lead={"path": url}, leave_out=("plan", "dry_run"))
 
 
-_NOT_MERGED = ("plan", "dry_run")
-
-
-def _purge(command: st.Purge, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    report = purge.purge(
-        log,
-        older_than_hours=command.older_than_hours,
-        tx_log_retention_hours=command.tx_log_retention_hours,
-        dry_run=command.dry_run,
-        force=command.force,
-        runner=context.runner(log),
-        progress=context.progress,
-    )
-    if command.dry_run:
+def _purged(report: purge.PurgeReport, url: str) -> pa.Table:
+    if report.dry_run:
         return _as(report.files, _OBJECTS)
-    row = {"path": log.url, "deleted": report.deleted, "bytes": report.bytes, **_plain(report, "files", "dry_run")}
+    row = {"path": url, "deleted": report.deleted, "bytes": report.bytes, **_plain(report, "files", "dry_run")}
     return table_of([row], _PURGED)
 
 
-def _drop(command: st.DropPartitions, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    report = drop_partitions.drop_partitions(log, where=command.where, dry_run=command.dry_run)
-    if command.dry_run:
+def _dropped(report: drop_partitions.DropReport, url: str) -> pa.Table:
+    if report.dry_run:
         return _as(report.files, _FILES)
-    row = {"path": log.url, "files": report.dropped, **_plain(report, "files", "dry_run")}
-    return table_of([row], _DROPPED)
+    return table_of([{"path": url, "files": report.dropped, **_plain(report, "files", "dry_run")}], _DROPPED)
 
 
-def _truncate(command: st.TruncateTimeTravel, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    report = truncate.truncate_time_travel(log, dry_run=command.dry_run, progress=context.progress)
+def _truncated(report: truncate.TruncateReport, url: str) -> pa.Table:
     kinds = {"state": report.states, "version": report.versions, "manifest": report.manifests}
-    if command.dry_run:
+    if report.dry_run:
         return table_of([{"path": key, "kind": kind} for kind, keys in kinds.items() for key in keys], _KEYS)
     counts = {f"{kind}s": len(keys) for kind, keys in kinds.items()}
-    return table_of([{"path": log.url, **_plain(report, "dry_run"), **counts}], _TRUNCATED)
+    return table_of([{"path": url, **_plain(report, "dry_run"), **counts}], _TRUNCATED)
 
 
-def _restore(command: st.Restore, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    timestamp = None if command.timestamp is None else moment_ms(command.timestamp, context.time_zone)
-    report = restore.restore(
-        log, version=command.version, timestamp=timestamp, runner=context.runner(log), progress=context.progress
-    )
-    return rows_of(restore.RestoreReport, [report], lead={"path": log.url})
+def _reported(report: msgspec.Struct, url: str) -> pa.Table:
+    """The fields of a report are the columns."""
+    return rows_of(type(report), [report], lead={"path": url})
 
 
-def _reindex(command: st.Reindex, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    report = reindex.reindex(
-        log, where=command.where, force=command.force, runner=context.runner(log), progress=context.progress
-    )
-    return rows_of(reindex.ReindexReport, [report], lead={"path": log.url})
-
-
-def _prewarm(command: st.Prewarm, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    report = prewarm.prewarm(
-        log, where=command.where, columns=command.columns, runner=context.runner(log), progress=context.progress
-    )
-    return rows_of(prewarm.PrewarmReport, [report], lead={"path": log.url})
+def _cleared(count: int, url: str) -> pa.Table:
+    return table_of([{"path": url, "cleared": count}], _CLEARED)
 
 
 def _invalidate(command: st.InvalidateCache, context: Context) -> pa.Table:
@@ -292,11 +256,6 @@ def clear_unit(env: Env, unit: bytes) -> bytes:
 
 def _describe_skips(command: st.DescribeSkips, context: Context) -> pa.Table:
     return skips.skips(context.log(command.target))
-
-
-def _clear_skips(command: st.ClearSkips, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    return table_of([{"path": log.url, "cleared": skips.clear_skips(log, command.paths)}], _CLEARED)
 
 
 def _health(command: st.DescribeHealth, context: Context) -> pa.Table:
@@ -382,7 +341,20 @@ DETAIL = pa.schema(
     ]
 )
 
+_REQUESTS: dict[type[rq.Request], tuple[Callable[[], Callable[..., Any]], Callable[[Any, str], pa.Table]]] = {
+    rq.MergeSplits: (lambda: merge_splits.merge_splits, _merged),
+    rq.Purge: (lambda: purge.purge, _purged),
+    rq.DropPartitions: (lambda: drop_partitions.drop_partitions, _dropped),
+    rq.TruncateTimeTravel: (lambda: truncate.truncate_time_travel, _truncated),
+    rq.Restore: (lambda: restore.restore, _reported),
+    rq.Reindex: (lambda: reindex.reindex, _reported),
+    rq.Prewarm: (lambda: prewarm.prewarm, _reported),
+    rq.ClearSkips: (lambda: skips.clear_skips, _cleared),
+}
+"""The verb of each request, loaded when it is asked for, and the columns of its answer."""
+
 _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
+    st.Ask: _ask,
     st.Checkpoint: _checkpoint,
     st.CreateTable: _create,
     st.DescribeDetail: _describe_detail,
@@ -391,17 +363,9 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.DescribeState: _describe_state,
     st.Repair: _repair,
     st.Verify: _verify,
-    st.MergeSplits: _merge,
-    st.Purge: _purge,
-    st.DropPartitions: _drop,
-    st.TruncateTimeTravel: _truncate,
-    st.Restore: _restore,
-    st.Reindex: _reindex,
-    st.Prewarm: _prewarm,
     st.InvalidateCache: _invalidate,
     st.FlushCache: _flush,
     st.DescribeSkips: _describe_skips,
-    st.ClearSkips: _clear_skips,
     st.DescribeHealth: _health,
 }
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from indextables.errors import CommandSyntaxError
+from indextables.errors import InvalidArgument
+from indextables.table.requests import Request
 
 __all__ = [
+    "Ask",
     "Checkpoint",
-    "ClearSkips",
     "Command",
     "CreateTable",
     "DescribeDetail",
@@ -20,24 +20,13 @@ __all__ = [
     "DescribeLog",
     "DescribeSkips",
     "DescribeState",
-    "DropPartitions",
     "FlushCache",
     "InvalidateCache",
-    "MergeSplits",
-    "Moment",
     "OnlyIfOurs",
-    "Prewarm",
-    "Purge",
-    "Reindex",
     "Repair",
-    "Restore",
     "Target",
-    "TruncateTimeTravel",
     "Verify",
 ]
-
-Moment: TypeAlias = str | int | dt.datetime
-"""A time as given: ISO text, milliseconds since the epoch, or a datetime. Without a zone it is the session's."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -52,42 +41,11 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
-class MergeSplits(_Command, frozen=True):
-    """Make few large splits of many small ones."""
+class Ask(_Command, frozen=True):
+    """A verb of an operator with its parameters, and the table that it is for."""
 
     target: Target
-    where: str | None = None
-    target_size: int | None = None
-    max_dest_splits: int | None = None
-    max_source_splits_per_merge: int | None = None
-    cluster_by: tuple[str, ...] = ()
-    curve: Literal["zorder", "hilbert"] = "zorder"
-    dry_run: bool = False
-
-
-class Purge(_Command, frozen=True):
-    """Delete what no retained version needs."""
-
-    target: Target
-    older_than_hours: float | None = None
-    tx_log_retention_hours: float | None = None
-    dry_run: bool = False
-    force: bool = False
-
-
-class DropPartitions(_Command, frozen=True):
-    """Remove the files of partitions."""
-
-    target: Target
-    where: str
-    dry_run: bool = False
-
-
-class TruncateTimeTravel(_Command, frozen=True):
-    """Keep only the newest version."""
-
-    target: Target
-    dry_run: bool = False
+    request: Request
 
 
 class Checkpoint(_Command, frozen=True):
@@ -135,13 +93,6 @@ class DescribeSkips(_Command, frozen=True):
     target: Target
 
 
-class ClearSkips(_Command, frozen=True):
-    """`paths` None clears all."""
-
-    target: Target
-    paths: tuple[str, ...] | None = None
-
-
 class Verify(_Command, frozen=True):
     """Check the log and that data files are there."""
 
@@ -167,30 +118,6 @@ class FlushCache(_Command, frozen=True):
     target: Target | None = None
 
 
-class Prewarm(_Command, frozen=True):
-    """Bring indexes into the local cache; `columns` None for all."""
-
-    target: Target
-    where: str | None = None
-    columns: tuple[str, ...] | None = None
-
-
-class Restore(_Command, frozen=True):
-    """Exactly one of `version` and `timestamp`."""
-
-    target: Target
-    version: int | None = None
-    timestamp: Moment | None = None
-
-
-class Reindex(_Command, frozen=True):
-    """Build indexes anew; `force` also where they are good."""
-
-    target: Target
-    where: str | None = None
-    force: bool = False
-
-
 class CreateTable(_Command, frozen=True):
     """`columns` is the text between the parentheses. `location` is None where the target itself is a path."""
 
@@ -205,10 +132,7 @@ class CreateTable(_Command, frozen=True):
 
 
 Command: TypeAlias = (
-    MergeSplits
-    | Purge
-    | DropPartitions
-    | TruncateTimeTravel
+    Ask
     | Checkpoint
     | DescribeState
     | DescribeLog
@@ -216,14 +140,10 @@ Command: TypeAlias = (
     | DescribeDetail
     | DescribeHealth
     | DescribeSkips
-    | ClearSkips
     | Verify
     | Repair
     | InvalidateCache
     | FlushCache
-    | Prewarm
-    | Restore
-    | Reindex
     | CreateTable
 )
 
@@ -236,4 +156,4 @@ class OnlyIfOurs(msgspec.Struct, frozen=True):
 
     target: Target
     command: Command | None = None
-    fault: CommandSyntaxError | None = None
+    fault: InvalidArgument | None = None

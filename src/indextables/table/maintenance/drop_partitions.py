@@ -7,16 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, NotSupported
+from indextables.errors import NotSupported
 from indextables.log.commit import Staged, Transaction, removes_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import check_writable
 from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only, prune
-from indextables.table.arguments import check_flag, check_text
 from indextables.table.environment import table_env
 from indextables.table.read import live_rows
+from indextables.table.requests import DropPartitions
 from indextables.table.running import Progress, Runner
 from indextables.table.writing import begun, files_inside, newest
 
@@ -43,9 +43,8 @@ class DropReport(msgspec.Struct, frozen=True):
 
 def drop_partitions(
     log: Log,
+    request: DropPartitions,
     *,
-    where: str,
-    dry_run: bool = False,
     runner: Runner | None = None,
     progress: Progress | None = None,
     pinned: Snapshot | None = None,
@@ -61,21 +60,20 @@ def drop_partitions(
     meanwhile, MetadataChanged if it was the schema or the partitioning, CommitStateUnknown.
     """
     del runner, progress
-    check_flag("dry_run", dry_run)
     snapshot = newest(log)
     check_writable(snapshot.protocol, log.url)
-    if not check_text("where", where).strip():
-        raise InvalidArgument("which partitions to drop is a predicate on partition columns", argument="where")
     columns = snapshot.partition_columns
     zone = table_env(log.env, snapshot.metadata).options[opt.TIME_ZONE]
-    predicate = parse(where, snapshot.schema, time_zone=zone)
+    predicate = parse(request.where, snapshot.schema, time_zone=zone)
     if not columns or not is_partition_only(predicate, columns):
         others = [name for name in columns_of(predicate) if name not in columns]
-        message = f"only whole partitions can be dropped, and {', '.join(others) or where} is no partition column"
+        message = (
+            f"only whole partitions can be dropped, and {', '.join(others) or request.where} is no partition column"
+        )
         raise NotSupported(f"{message}: the table has {', '.join(columns) or 'none'}", columns=others)
     chosen = _inside(snapshot, predicate)
-    if dry_run or not chosen.num_rows:
-        return _report(chosen, snapshot.version, dry_run=dry_run)
+    if request.dry_run or not chosen.num_rows:
+        return _report(chosen, snapshot.version, dry_run=request.dry_run)
     taken: list[pa.Table] = []
 
     def removed(head: Snapshot) -> Staged:
@@ -90,7 +88,7 @@ def drop_partitions(
         log,
         begun(log, snapshot, pinned),
         operation="DROP PARTITIONS",
-        parameters={"predicate": where},
+        parameters={"predicate": request.where},
         table_id=snapshot.table_id,
         # Files of another partitioning have no values of these columns, and would count as the partition null.
         written_for=snapshot.metadata,

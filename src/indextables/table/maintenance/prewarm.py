@@ -24,6 +24,7 @@ from indextables.split.index import IndexPlan
 from indextables.split.search import FAST, FIELDNORM, IDX, POS, TERM
 from indextables.table.environment import table_env
 from indextables.table.read import check_rows_readable, column_names, prune_files, refs_of, shared_index_cache
+from indextables.table.requests import Prewarm
 from indextables.table.running import Answer, Job, Progress, Runner, Step
 from indextables.table.writing import target_of
 
@@ -67,9 +68,8 @@ class _Flushed(msgspec.Struct, frozen=True):
 
 def prewarm(
     log: Log,
+    request: Prewarm,
     *,
-    where: str | None = None,
-    columns: Sequence[str] | None = None,
     runner: Runner,
     progress: Progress | None = None,
 ) -> PrewarmReport:
@@ -84,8 +84,9 @@ def prewarm(
     snapshot = log.snapshot()
     check_rows_readable(snapshot, log.url)
     env = table_env(log.env, snapshot.metadata)
-    names = None if columns is None else column_names(snapshot.schema, columns)
-    predicate = None if where is None else parse(where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+    names = None if request.columns is None else column_names(snapshot.schema, request.columns)
+    zone = env.options[opt.TIME_ZONE]
+    predicate = None if request.where is None else parse(request.where, snapshot.schema, time_zone=zone)
     wanted = components_of(target_of(snapshot.metadata, env.options).plan, names)
     files = _without_vectors(prune_files(snapshot, predicate))
     splits = read = 0

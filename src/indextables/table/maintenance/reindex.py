@@ -20,10 +20,10 @@ from indextables.query.parse import parse
 from indextables.split.file import SplitReader, SplitRef
 from indextables.split.index import IndexPlan
 from indextables.split.write import foreign_index, merge_splits, overridden, stale_fields
-from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
 from indextables.table.merge import Group, Landing, Limits, Merging, Moved, Source, groups_of, land, ref_of
 from indextables.table.read import position_tag, prune_files
+from indextables.table.requests import Reindex
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import add_of, discard, split_folder, target_of
 
@@ -71,9 +71,8 @@ class _Done(msgspec.Struct, frozen=True):
 
 def reindex(
     log: Log,
+    request: Reindex,
     *,
-    where: str | None = None,
-    force: bool = False,
     runner: Runner,
     progress: Progress | None = None,
 ) -> ReindexReport:
@@ -85,23 +84,24 @@ def reindex(
     Raises QueryInvalid, NotSupported for tables of other systems, MetadataChanged, CommitConflict, CommitStateUnknown,
     LogError, StoreError; what was committed before stays.
     """
-    check_flag("force", force)
     snapshot = log.snapshot()
     check_rows_writable(snapshot.protocol, log.url)
     env = table_env(log.env, snapshot.metadata)
-    predicate = None if where is None else parse(where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+    predicate = (
+        None if request.where is None else parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+    )
     files = prune_files(snapshot, predicate)
     merging = Merging(snapshot.metadata, [], "zorder", Limits(target_bytes=1, max_sources=1, memory_bytes=_WHOLE_BYTES))
     landing, report = Landing(), _Tally(files.num_rows)
-    parameters: dict[str, str | None] = {"force": str(force).lower()}
-    if where is not None:
-        parameters["predicate"] = where
+    parameters: dict[str, str | None] = {"force": str(request.force).lower()}
+    if request.where is not None:
+        parameters["predicate"] = request.where
     size = max(1, 8 * runner.width)
     columns = snapshot.partition_columns
     with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=snapshot.table_id) as held:
         for start in range(0, files.num_rows, size):
             groups = _groups(files.slice(start, size), columns)
-            moved = _run(env, runner, snapshot.metadata, groups, report, force=force)
+            moved = _run(env, runner, snapshot.metadata, groups, report, force=request.force)
             if moved:
                 held.renew()
                 land(log, env, merging, moved, OPERATION, parameters, landing)

@@ -6,7 +6,6 @@ place among the rows that they had. Nothing that lies between is undone: it stay
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 
 import msgspec
@@ -15,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.env import Env
-from indextables.errors import CommitConflict, IndexTablesError, InvalidArgument, StoreError, VersionExpired
+from indextables.errors import CommitConflict, IndexTablesError, StoreError, VersionExpired
 from indextables.log.care import Lease, acquire, who_holds
 from indextables.log.commit import Transaction, merge_registry, removes_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import ADD_TYPE, Metadata, check_writable, combined, int64_array, path_rule, vector_ids
-from indextables.table.arguments import check_version, millis
+from indextables.table.arguments import millis
 from indextables.table.read import POSITION, positions
+from indextables.table.requests import Restore
 from indextables.table.rows import keep_highest_id, remembering
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, data_keys, turned
@@ -51,9 +51,8 @@ class RestoreReport(msgspec.Struct, frozen=True):
 
 def restore(
     log: Log,
+    request: Restore,
     *,
-    version: int | None = None,
-    timestamp: dt.datetime | str | int | None = None,
     runner: Runner,
     progress: Progress | None = None,
 ) -> RestoreReport:
@@ -64,14 +63,12 @@ def restore(
     commit. No purge runs meanwhile.
 
     Raises:
-        InvalidArgument: Not exactly one of version and timestamp is given.
+        InvalidArgument: The timestamp is none.
         VersionNotFound: There is no such version, or none that old.
         VersionExpired: It can no longer be rebuilt; `missing` names data files that are gone, where that is why.
         CommitConflict: Somebody else changed the table meanwhile, or a purge is at work. Nothing was committed.
         CommitStateUnknown: The store did not tell.
     """
-    if (version is None) == (timestamp is None):
-        raise InvalidArgument("give either a version or a timestamp to restore")
     now = log.snapshot()
     check_writable(now.protocol, log.url)
     lease = acquire(log.env, LEASE)
@@ -83,10 +80,8 @@ def restore(
         holder = None if held is None else held.holder
         raise CommitConflict(message, url=log.url, reason="a purge is at work", holder=holder)
     with lease:
-        if version is not None:
-            then = log.snapshot(check_version(version))
-        else:
-            then = log.snapshot(timestamp_ms=millis(timestamp))  # type: ignore[arg-type]
+        timestamp_ms = None if request.timestamp is None else millis(request.timestamp)
+        then = log.snapshot(request.version, timestamp_ms=timestamp_ms)
         return _restored(log, then, log.snapshot(), lease, runner, progress)
 
 

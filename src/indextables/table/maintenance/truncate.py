@@ -32,8 +32,8 @@ from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot, clock, identity_of
 from indextables.log.wire import LOG_DIR, DomainMetadata, check_writable, parse_key, version_key
 from indextables.storage.store import ObjectMeta
-from indextables.table.arguments import check_flag
 from indextables.table.environment import table_env
+from indextables.table.requests import TruncateTimeTravel
 from indextables.table.running import Progress, Runner, Step
 
 __all__ = ["TRUNCATED", "TruncateReport", "Truncation", "truncate_time_travel", "truncated_at", "truncation_of"]
@@ -68,7 +68,7 @@ class TruncateReport(msgspec.Struct, frozen=True):
 
 
 def truncate_time_travel(
-    log: Log, *, dry_run: bool = False, runner: Runner | None = None, progress: Progress | None = None
+    log: Log, request: TruncateTimeTravel, *, runner: Runner | None = None, progress: Progress | None = None
 ) -> TruncateReport:
     """Make every version but the newest unreadable, for good. The rows of the newest version stay as they are.
 
@@ -79,18 +79,17 @@ def truncate_time_travel(
     somebody else truncates at the same time, CommitStateUnknown, TableReplaced.
     """
     del runner
-    check_flag("dry_run", dry_run)
     version, protocol, metadata = log.metadata_at()
     check_writable(protocol, log.url)
     env = table_env(log.env, metadata)
     # Clocks are compared by a write, which a dry run does not make.
-    skew = (clock.known_skew_ms(env) or 0) if dry_run else clock.skew_ms(env)
+    skew = (clock.known_skew_ms(env) or 0) if request.dry_run else clock.skew_ms(env)
     if abs(skew) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         message = f"the clock of {log.url} is {skew} ms off ours: no commit can be made, nothing was deleted"
         raise ClockSkew(message, skew_ms=skew)
     foreseen = _foreseen(env, version)
-    if dry_run or foreseen.oldest == version:
-        return msgspec.structs.replace(foreseen, dry_run=dry_run)
+    if request.dry_run or foreseen.oldest == version:
+        return msgspec.structs.replace(foreseen, dry_run=request.dry_run)
     version = _recorded(log, env)
     recorded = identity_of(env, version)
     checkpoint(env)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.wire import Add, DeletionVector, Metadata, key_of
-from indextables.table.merge.clustering import Curve, boundaries_of, codes_of, cut
+from indextables.table.merge.clustering import boundaries_of, codes_of, cut
 from indextables.table.merge.plan import CLUSTERED, FULL, Limits, full_tag
 from indextables.table.merge.unit import (
     Clustering,
@@ -26,6 +26,7 @@ from indextables.table.merge.unit import (
     sample_unit,
 )
 from indextables.table.read import POSITION, position_tag, positions
+from indextables.table.requests import Curve
 from indextables.table.running import Answer, Runner
 from indextables.table.writing import discard
 

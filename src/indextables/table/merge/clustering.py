@@ -8,7 +8,6 @@ place on the curve; sorting by it narrows the bounds of every column in every fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -17,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
+from indextables.table.requests import Curve
 
-__all__ = ["Curve", "Range", "Sorter", "boundaries_of", "check_columns", "codes_of", "curve_of", "cut"]
+__all__ = ["Range", "Sorter", "boundaries_of", "check_columns", "codes_of", "cut"]
 
-Curve = Literal["zorder", "hilbert"]
 
 _BITS = 10
 _CODE = "__place_on_curve__"
@@ -33,15 +32,6 @@ class Range(msgspec.Struct, frozen=True):
 
     low: int
     high: int | None
-
-
-def curve_of(text: object) -> Curve:
-    """The curve of this name. Raises InvalidArgument."""
-    names: tuple[Curve, ...] = get_args(Curve)
-    for name in names:
-        if isinstance(text, str) and text.lower().replace("-", "") == name:
-            return name
-    raise InvalidArgument(f"a curve is one of {', '.join(names)}, not {text!r}", curve=text)
 
 
 def check_columns(schema: pa.Schema, partition_columns: Sequence[str], columns: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,8 @@ from indextables.errors import InvalidArgument
 from indextables.log.commit import Staged, Transaction
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import MergeSkip
-from indextables.table.arguments import check_names
+from indextables.table.requests import ClearSkips
+from indextables.table.running import Progress, Runner
 
 __all__ = ["SKIPS_SCHEMA", "clear_skips", "record_skips", "skips"]
 
@@ -53,18 +54,21 @@ def skips(log: Log) -> pa.Table:
     return pa.Table.from_pylist(rows, SKIPS_SCHEMA)
 
 
-def clear_skips(log: Log, paths: Sequence[str] | None = None) -> int:
+def clear_skips(
+    log: Log, request: ClearSkips, *, runner: Runner | None = None, progress: Progress | None = None
+) -> int:
     """Let the next merge try these splits again, or all that are skipped; how many are.
 
     In the log a `mergeskip` with `skipCount` 0 says so. Raises InvalidArgument for a path that is not skipped.
     """
-    wanted = None if paths is None else check_names("paths", paths)
+    del runner, progress
+    wanted = request.paths
     snapshot = log.snapshot()
     unknown = sorted(set(wanted or ()) - set(snapshot.skips))
     if unknown:
         message = f"{unknown[0]} is not skipped at {log.url}: skips() lists the splits that are"
         raise InvalidArgument(message, paths=unknown)
-    if not snapshot.skips or wanted == []:
+    if not snapshot.skips or wanted == ():
         return 0
     now_ms = log.env.ambient.now_ms()
     cleared: list[MergeSkip] = []

@@ -18,7 +18,8 @@ from indextables.errors import DvCorrupt, IndexTablesError, InvalidArgument, Obj
 from indextables.log.wire import Add, DeletionVector, Metadata, key_of
 from indextables.split.file import SplitReader, SplitRef, dv, scan
 from indextables.split.write import Broken, Merged, merge_splits, project
-from indextables.table.merge.clustering import Curve, Range, Sorter
+from indextables.table.merge.clustering import Range, Sorter
+from indextables.table.requests import Curve
 from indextables.table.writing import Target, add_of, split_folder, target_of
 
 __all__ = ["Clustering", "MergeAnswer", "MergeUnit", "Piece", "Source", "merge_unit", "ref_of", "sample_unit"]

@@ -25,13 +25,13 @@ from indextables.log.wire import check_rows_writable
 from indextables.query.expr import columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
-from indextables.table.arguments import check_count, check_flag, check_names
 from indextables.table.environment import table_env
 from indextables.table.merge.batch import Merging, Moved, cluster_tag, groups_of, run_batch
-from indextables.table.merge.clustering import Curve, check_columns, curve_of
+from indextables.table.merge.clustering import check_columns
 from indextables.table.merge.landing import Landing, land
 from indextables.table.merge.plan import Limits, MergePlan, clustering_groups, plan_groups
 from indextables.table.merge.skips import record_skips
+from indextables.table.requests import MergeSplits
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import files_inside
 
@@ -85,14 +85,8 @@ class MergeReport(msgspec.Struct, frozen=True):
 
 def merge_splits(
     log: Log,
+    request: MergeSplits,
     *,
-    where: str | None = None,
-    target_size: int | None = None,
-    max_dest_splits: int | None = None,
-    max_source_splits_per_merge: int | None = None,
-    cluster_by: Sequence[str] = (),
-    curve: str = "zorder",
-    dry_run: bool = False,
     runner: Runner,
     progress: Progress | None = None,
     limits: Limits | None = None,
@@ -102,39 +96,32 @@ def merge_splits(
 
     Args:
         log: The table.
-        where: A predicate on partition columns; only their splits are merged.
-        target_size: Bytes that the sources of a merged split have together at most.
-        max_dest_splits: Make at most so many merged splits, those with the most sources.
-        max_source_splits_per_merge: Merge at most so many splits into one.
-        cluster_by: Sort rows by these columns, over all splits of a partition, so that fewer files match a predicate
-            on them. Without it rows keep their order within a partition (the table's, where there are none).
-        curve: `zorder` or `hilbert`: how several columns make one order.
-        dry_run: Only plan.
+        request: Which splits, how large, and in which order of rows. Columns to cluster by sort rows over all splits
+            of a partition, so that fewer files match a predicate on them; without them rows keep their order within a
+            partition (the table's, where there are none).
         runner: Where the work is done.
         progress: Told after every batch.
         limits: In the place of sizes and numbers above and of the options; for merges that nobody asked for.
         parameters: Further parameters of the commits.
 
     Raises:
-        InvalidArgument: An argument is wrong, or `where` cannot be parsed (QueryInvalid).
+        InvalidArgument: A column to cluster by is not there, or `where` cannot be parsed (QueryInvalid).
         NotSupported: `where` reads other than partition columns, or the table is another system's.
         MetadataChanged: The schema changed meanwhile; what was committed before stays.
         CommitStateUnknown: Whether the last batch is in the log cannot be told; nothing was deleted.
         LogError, StoreError: The log or the store failed; what was committed before stays.
     """
-    check_flag("dry_run", dry_run)
     snapshot = log.snapshot()
     check_rows_writable(snapshot.protocol, log.url)
     env = table_env(log.env, snapshot.metadata)
-    columns = check_columns(snapshot.schema, snapshot.partition_columns, check_names("cluster_by", cluster_by))
-    shape = curve_of(curve)
-    bounds = limits or _limits(env, target_size, max_dest_splits, max_source_splits_per_merge)
-    plan = _planned(env, snapshot, where, columns, shape, bounds)
+    columns = check_columns(snapshot.schema, snapshot.partition_columns, request.cluster_by)
+    bounds = limits or _limits(env, request)
+    plan = _planned(env, snapshot, request, columns, bounds)
     told = _plan_table(plan)
-    if dry_run or not plan.groups:
-        return MergeReport(told, dry_run=dry_run, groups=len(plan.groups), cooling=plan.cooling)
-    given = {**_parameters(bounds, where, columns, shape), **(parameters or {})}
-    merging = Merging(snapshot.metadata, columns, shape, bounds)
+    if request.dry_run or not plan.groups:
+        return MergeReport(told, dry_run=request.dry_run, groups=len(plan.groups), cooling=plan.cooling)
+    given = {**_parameters(request, columns, bounds), **(parameters or {})}
+    merging = Merging(snapshot.metadata, columns, request.shape, bounds)
     with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=snapshot.table_id) as protection:
         run = _Run(log, env, merging, given, runner, progress, protection)
         run.all(plan, snapshot.partition_columns)
@@ -224,34 +211,29 @@ class _Run:
         self._skipped += [Skipped(path, reason) for path, reason in broken.items()]
 
 
-def _limits(env: Env, target_size: int | None, max_dest: int | None, max_sources: int | None) -> Limits:
-    check_count("target_size", target_size, least=1)
-    check_count("max_dest_splits", max_dest, least=1)
-    check_count("max_source_splits_per_merge", max_sources, least=2)
+def _limits(env: Env, request: MergeSplits) -> Limits:
     return Limits(
-        target_bytes=target_size or env.options[opt.MERGE_TARGET_SIZE],
-        max_sources=max_sources or env.options[opt.MERGE_MAX_SOURCES],
+        target_bytes=request.target_size or env.options[opt.MERGE_TARGET_SIZE],
+        max_sources=request.max_source_splits_per_merge or env.options[opt.MERGE_MAX_SOURCES],
         memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
-        max_groups=max_dest,
+        max_groups=request.max_dest_splits,
     )
 
 
-def _parameters(limits: Limits, where: str | None, columns: list[str], curve: Curve) -> dict[str, str | None]:
+def _parameters(request: MergeSplits, columns: list[str], limits: Limits) -> dict[str, str | None]:
     """What `commitInfo` tells about what was asked for."""
     told: dict[str, str | None] = {"targetSize": str(limits.target_bytes)}
-    if where is not None:
-        told["predicate"] = where
+    if request.where is not None:
+        told["predicate"] = request.where
     if columns:
-        told |= {"clusterBy": ",".join(columns), "curve": curve}
+        told |= {"clusterBy": ",".join(columns), "curve": request.shape}
     return told
 
 
-def _planned(
-    env: Env, snapshot: Snapshot, where: str | None, columns: list[str], curve: Curve, limits: Limits
-) -> MergePlan:
+def _planned(env: Env, snapshot: Snapshot, request: MergeSplits, columns: list[str], limits: Limits) -> MergePlan:
     files = snapshot.files
-    if where is not None:
-        predicate = parse(where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+    if request.where is not None:
+        predicate = parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
         if not is_partition_only(predicate, snapshot.partition_columns):
             others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
             message = f"merge splits takes whole partitions: {', '.join(others)} are no partition columns"
@@ -259,7 +241,7 @@ def _planned(
         files = files_inside(files, predicate, snapshot.schema, snapshot.partition_columns)
     cooling = retry_times(snapshot, env.ambient.now_ms())
     if columns:
-        done = cluster_tag(columns, curve)
+        done = cluster_tag(columns, request.shape)
         return clustering_groups(files, snapshot.partition_columns, cooling, limits, done)
     plan = plan_groups(files, snapshot.partition_columns, cooling, limits)
     if plan.cooling:

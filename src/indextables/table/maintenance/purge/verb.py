@@ -49,13 +49,13 @@ from indextables.log.care import (
 from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot, clock
 from indextables.log.wire import check_writable, int64_array, path_rule, text_array
-from indextables.table.arguments import check_flag, check_hours
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.idle import idle_checkpoint
 from indextables.table.maintenance.purge.listing import Listed, list_data
 from indextables.table.maintenance.purge.plan import LISTED, Claims, Decision, decide
 from indextables.table.maintenance.purge.reachable import Reach, named_since, reach
 from indextables.table.maintenance.truncate import truncated_at
+from indextables.table.requests import Purge
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, data_keys, leave_mark, safe_age_ms
 
@@ -126,11 +126,8 @@ class _Plan(msgspec.Struct, frozen=True):
 
 def purge(
     log: Log,
+    request: Purge,
     *,
-    older_than_hours: float | None = None,
-    tx_log_retention_hours: float | None = None,
-    dry_run: bool = False,
-    force: bool = False,
     runner: Runner,
     progress: Progress | None = None,
     parameters: dict[str, str | None] | None = None,
@@ -139,36 +136,33 @@ def purge(
 
     Args:
         log: The table's log.
-        older_than_hours: Data files younger than this stay, whatever they are; by default
-            `purge.defaultRetentionHours`.
-        tx_log_retention_hours: How long versions stay readable; `purge.txLogRetentionHours` or `logRetention.duration`
-            by default.
-        dry_run: List exactly what would go, and write nothing.
-        force: Allow ages below `purge.minRetentionHours`. A writer that is at work longer than that loses its files.
+        request: Which ages. Data files younger than `older_than_hours` stay, whatever they are; by default
+            `purge.defaultRetentionHours`. Versions stay readable for `tx_log_retention_hours`; by default
+            `purge.txLogRetentionHours` or `logRetention.duration`. A dry run lists exactly what would go, and writes
+            nothing. `force` allows ages below `purge.minRetentionHours`: a writer that is at work longer than that
+            loses its files.
         runner: Where the listing and the deleting happen.
         progress: Told after each listing and batch.
         parameters: Further parameters for the history.
 
     Raises:
-        InvalidArgument: An age is none, or below the safe one without `force`.
+        InvalidArgument: An age is below the safe one, without `force`.
         ClockSkew: The store's clock and ours are too far apart to judge any age.
         ProtocolUnsupported, NotSupported: The table is not ours to change.
         LogError, StoreError: A listing or a part of the log could not be read. Nothing was deleted.
     """
-    check_flag("dry_run", dry_run)
-    check_flag("force", force)
     _, protocol, metadata = log.metadata_at()
     check_writable(protocol, log.url)
     env = table_env(log.env, metadata)
-    asked = _checked(env, older_than_hours, tx_log_retention_hours, force=force, looks=dry_run)
-    if dry_run:
+    asked = _checked(env, request)
+    if request.dry_run:
         plan = _planned(log, env, asked, runner, progress, will_be=idle_checkpoint(log, env, asked.rules))
         return _report_of(plan, listed(plan.log), plan.data.goes, dry_run=True)
     lease = acquire(env, LEASE)
     if lease is None:
         held = who_holds(env, LEASE)
         reason = "another process purges or restores it now" + ("" if held is None else f": {held}")
-        return PurgeReport(log.latest_version(), dry_run, LISTED.empty_table(), reason=reason)
+        return PurgeReport(log.latest_version(), dry_run=False, files=LISTED.empty_table(), reason=reason)
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         foreseen = _checkpointed(log, env, asked)
@@ -193,22 +187,21 @@ def delete_keys(env: Env, unit: bytes) -> bytes:
     return msgspec.msgpack.encode(env.store.delete_many(keys))
 
 
-def _checked(env: Env, older_than: float | None, tx_log: float | None, *, force: bool, looks: bool) -> _Asked:
+def _checked(env: Env, request: Purge) -> _Asked:
     options = env.options
+    older_than, tx_log = request.older_than_hours, request.tx_log_retention_hours
     hours = options[opt.PURGE_DEFAULT_RETENTION_HOURS] if older_than is None else older_than
     for what, given in (("older_than_hours", older_than), ("tx_log_retention_hours", tx_log)):
-        if given is not None:
-            check_hours(what, given, most=10_000_000)
         floor = options[opt.PURGE_MIN_RETENTION_HOURS]
         judged = hours if what == "older_than_hours" else given
-        if judged is not None and judged < floor and not force and options[opt.PURGE_RETENTION_CHECK_ENABLED]:
+        if judged is not None and judged < floor and not request.force and options[opt.PURGE_RETENTION_CHECK_ENABLED]:
             message = (
                 f"{what} = {judged} is below the safe age of {floor} hours: a writer that is at work, or a reader of "
                 "an older version, could lose its files. Give more hours, or force it when nobody else uses the table"
             )
             raise InvalidArgument(message, argument=what, floor=floor)
     # Clocks are compared by a write, which a dry run does not make.
-    skew = (clock.known_skew_ms(env) or 0) if looks else clock.skew_ms(env)
+    skew = (clock.known_skew_ms(env) or 0) if request.dry_run else clock.skew_ms(env)
     if abs(skew) > options[opt.COMMIT_MAX_CLOCK_SKEW_MS]:
         message = f"the clock of {env.store.url} is {skew} ms off ours: no age can be judged, nothing was deleted"
         raise ClockSkew(message, skew_ms=skew)

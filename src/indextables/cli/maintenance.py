@@ -1,4 +1,4 @@
-"""What an operator does to a table over the years: merge-splits, purge, restore and the like.
+"""The operator's commands: merge-splits, purge, restore and the like; repair, rebuild, compact and clean-up.
 
 What cannot be undone asks first; where nobody can answer, `--yes` is needed.
 """
@@ -11,30 +11,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.asking import Quiet, Yes, agreed, bar, is_asked
 from indextables.cli.declared import Option
-from indextables.cli.parameters import AsJson, Settings, TablePath, names, open_table
+from indextables.cli.parameters import AsJson, Settings, TablePath, open_table, pairs
+from indextables.errors import InvalidArgument
+from indextables.table.requests import (
+    ClearSkips,
+    DropPartitions,
+    MergeSplits,
+    Prewarm,
+    Purge,
+    Reindex,
+    Request,
+    Restore,
+    TruncateTimeTravel,
+    fields_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from indextables.log.care import RepairReport
+
 __all__ = [
+    "clean_up",
+    "compact",
     "drop_partitions",
     "flush_caches",
     "merge_splits",
     "prewarm",
     "purge",
+    "rebuild",
     "reindex",
+    "repair",
     "restore",
     "skips",
     "truncate",
-]
-
-_DryRun = Annotated[bool, Option("--dry-run", help="Only show what would be done.")]
-_OnPartitions = Annotated[
-    str | None, Option("--where", "-w", metavar="SQL", help="Only partitions for whose values this is true.")
-]
-_MaybeMatching = Annotated[
-    str | None,
-    Option("--where", "-w", metavar="SQL", help="Only files that may hold rows for which this is true."),
 ]
 
 _DROPPED = ["path", "partitionValues", "size"]
@@ -42,19 +52,7 @@ _DROPPED = ["path", "partitionValues", "size"]
 
 def merge_splits(
     table: TablePath,
-    where: _OnPartitions = None,
-    target_size: Annotated[
-        str | None, Option("--target-size", metavar="BYTES", help="Size of a merged file: 512M, 1G, ...")
-    ] = None,
-    max_dest_splits: Annotated[
-        int | None, Option("--max-dest-splits", least=1, help="Make at most so many merged files.")
-    ] = None,
-    max_source_splits_per_merge: Annotated[
-        int | None, Option("--max-source-splits-per-merge", least=2, help="Merge at most so many files into one.")
-    ] = None,
-    cluster_by: Annotated[str | None, Option("--cluster-by", metavar="A,B", help="Sort rows by these columns.")] = None,
-    curve: Annotated[str, Option("--curve", metavar="CURVE", help="zorder or hilbert.")] = "zorder",
-    dry_run: _DryRun = False,
+    request: MergeSplits,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -69,19 +67,10 @@ def merge_splits(
       indextables merge-splits logs --where "day < '2026-01-01'" --target-size 512M
       indextables merge-splits logs --cluster-by host,ts --dry-run
     """
-    report = open_table(table, option).merge_splits(
-        where,
-        target_size=_bytes(target_size),
-        max_dest_splits=max_dest_splits,
-        max_source_splits_per_merge=max_source_splits_per_merge,
-        cluster_by=names(cluster_by, "--cluster-by") or (),
-        curve=curve,
-        dry_run=dry_run,
-        progress=bar(quiet=quiet),
-    )
+    report = open_table(table, option).merge_splits(**_asked(request), progress=bar(quiet=quiet))
     if as_json:
-        _as_json(report, report.plan if dry_run else None, leave_out="plan")
-    elif dry_run:
+        _as_json(report, report.plan if request.dry_run else None, leave_out="plan")
+    elif request.dry_run:
         _list(report.plan["path"].to_pylist())
         _say(f"{report.plan.num_rows:,} files would become {report.groups:,}")
     else:
@@ -95,9 +84,7 @@ def merge_splits(
 def skips(
     table: TablePath,
     clear: Annotated[bool, Option("--clear", help="Let the next merge try them again.")] = False,
-    path: Annotated[
-        list[str] | None, Option("--path", help="With --clear: only this file; may be given often.")
-    ] = None,
+    path: Annotated[list[str] | None, Option("--path", help=fields_of(ClearSkips)[0].field.help)] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +96,6 @@ def skips(
       indextables skips logs --clear
     """
     from indextables.cli import render
-    from indextables.errors import InvalidArgument
 
     if path and not clear:
         raise InvalidArgument("--path says which file to clear: give --clear too")
@@ -122,16 +108,7 @@ def skips(
 
 def purge(
     table: TablePath,
-    older_than_hours: Annotated[
-        float | None, Option("--older-than-hours", metavar="HOURS", help="Keep data files younger than this.")
-    ] = None,
-    tx_log_retention_hours: Annotated[
-        float | None, Option("--tx-log-retention-hours", metavar="HOURS", help="Keep versions this long.")
-    ] = None,
-    force: Annotated[
-        bool, Option("--force", help="Allow less than the safe age; only if nobody else uses the table.")
-    ] = False,
-    dry_run: _DryRun = False,
+    request: Purge,
     yes: Yes = False,
     quiet: Quiet = False,
     option: Settings = None,
@@ -147,16 +124,11 @@ def purge(
     """
     from indextables.cli import render
 
-    asks = not dry_run and is_asked(yes=yes)
+    asks = not request.dry_run and is_asked(yes=yes)
     opened = open_table(table, option)
-    wanted: dict[str, Any] = {
-        "older_than_hours": older_than_hours,
-        "tx_log_retention_hours": tx_log_retention_hours,
-        "force": force,
-        "progress": bar(quiet=quiet),
-    }
+    progress = bar(quiet=quiet)
     if asks:
-        foreseen = opened.purge(dry_run=True, **wanted)
+        foreseen = opened.purge(**_asked(request, dry_run=True), progress=progress)
         if not foreseen.deleted:
             if as_json:
                 _as_json(foreseen, foreseen.files, leave_out="files")
@@ -164,22 +136,21 @@ def purge(
                 _say("nothing to delete" + _because(foreseen.reason))
             return
         agreed(f"Delete {foreseen.deleted:,} files ({render.size(foreseen.bytes)}) of {table} for good?")
-    report = opened.purge(dry_run=dry_run, **wanted)
+    report = opened.purge(**_asked(request), progress=progress)
     if as_json:
         _as_json(report, report.files, leave_out="files")
     else:
         _list(f"{kind}  {path}" for kind, path in zip(*_columns(report.files, "kind", "path"), strict=True))
         _list(f"could not be deleted: {path}: {reason}" for path, reason in report.failed.items())
         kept = "; ".join(f"{count:,} kept: {why}" for why, count in report.kept.items())
-        gone = f"{report.deleted:,} files ({render.size(report.bytes)}) {'would go' if dry_run else 'deleted'}"
+        gone = f"{report.deleted:,} files ({render.size(report.bytes)}) {'would go' if report.dry_run else 'deleted'}"
         _say(gone + _because(report.reason) + (f"; {kept}" if kept else ""))
     _fail_if(report.failed)
 
 
 def drop_partitions(
     table: TablePath,
-    where: Annotated[str, Option("--where", "-w", metavar="SQL", help="Which: on partition columns only.")],
-    dry_run: _DryRun = False,
+    request: DropPartitions,
     yes: Yes = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -191,10 +162,10 @@ def drop_partitions(
       indextables drop-partitions logs --where "day < '2025-01-01'" --dry-run
       indextables drop-partitions logs --where "day = '2026-01-01'" --yes
     """
-    asks = not dry_run and is_asked(yes=yes)
+    asks = not request.dry_run and is_asked(yes=yes)
     opened = open_table(table, option)
     if asks:
-        foreseen = opened.drop_partitions(where, dry_run=True)
+        foreseen = opened.drop_partitions(**_asked(request, dry_run=True))
         if not foreseen.dropped:
             if as_json:
                 _as_json(foreseen, foreseen.files.select(_DROPPED), leave_out="files")
@@ -202,18 +173,18 @@ def drop_partitions(
                 _say("no partition matches, nothing to drop")
             return
         agreed(f"Drop {_amount(foreseen.dropped, foreseen.rows)} of {table}?")
-    report = opened.drop_partitions(where, dry_run=dry_run)
+    report = opened.drop_partitions(**_asked(request))
     if as_json:
         _as_json(report, report.files.select(_DROPPED), leave_out="files")
         return
     _list(report.files["path"].to_pylist())
-    done = "would go" if dry_run else f"dropped, version {report.version}"
+    done = "would go" if report.dry_run else f"dropped, version {report.version}"
     _say(f"{_amount(report.dropped, report.rows)} {done}")
 
 
 def truncate(
     table: TablePath,
-    dry_run: _DryRun = False,
+    request: TruncateTimeTravel,
     yes: Yes = False,
     quiet: Quiet = False,
     option: Settings = None,
@@ -226,10 +197,10 @@ def truncate(
       indextables truncate logs --dry-run
       indextables truncate logs --yes
     """
-    asks = not dry_run and is_asked(yes=yes)
+    asks = not request.dry_run and is_asked(yes=yes)
     opened = open_table(table, option)
     if asks:
-        foreseen = opened.truncate_time_travel(dry_run=True)
+        foreseen = opened.truncate_time_travel(**_asked(request, dry_run=True))
         if not foreseen.deleted:
             if as_json:
                 _as_json(foreseen, None)
@@ -237,21 +208,20 @@ def truncate(
                 _say(f"nothing to forget, {foreseen.oldest} is the oldest version{_because(foreseen.reason)}")
             return
         agreed(f"Forget all versions of {table} before {foreseen.oldest} for good ({foreseen.deleted:,} files)?")
-    report = opened.truncate_time_travel(dry_run=dry_run, progress=bar(quiet=quiet))
+    report = opened.truncate_time_travel(**_asked(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
         _list([*report.states, *report.versions, *report.manifests])
         _list(f"could not be deleted: {path}: {reason}" for path, reason in report.failed.items())
-        done = "would be" if dry_run else "is"
+        done = "would be" if report.dry_run else "is"
         _say(f"{report.deleted:,} files; {report.oldest} {done} the oldest version{_because(report.reason)}")
     _fail_if(report.failed)
 
 
 def restore(
     table: TablePath,
-    version: Annotated[int | None, Option("--version", "-v", metavar="N", help="To this version.")] = None,
-    timestamp: Annotated[str | None, Option("--timestamp", metavar="TIME", help="To what was current then.")] = None,
+    request: Restore,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -263,7 +233,7 @@ def restore(
       indextables restore logs --version 3
       indextables restore logs --timestamp 2026-01-31T12:00:00Z
     """
-    report = open_table(table, option).restore(version, timestamp=timestamp, progress=bar(quiet=quiet))
+    report = open_table(table, option).restore(**_asked(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
         return
@@ -273,8 +243,7 @@ def restore(
 
 def reindex(
     table: TablePath,
-    where: _MaybeMatching = None,
-    force: Annotated[bool, Option("--force", help="Also where the index is as it should be.")] = False,
+    request: Reindex,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -286,7 +255,7 @@ def reindex(
       indextables reindex logs
       indextables reindex logs --where "day = '2026-01-01'" --force
     """
-    report = open_table(table, option).reindex(where, force=force, progress=bar(quiet=quiet))
+    report = open_table(table, option).reindex(**_asked(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
@@ -298,10 +267,7 @@ def reindex(
 
 def prewarm(
     table: TablePath,
-    where: _MaybeMatching = None,
-    columns: Annotated[
-        str | None, Option("--columns", "-c", metavar="A,B", help="What searches on these columns read.")
-    ] = None,
+    request: Prewarm,
     quiet: Quiet = False,
     option: Settings = None,
     as_json: AsJson = False,
@@ -315,8 +281,7 @@ def prewarm(
     """
     from indextables.cli import render
 
-    opened = open_table(table, option)
-    report = opened.prewarm(where, columns=names(columns, "--columns"), progress=bar(quiet=quiet))
+    report = open_table(table, option).prewarm(**_asked(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
@@ -339,6 +304,136 @@ def flush_caches(table: TablePath, option: Settings = None, as_json: AsJson = Fa
         _as_json(report, None)
         return
     _say(f"{render.size(report.bytes)} of cached indexes deleted")
+
+
+def repair(
+    table: TablePath,
+    at: Annotated[
+        str | None,
+        Option("--at", metavar="PLACE", help="Where the new log is written; default: in place of a lost one."),
+    ] = None,
+    pointer: Annotated[bool, Option("--pointer", help="Only write _last_checkpoint anew, in place.")] = False,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the newest readable version as a new log, without data files that are gone; the table is not touched.
+
+    To use the new log, put its _transaction_log in the place of the broken one. Where no version can be read, the log
+    is made of the splits; without --at in place, where no log is left.
+
+    \b
+    Examples:
+      indextables repair logs --at logs-repaired
+      indextables repair logs
+      indextables repair logs --pointer
+    """
+    import indextables
+
+    if pointer and at is not None:
+        raise InvalidArgument("give --at PLACE or --pointer, not both")
+    if not pointer:
+        _show_repair(indextables.repair(table, at=at, options=pairs(option, "--option")), as_json=as_json)
+        return
+    version = indextables.recreate_pointer(table, options=pairs(option, "--option"))
+    found = "there is no checkpoint to point to" if version is None else f"pointing to the checkpoint of {version}"
+    sys.stdout.write(found + "\n")
+
+
+def rebuild(
+    table: TablePath,
+    at: Annotated[
+        str | None, Option("--at", metavar="PLACE", help="Where the log is written; default: in place.")
+    ] = None,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a log from the splits alone, for a table whose own log is lost. Overwrites none.
+
+    \b
+    Examples:
+      indextables rebuild logs
+      indextables rebuild logs --at logs-rebuilt --json
+    """
+    import indextables
+
+    _show_repair(indextables.rebuild(table, at=at, options=pairs(option, "--option")), as_json=as_json)
+
+
+def compact(table: TablePath, option: Settings = None) -> None:
+    """Write a checkpoint that is laid out anew, sorted by partition; data files are not touched.
+
+    \b
+    Examples:
+      indextables compact logs
+    """
+    version = open_table(table, option).compact()
+    sys.stdout.write(f"checkpoint of version {version} written, sorted by partition\n")
+
+
+def clean_up(
+    table: TablePath,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
+    yes: Yes = False,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete old checkpoints and the version files they cover, as far as retention lets them go.
+
+    \b
+    Examples:
+      indextables clean-up logs --dry-run
+      indextables clean-up logs --yes --option logRetention.duration=86400000
+    """
+    import msgspec
+
+    from indextables.cli import outcome, render
+
+    asks = not dry_run and is_asked(yes=yes)
+    opened = open_table(table, option)
+    if asks:
+        foreseen = opened.clean_up(dry_run=True)
+        count = len(foreseen.states) + len(foreseen.versions) + len(foreseen.manifests)
+        if count:
+            agreed(f"Delete {count:,} old files of the log of {table} for good?")
+    report = opened.clean_up(dry_run=dry_run or None)
+    if as_json:
+        render.json_lines([msgspec.structs.asdict(report)])
+    else:
+        for key in (*report.states, *report.versions, *report.manifests):
+            sys.stdout.write(key + "\n")
+        for key, reason in report.failed.items():
+            sys.stdout.write(f"could not be deleted: {key}: {reason}\n")
+        gone = len(report.states) + len(report.versions) + len(report.manifests)
+        why = f" ({report.reason})" if report.reason else ""
+        sys.stdout.write(f"{gone} files {'would go' if report.dry_run else 'deleted'}{why}\n")
+    if report.failed:
+        raise outcome.Leave(outcome.FAILED)
+
+
+def _show_repair(report: RepairReport, *, as_json: bool) -> None:
+    import msgspec
+
+    from indextables.cli import render
+
+    if as_json:
+        render.json_lines([msgspec.structs.asdict(report)])
+        return
+    for path in report.missing:
+        sys.stdout.write(f"missing, left out: {path}\n")
+    for path in report.wrong_size:
+        sys.stdout.write(f"of another size, kept: {path}\n")
+    for path, reason in report.unreadable.items():
+        sys.stdout.write(f"unreadable, left out: {path}: {' '.join(reason.split())}\n")
+    for warning in report.warnings:
+        sys.stdout.write(f"note: {warning}\n")
+    sys.stdout.write(f"a log of {report.num_files} files is written, version {report.version}\n")
+
+
+def _asked(request: Request, **instead: object) -> dict[str, Any]:
+    """The fields of a request, as a table's methods take them; some of them `instead`."""
+    import msgspec
+
+    return {**msgspec.structs.asdict(request), **instead}
 
 
 def _as_json(report: Any, files: pa.Table | None, leave_out: str = "") -> None:
@@ -379,11 +474,3 @@ def _fail_if(problems: object) -> None:
 
     if problems:
         raise outcome.Leave(outcome.FAILED)
-
-
-def _bytes(given: str | None) -> int | None:
-    """`512M` as bytes. Raises InvalidArgument."""
-    from indextables import options as opt
-
-    key = opt.MERGE_TARGET_SIZE.key
-    return None if given is None else opt.Options({key: given}, environ={})[opt.MERGE_TARGET_SIZE]

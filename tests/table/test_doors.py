@@ -1,0 +1,174 @@
+"""Every door to a verb takes what the verb takes: Python, Spark, SQL and the shell have its fields and its defaults."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import msgspec
+import pytest
+
+from indextables.cli.app import commands_named
+from indextables.cli.declared import arguments_of, parameters_of
+from indextables.embedded.table import Table
+from indextables.errors import InvalidArgument
+from indextables.spark.table.maintenance import Maintenance
+from indextables.sql.command import statements as st
+from indextables.sql.command.grammar import SYNTAX, parse_command
+from indextables.table import requests as rq
+
+NOT_ASKED = {"self", "progress"}
+"""What a method takes that is no part of the request."""
+
+METHODS = {rq.Restore: ("restoreToVersion", "restoreToTimestamp")}
+"""Methods of `IndexTable` where a request has several; they need what they are named after."""
+
+COMMANDS = {rq.TruncateTimeTravel: "truncate", rq.ClearSkips: "skips"}
+"""Commands of the shell that are not named as the method is."""
+
+FLAGS = {"paths": "path"}
+"""Flags that are given once for each entry of a list."""
+
+SHORT: dict[type[rq.Request], str] = {
+    rq.MergeSplits: "MERGE SPLITS t",
+    rq.Purge: "PURGE INDEXTABLE t",
+    rq.DropPartitions: "DROP INDEXTABLES PARTITIONS FROM t WHERE d = 1",
+    rq.TruncateTimeTravel: "TRUNCATE INDEXTABLES TIME TRAVEL t",
+    rq.Reindex: "REINDEX INDEXTABLE t",
+    rq.Prewarm: "PREWARM INDEXTABLES t",
+    rq.ClearSkips: "CLEAR INDEXTABLES SKIPS FROM t",
+}
+"""Statements with no clause that can be left out."""
+
+LONG: dict[type[rq.Request], tuple[str, ...]] = {
+    rq.MergeSplits: (
+        "MERGE SPLITS t CLUSTER BY (a) USING HILBERT DRY RUN TARGET SIZE 1G",
+        "MERGE SPLITS t WHERE d = 1 MAX DEST SPLITS 3 MAX SOURCE SPLITS PER MERGE 4",
+    ),
+    rq.Purge: ("PURGE INDEXTABLE t OLDER THAN 7 DAYS TRANSACTION LOG RETENTION 30 DAYS FORCE DRY RUN",),
+    rq.DropPartitions: ("DROP INDEXTABLES PARTITIONS FROM t WHERE d = 1 DRY RUN",),
+    rq.TruncateTimeTravel: ("TRUNCATE INDEXTABLES TIME TRAVEL t DRY RUN",),
+    rq.Restore: ("RESTORE INDEXTABLE t TO VERSION AS OF 3", "RESTORE INDEXTABLE t TO TIMESTAMP AS OF '2026-01-01'"),
+    rq.Reindex: ("REINDEX INDEXTABLE t WHERE d = 1 FORCE",),
+    rq.Prewarm: ("PREWARM INDEXTABLES t ON FIELDS (a) WHERE d = 1",),
+    rq.ClearSkips: ("CLEAR INDEXTABLES SKIPS FROM t PATHS ('a')",),
+}
+"""Statements that have every clause among them."""
+
+requests = pytest.mark.parametrize("request_type", rq.REQUESTS, ids=lambda kind: kind.__name__)
+
+
+def declared(request_type):
+    """The defaults by name, as a signature tells them."""
+    fields = rq.fields_of(request_type)
+    return {f.name: inspect.Parameter.empty if f.default is msgspec.NODEFAULT else f.default for f in fields}
+
+
+def snake(name):
+    return re.sub("([A-Z])", lambda found: "_" + found[1].lower(), name).lstrip("_")
+
+
+def camel(name):
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def taken(method):
+    """The defaults of what a method takes, with the names of Python."""
+    given = inspect.signature(method).parameters
+    return {snake(name): given[name].default for name in given if name not in NOT_ASKED}
+
+
+def verb(request_type):
+    return snake(request_type.__name__)
+
+
+def asked(text):
+    found = parse_command(text)
+    assert isinstance(found, st.Ask)
+    return found.request
+
+
+def test_every_request_is_compared():
+    every = {kind for kind in vars(rq).values() if isinstance(kind, type) and issubclass(kind, rq.Request)}
+    assert set(rq.REQUESTS) == every - {rq.Request}
+    assert set(LONG) == set(rq.REQUESTS)
+
+
+@requests
+def test_the_methods_of_a_table_take_every_field(request_type):
+    assert taken(getattr(Table, verb(request_type))) == declared(request_type)
+
+
+@requests
+def test_the_methods_of_spark_take_every_field(request_type):
+    if request_type not in METHODS:
+        assert taken(getattr(Maintenance, camel(verb(request_type)))) == declared(request_type)
+        return
+    found = {}
+    for name in METHODS[request_type]:
+        found |= taken(getattr(Maintenance, name))
+    assert found == dict.fromkeys(declared(request_type), inspect.Parameter.empty)
+
+
+@requests
+def test_the_commands_of_the_shell_take_every_field(request_type):
+    name = COMMANDS.get(request_type, verb(request_type).replace("_", "-"))
+    (command,) = commands_named([name]).values()
+    flags = {parameter.name: parameter for parameter in parameters_of(command)}
+    for field in rq.fields_of(request_type):
+        flag = flags[FLAGS.get(field.name, field.name)]
+        default = inspect.Parameter.empty if field.default is msgspec.NODEFAULT else field.default
+        assert flag.declared.help == field.field.help
+        assert flag.default == (None if default == () else default)
+
+
+@requests
+def test_the_grammar_has_a_clause_for_every_field(request_type):
+    made = [asked(text) for text in LONG[request_type]]
+    assert {type(request) for request in made} == {request_type}
+    for field in rq.fields_of(request_type):
+        assert any(getattr(request, field.name) != field.default for request in made), f"no clause sets {field.name}"
+
+
+@pytest.mark.parametrize("request_type", SHORT, ids=lambda kind: kind.__name__)
+def test_what_a_statement_leaves_out_is_the_default(request_type):
+    request = asked(SHORT[request_type])
+    for name, default in declared(request_type).items():
+        assert default in (inspect.Parameter.empty, getattr(request, name))
+
+
+@requests
+def test_every_clause_stands_in_the_syntax_that_errors_show(request_type):
+    syntax = " ".join(SYNTAX.values())
+    for text in LONG[request_type]:
+        for word in re.findall(r"\b[A-Z]{2,}\b", text):
+            assert word in syntax
+
+
+def test_a_request_that_exists_is_valid():
+    for wrong in (
+        lambda: rq.MergeSplits(target_size=0),
+        lambda: rq.MergeSplits(max_source_splits_per_merge=1),
+        lambda: rq.MergeSplits(cluster_by="day"),
+        lambda: rq.MergeSplits(curve="circle"),
+        lambda: rq.Purge(dry_run=None),
+        lambda: rq.Purge(older_than_hours=-1),
+        lambda: rq.DropPartitions(where="  "),
+        lambda: rq.DropPartitions(where=None),
+        rq.Restore,
+        lambda: rq.Restore(version=1, timestamp=1),
+        lambda: rq.Restore(version=1.5),
+        lambda: msgspec.structs.replace(rq.Reindex(), force="no"),
+    ):
+        with pytest.raises(InvalidArgument):
+            wrong()
+
+
+def test_the_shell_makes_requests_of_its_flags():
+    (command,) = commands_named(["merge-splits"]).values()
+    values = {parameter.name: parameter.default for parameter in parameters_of(command)}
+    given = {**values, "target_size": "512M", "cluster_by": "a, b", "max_dest_splits": 2}
+    made = arguments_of(command, given)["request"]
+    assert made == rq.MergeSplits(target_size=512 << 20, cluster_by=("a", "b"), max_dest_splits=2)
+    assert arguments_of(command, values)["request"] == rq.MergeSplits()
