@@ -16,6 +16,12 @@ QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\
 
 _SIMILAR = re.compile(r"\bSIMILAR\s+TO\b", re.IGNORECASE)
 _RLIKE = re.compile(r"\b(?P<word>RLIKE|REGEXP)\s*(?=e?'|\$)", re.IGNORECASE)
+_ALL_OF = re.compile(r"\b(?P<word>INTERSECT|EXCEPT)\s+ALL\b", re.IGNORECASE)
+_IGNORED = re.compile(
+    r"\b(?P<word>TABLESAMPLE|PREWHERE|CONNECT\s+BY|START\s+WITH)\b|"
+    r"\b(?:FROM|JOIN)\s+[\w.\"]+(?:\s+(?:AS\s+)?\w+)?\s+(?P<clause>SAMPLE|PARTITION)\s*(?:\w+\s*)?\(",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"(?<![\w.$])(?:\d+\.\d*|\.\d+|\d{20,})(?![\w.])")
 _SURE_DIGITS = 15
 _WRITTEN = re.compile(r"(?<![\w$.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -34,7 +40,10 @@ _BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
 
 
 def check_statement(text: str) -> None:
-    """Raises NotSupported for `SIMILAR TO`, `RLIKE`, a FROM without SELECT, and a number that would be rounded."""
+    """Raises NotSupported for `SIMILAR TO`, `RLIKE`, a FROM without SELECT, a number that would be rounded.
+
+    And for set operations with ALL, which DataFusion gets wrong, and clauses that it reads over.
+    """
     bare = QUOTED.sub(lambda found: _blank(found.group()), text)
     if found := _SIMILAR.search(bare):
         message = (
@@ -48,8 +57,23 @@ def check_statement(text: str) -> None:
             "rules of Rust's regular expressions, or use the filter of to_arrow(where=...), which follows Java's"
         )
         raise NotSupported(message, query=text, position=found.start())
+    _check_clauses(text, bare)
     _check_numbers(text, bare)
     _check_from(text, bare)
+
+
+def _check_clauses(text: str, bare: str) -> None:
+    if found := _ALL_OF.search(bare):
+        word = found["word"].upper()
+        message = (
+            f"{word} ALL is not offered: write {word}, or give every row of both sides its number, "
+            "row_number() OVER (PARTITION BY all the columns), as one more column"
+        )
+        raise NotSupported(message, query=text, position=found.start())
+    if found := _IGNORED.search(bare):
+        word = " ".join((found["word"] or found["clause"]).upper().split())
+        instead = "WHERE random() < 0.1 takes a sample" if "SAMPLE" in word else "write conditions in WHERE"
+        raise NotSupported(f"{word} is not offered: {instead}", query=text, position=found.start())
 
 
 def unsigned_zeros(text: str) -> str:

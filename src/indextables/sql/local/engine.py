@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
@@ -18,9 +18,11 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
 from indextables.process import NativeThreads
 from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
+from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
 from indextables.sql.local.rewrite import Rewritten, rewrite
+from indextables.sql.local.subqueries import check_subqueries
 
 __all__ = ["run"]
 
@@ -52,15 +54,17 @@ def run(
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
-    needs, limit = _needs(rewritten, schemas, values)
+    needs, limit, without = _planned(rewritten, schemas, values)
     if _MOVING.search(text):
         needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
     try:
-        result = _execute(rewritten, sources, needs, values, _context(memory_limit, limit=limit))
+        context = _context(memory_limit, limit=limit, without=without)
+        result = _execute(rewritten, sources, needs, values, context)
     except QueryInvalid as fault:
         if _PLANNER_BUG not in str(fault.__cause__):
             raise
-        result = _execute(rewritten, sources, needs, values, _context(memory_limit, partitions=1))
+        context = _context(memory_limit, partitions=1, without=without)
+        result = _execute(rewritten, sources, needs, values, context)
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     return _as_asked(result, spelled, hidden)
 
@@ -107,26 +111,53 @@ def _execute(
             provider.close()
 
 
-def _needs(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> tuple[dict[str, Need], int | None]:
-    """What each table must give, and after how many rows the statement stops."""
-    context = _context(None)
+class _Planned(NamedTuple):
+    """What each table must give, after how many rows the statement stops, and the rule it is planned without."""
+
+    needs: dict[str, Need]
+    limit: int | None
+    without: str | None
+
+
+def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> _Planned:
+    frame = _over_nothing(rewritten, schemas, values)
+    check_subqueries(rewritten.text, frame.logical_plan().display_indent())
+    plan = _optimized(frame, rewritten, values)
+    without = None
+    if has_lists(rewritten.text):
+        other = _optimized(_over_nothing(rewritten, schemas, values, SIMPLIFIER), rewritten, values)
+        if may_merge(other.display_indent()):
+            plan, without = other, SIMPLIFIER
     own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
+    hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
+    return _Planned(needs_of(plan, own, hidden), row_limit(plan), without)
+
+
+def _over_nothing(
+    rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any, without: str | None = None
+) -> Any:
+    """The statement over tables without rows."""
+    context = _context(None, without=without)
     for name, target in rewritten.targets.items():
-        schema = registered_schema(own[name], target)
+        schema = registered_schema(schemas[target.table], target)
         empty = [pa.array([], field.type) for field in schema]
         context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
-    hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
-    frame = _plan(context, rewritten.text, values)
+    return _plan(context, rewritten.text, values)
+
+
+def _optimized(frame: Any, rewritten: Rewritten, values: Any) -> Any:
+    """The optimized plan; the numbers in it are those of the statement."""
     try:
         plan = frame.optimized_logical_plan()
-        needs = needs_of(plan, own, hidden), row_limit(plan)
     except Exception as cause:
         raise _explained(rewritten.text, cause) from cause
     check_plan(rewritten.text, plan.display_indent(), (values or {}).values())
-    return needs
+    return plan
 
 
-def _context(memory_limit: int | None, *, partitions: int | None = None, limit: int | None = None) -> Any:
+def _context(
+    memory_limit: int | None, *, partitions: int | None = None, limit: int | None = None, without: str | None = None
+) -> Any:
     runtime = RuntimeEnvBuilder()
     if memory_limit is not None:
         runtime = runtime.with_disk_manager_os().with_fair_spill_pool(memory_limit)
@@ -134,7 +165,10 @@ def _context(memory_limit: int | None, *, partitions: int | None = None, limit: 
     if limit is not None and limit < _BATCH_ROWS:
         # Filters collect a whole batch before they pass it on; a statement that stops early should not wait for one.
         config = config.with_batch_size(max(limit, _LEAST_BATCH_ROWS))
-    return SessionContext(config, runtime)
+    context = SessionContext(config, runtime)
+    if without is not None and not context.remove_optimizer_rule(without):
+        raise NotSupported(f"this release of DataFusion has no rule {without}, without which this is planned")
+    return context
 
 
 def _plan(context: Any, text: str, values: Any) -> Any:
@@ -156,6 +190,9 @@ def _explained(text: str, cause: Exception) -> IndexTablesError:
         return NotSupported("only queries are run here: give a SELECT statement", query=text)
     if "Cannot cast to Decimal128(" in message:
         return no_decimal(text)
+    if "Physical plan does not support logical expression" in message:
+        what = "a subquery of this kind is not offered at this place: write it as a join, or with WITH and a join"
+        return NotSupported(what, query=text)
     if "only supports a single SQL statement" in message:
         return QueryInvalid("give one statement, not several", query=text, position=0)
     if message.startswith("No SQL statements were provided"):

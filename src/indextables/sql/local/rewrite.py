@@ -24,6 +24,7 @@ __all__ = [
     "Rewritten",
     "Target",
     "mentions_search",
+    "parse",
     "rewrite",
 ]
 
@@ -65,7 +66,7 @@ def rewrite(text: str, tables: Mapping[str, pa.Schema], params: Mapping[str, obj
     plain = {name: Target(name) for name in tables}
     if not mentions_search(text):
         return Rewritten(text, plain)
-    tree, tokens = _parse(text)
+    tree, tokens = parse(text)
     calls = [node for node in tree.walk() if _is_call(node)]
     if not calls:
         return Rewritten(text, plain)
@@ -278,7 +279,8 @@ def _unused_prefix(text: str, tables: Mapping[str, pa.Schema]) -> str:
     return f"__search{number}_"
 
 
-def _parse(text: str) -> tuple[Any, Any]:
+def parse(text: str) -> tuple[Any, Any]:
+    """The one statement as sqlglot reads it, and its tokens; raises QueryInvalid and LimitExceeded."""
     if len(text) > MAX_TEXT_CHARS:
         message = f"the statement has {len(text)} characters, the limit is {MAX_TEXT_CHARS}"
         raise LimitExceeded(message, limit=MAX_TEXT_CHARS, actual=len(text))
