@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 from indextables.ambient import SystemAmbient
@@ -18,7 +17,6 @@ from indextables.log.wire.protocol import new_table_protocol
 from indextables.options import Options
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
-from indextables.storage.store import ObjectMeta, Store
 from indextables.storage.url import parse_location
 
 SCHEMA = (
@@ -90,37 +88,6 @@ def paths(log_or_table: object) -> list[str]:
     """The live paths, sorted."""
     files = getattr(log_or_table, "files", log_or_table)
     return sorted(files.column("path").to_pylist())
-
-
-class CountingStore:
-    """A store that writes down every call, for tests that say what a read may cost."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.calls: list[tuple[str, str]] = []
-
-    def __getattr__(self, name: str) -> object:
-        inner = getattr(self._store, name)
-        if name not in {"get", "head", "exists", "put"}:
-            return inner
-
-        def call(key: str, *rest: object, **more: object) -> object:
-            self.calls.append((name, key))
-            return inner(key, *rest, **more)
-
-        return call
-
-    def list_from(self, prefix: str, after: str | None = None, **more: object) -> Iterator[ObjectMeta]:
-        self.calls.append(("list", after or prefix))
-        return self._store.list_from(prefix, after, **more)
-
-    def count(self, name: str) -> int:
-        return sum(call == name for call, _ in self.calls)
-
-
-def counted(env: Env) -> tuple[Env, CountingStore]:
-    store = CountingStore(env.store)
-    return Env(store, env.ambient, env.options), store
 
 
 def _options(given: dict[str, object]) -> Options:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from indextables.ambient import SystemAmbient
 from indextables.errors import StoreUnavailable
 from indextables.storage.store import ObjectMeta, PutAnswer, Store, StoreFacts
 
@@ -110,21 +109,3 @@ class Scripted:
                 trick[3] -= 1
                 return trick[2](call)
         return call()
-
-
-class SetClock(SystemAmbient):
-    """The system's, with a clock that a test sets and without waits."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        super().__init__()
-        self.now = now_ms
-        self.slept: list[float] = []
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic(self) -> float:
-        return self.now / 1000
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)

@@ -3,26 +3,16 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.log.logs import add, append, counted, create, local_env, memory_env, open_log, paths, write
+from tests.log.logs import add, append, create, local_env, memory_env, open_log, paths, write
+from tests.world.clock import Clock
+from tests.world.store import counted
 
-from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.log.care import opening
 from indextables.log.read.cache import LogCache, cache_for, shared_cache
 from indextables.log.wire.names import crc_key, version_key
 from indextables.options import Options
 from indextables.storage import open_store
-
-
-class Clock(SystemAmbient):
-    """A clock that stands still until it is moved."""
-
-    def __init__(self):
-        super().__init__()
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
 
 
 def test_an_entry_lives_from_its_loading_and_not_from_its_last_use():
@@ -123,7 +113,7 @@ def test_a_second_read_opens_no_version_file_again(tmp_path):
     assert store.count("get") == 0
     append(env, 3)
     log.snapshot().files.num_rows  # noqa: B018 - loads the files
-    assert [key for call, key in store.calls if call == "get"] == [version_key(3), crc_key(3)]
+    assert [key for call, key, _ in store.calls if call == "get"] == [version_key(3), crc_key(3)]
 
 
 def test_two_handles_of_a_process_share_what_they_have_read(tmp_path):
@@ -161,11 +151,11 @@ def test_an_expired_entry_is_read_again(tmp_path):
     counting, store = counted(Env(env.store, clock, env.options))
     log = open_log(counting)
     paths(log.snapshot())
-    clock.now += 299
+    clock.advance(seconds=299)
     store.calls.clear()
     paths(log.snapshot())
     assert store.count("get") == 0
-    clock.now += 299
+    clock.advance(seconds=299)
     paths(log.snapshot())
     assert store.count("get") > 0
 
@@ -177,7 +167,7 @@ def test_the_time_to_live_is_an_option(tmp_path):
     counting, store = counted(Env(env.store, clock, env.options))
     log = open_log(counting)
     paths(log.snapshot())
-    clock.now += 6
+    clock.advance(seconds=6)
     store.calls.clear()
     paths(log.snapshot())
     assert store.count("get") > 0
@@ -236,9 +226,9 @@ def test_bounded_staleness_is_an_option(tmp_path):
     log = open_log(Env(env.store, clock, env.options))
     assert log.latest_version() == 1
     append(env, 2)
-    clock.now += 4.9
+    clock.advance(seconds=4.9)
     assert log.latest_version() == 1
-    clock.now += 0.2
+    clock.advance(seconds=0.2)
     assert log.latest_version() == 2
     append(env, 3)
     log.invalidate()

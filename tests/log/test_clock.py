@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.log.commits import METADATA, add, open_log
 from tests.log.scripted import Scripted
+from tests.world.clock import ShiftedClock
 
 from indextables.ambient import SystemAmbient
 from indextables.env import Env
@@ -32,26 +33,13 @@ STEPS = [40 * DAY_MS, -40 * DAY_MS, 400_000, -400_000]
 ALLOWED_MS = 300_000
 
 
-class Stepped(SystemAmbient):
-    """A wall clock that can be set, and a monotonic one that can stand still or jump with it."""
-
-    off_ms = 0
-    monotonic_off_s = 0.0
-
-    def now_ms(self):
-        return super().now_ms() + self.off_ms
-
-    def monotonic(self):
-        return super().monotonic() + self.monotonic_off_s
-
-
 class Rightly(SystemAmbient):
     """What the store's clock says."""
 
 
 @pytest.fixture(params=["local", "memory"])
 def env(request, tmp_path):
-    ambient = Stepped()
+    ambient = ShiftedClock()
     if request.param == "local":
         store = LocalStore(parse_location(tmp_path / "t"), fsync=False, ambient=ambient)
     else:
@@ -122,7 +110,7 @@ def test_at_whatever_step_of_a_commit_the_clock_is_set_no_later_one_follows(env,
     env = compared(env)
     for at in range(1, 40):
         place = parse_location(f"{env.store.url}-{at}")
-        ambient = Stepped()
+        ambient = ShiftedClock()
         plain = (
             LocalStore(place, fsync=False, ambient=ambient)
             if env.store.is_local
@@ -182,7 +170,7 @@ class Counted(LocalStore):
 
 def test_a_machine_that_slept_compares_once_and_goes_on(tmp_path):
     """Its monotonic clock stood still, its wall clock is right."""
-    ambient = Stepped()
+    ambient = ShiftedClock()
     store = Counted(parse_location(tmp_path / "t"), fsync=False, ambient=ambient)
     log = table(Env(store, ambient, Options(environ={})))
     assert store.probes == 1

@@ -14,13 +14,13 @@ from tests.log.commits import METADATA, SCHEMA, add, open_log
 from tests.log.scripted import (
     SLOT,
     Scripted,
-    SetClock,
     conflict_out_of_nothing,
     lost,
     not_landed,
     refused_although_landed,
     unavailable,
 )
+from tests.world.clock import Clock
 
 from indextables.env import Env
 from indextables.errors import (
@@ -49,13 +49,15 @@ from indextables.log.wire.outcome import Committed, Unknown
 from indextables.options import Options
 from indextables.storage import open_store
 
+NOW_MS = 1_700_000_000_000
+
 
 class Place:
     """One table, and as many processes at it as a test wants."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.clock = SetClock()
+        self.clock = Clock(NOW_MS)
 
     def process(self, **options: object):
         """A log as a process of its own has it, on a store that plays tricks."""
@@ -89,19 +91,12 @@ def checkpoint(place: Place, **options: object) -> int:
     return snapshot.version
 
 
-class Later(SetClock):
-    """The clock of a process that runs when everything is old."""
-
-    def now_ms(self) -> int:
-        return super().now_ms() + 10**12
-
-
 def clean(place: Place, upto: int) -> None:
     """A real cleanup that keeps nothing but what it has to keep, after the checkpoint of version `upto`."""
     env = place.process(
         logRetention__duration=0, state__retention__hours=0, checkpointRetention__duration=0, state__format="json"
     ).env
-    report = clean_up(msgspec.structs.replace(env, ambient=Later()))
+    report = clean_up(msgspec.structs.replace(env, ambient=Clock(NOW_MS + 10**12)))
     assert (report.cut, report.failed) == (upto, {})
 
 
@@ -122,7 +117,7 @@ def test_an_answer_lost_after_the_put_landed_neither_doubles_nor_loses_the_commi
 def test_a_commit_that_the_disk_does_not_keep_is_not_reported_as_one(tmp_path, monkeypatch):
     """The version file has its name, but a power failure could still take it."""
     create_table(Place(str(tmp_path / "table")).process(), METADATA)
-    log = open_log(Env(open_store(tmp_path / "table"), SetClock(), Options({}, environ={})))
+    log = open_log(Env(open_store(tmp_path / "table"), Clock(NOW_MS), Options({}, environ={})))
     append(log, [add("a")])
     real = os.fsync
 
@@ -429,14 +424,14 @@ def test_waits_after_a_lost_race_are_short_and_after_a_fault_longer(table):
 def test_in_commit_time_only_grows_even_if_the_clock_steps_back(table):
     log = table.process()
     append(log, [add("a")])
-    table.clock.now -= 3_600_000
+    table.clock.ms -= 3_600_000
     append(log, [add("b")])
     append(table.process(), [add("c")])
     reader = table.process()
     times = [reader.read_version(v).commit_info.inCommitTimestamp for v in range(4)]
     assert times == sorted(set(times))
-    table.clock.now += 7_200_000
-    assert append(log, [add("d")]).timestamp_ms == table.clock.now
+    table.clock.ms += 7_200_000
+    assert append(log, [add("d")]).timestamp_ms == table.clock.ms
 
 
 @pytest.mark.parametrize("skew", [300_001, -300_001])

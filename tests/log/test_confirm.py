@@ -7,8 +7,8 @@ import time
 import msgspec
 import pytest
 from tests.log.commits import METADATA, add
-from tests.log.scripted import SetClock
 from tests.log.test_commit import Place, checkpoint, place
+from tests.world.clock import Clock
 
 from indextables.env import Env
 from indextables.errors import LogError, VersionExpired
@@ -39,7 +39,7 @@ def cut(place: Place) -> int:
         append(place.process(), [add(f"more-{place.process().snapshot().version}")])
         checkpoint(place)
     env = place.process(**RETENTION).env
-    report = clean_up(Env(env.store, SetClock(time.time_ns() // 1_000_000 + 1000), env.options))
+    report = clean_up(Env(env.store, Clock(time.time_ns() // 1_000_000 + 1000), env.options))
     assert report.cut is not None, report.reason
     assert not report.failed
     return report.cut

@@ -11,7 +11,6 @@ from tests.log.logs import (
     START_MS,
     add,
     append,
-    counted,
     create,
     info,
     local_env,
@@ -20,8 +19,9 @@ from tests.log.logs import (
     token,
 )
 from tests.log.scripted import Scripted
+from tests.world.clock import ShiftedClock
+from tests.world.store import counted
 
-from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, TableNotFound, VersionExpired, VersionNotFound
 from indextables.log.care.cleanup import clean_up
 from indextables.log.checkpoint.write import write_checkpoint
@@ -29,13 +29,6 @@ from indextables.log.read.histories import HISTORY_SCHEMA, history, version_at
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import version_key
-
-
-class Ahead(SystemAmbient):
-    """By the clock of this machine every file is older than a moment."""
-
-    def now_ms(self):
-        return super().now_ms() + 500
 
 
 def test_history_tells_who_did_what_when_newest_first():
@@ -167,7 +160,7 @@ def test_every_version_that_can_be_read_after_a_cut_can_be_read_by_its_time(tmp_
     append(env, *range(1, 9))
     for version in (2, 5, 7):
         write_checkpoint(env, open_log(env).snapshot(version).state)
-    cut = clean_up(msgspec.structs.replace(env, ambient=Ahead())).cut
+    cut = clean_up(msgspec.structs.replace(env, ambient=ShiftedClock(500))).cut
     assert cut == 7
     for version in range(9):
         for asked in (START_MS + 1000 * version, START_MS + 1000 * version + 999):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, open_log
 from tests.state.spy import Spy
+from tests.world.clock import Clock
 
-from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.errors import InvalidArgument, StoreError
 from indextables.log.care import intents
@@ -29,20 +29,6 @@ from indextables.storage.store import ObjectMeta
 from indextables.storage.url import parse_location
 
 MINUTE = 60_000
-
-
-class Clock(SystemAmbient):
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic(self) -> float:
-        return self.ms / 1000
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stal
     store.delete_many([version_key(version) for version in lost])
     if left is not None:
         leave_over(table, left)
-    table.clock.now += 60_000
+    table.clock.ms += 60_000
     with pytest.raises(LogGap) as caught:
         Transaction(log, snapshot, operation="WRITE").add([add("z")]).commit_or_raise()
     assert caught.value.version == 3

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.log.commits import METADATA, add
-from tests.log.scripted import SLOT, SetClock
-from tests.log.test_commit import Place, checkpoint, place
+from tests.log.scripted import SLOT
+from tests.log.test_commit import NOW_MS, Place, checkpoint, place
+from tests.world.clock import Clock
 
 from indextables.errors import CommitStateUnknown
 from indextables.log.care.cleanup import clean_up
@@ -26,13 +27,6 @@ from indextables.storage.store import ObjectMeta
 __all__ = ["place"]
 
 
-class Later(SetClock):
-    """The clock of a process that runs when everything is old."""
-
-    def now_ms(self) -> int:
-        return super().now_ms() + 10**12
-
-
 @pytest.fixture
 def table(place) -> Place:
     create_table(place.process(), METADATA)
@@ -42,7 +36,7 @@ def table(place) -> Place:
 def clean(table: Place) -> int:
     """A real cleanup that keeps nothing but what it has to keep; where it cut."""
     env = table.process(logRetention__duration=0, state__retention__hours=0).env
-    cut = clean_up(msgspec.structs.replace(env, ambient=Later())).cut
+    cut = clean_up(msgspec.structs.replace(env, ambient=Clock(NOW_MS + 10**12))).cut
     assert cut is not None
     return cut
 

@@ -51,7 +51,7 @@ class World:
 
     def __init__(self, place: Place, *, linked: bool) -> None:
         self.place = place
-        place.clock.now = START_MS
+        place.clock.ms = START_MS
         self.log = self.process()
         create_table(self.log, METADATA)
         for number in range(1, 4):
@@ -75,7 +75,7 @@ class World:
         return self.place.process(**NOTHING_KEPT)
 
     def commit(self, number: int) -> None:
-        self.place.clock.now = START_MS + 1000 * number
+        self.place.clock.ms = START_MS + 1000 * number
         append(self.log, [add(f"true-{number}")])
 
     def forget_links(self) -> None:

@@ -9,7 +9,6 @@ from tests.log.logs import (
     START_MS,
     add,
     append,
-    counted,
     create,
     local_env,
     memory_env,
@@ -18,6 +17,7 @@ from tests.log.logs import (
     remove,
     write,
 )
+from tests.world.store import counted
 
 from indextables.env import Env
 from indextables.errors import (
@@ -117,7 +117,7 @@ def test_files_below_the_checkpoint_are_not_opened(env):
     delete(env, version_key(0), version_key(1), version_key(2))
     counting, store = counted(env)
     assert paths(open_log(counting).snapshot()) == ["f1.split", "f2.split", "f3.split"]
-    assert [key for call, key in store.calls if call == "get" and key.endswith(".json")] == [version_key(3)]
+    assert [key for call, key, _ in store.calls if call == "get" and key.endswith(".json")] == [version_key(3)]
 
 
 def test_a_checkpoint_as_the_newest_file_is_the_newest_version(env):
@@ -241,7 +241,7 @@ def test_metadata_is_found_without_loading_files(env):
     counting, store = counted(env)
     version, protocol, metadata = open_log(counting).metadata_at()
     assert (version, metadata, protocol.minReaderVersion) == (19, METADATA, 4)
-    assert not [key for _, key in store.calls if "manifests/" in key]
+    assert not [key for _, key, _ in store.calls if "manifests/" in key]
 
 
 def test_the_newest_metadata_of_a_version_is_found_backwards(env):
@@ -290,7 +290,7 @@ def test_a_refresh_of_an_object_store_lists_from_the_known_version_on():
     store.calls.clear()
     append(env, 12)
     assert log.latest_version() == 12
-    assert [key for call, key in store.calls if call == "list"] == [version_key(10)]
+    assert [key for call, key, _ in store.calls if call == "list"] == [version_key(10)]
 
 
 def test_what_was_cleaned_up_behind_a_reader_is_found_by_listing(env):

@@ -33,7 +33,7 @@ from indextables.table.running import Threads
 from tests.log.commits import METADATA, open_log
 from tests.sim.test_merge_kill import Steps
 from tests.sim.worker import Countdown, fork_server
-from tests.state.logs import Clock
+from tests.world.clock import Clock
 
 POINTS = int(os.environ.get("INDEXTABLES_CARE_KILL_POINTS", "24"))
 DAY_S = 86_400
@@ -93,7 +93,7 @@ def die_at(folder: Path, verb: str, step: int, *, system_calls: bool) -> int | N
 def template(tmp_path_factory) -> tuple[Path, list[list[str]]]:
     """Nine versions that are a hundred days old, checkpoints of some, orphans, a stranger; and the files of each."""
     folder = tmp_path_factory.mktemp("cared") / "t"
-    clock = Clock(int((time.time() - 100 * DAY_S) * 1000))
+    clock = Clock(int((time.time() - 100 * DAY_S) * 1000), seed=0)
     options = Options({**OPTIONS, "commit.maxClockSkewMs": 10**14}, environ={})
     env = Env(open_store(str(folder), options), clock, options)
     log = open_log(env)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.split.search_counting import CountingStore
 from tests.split.search_world import World, build_world, make_rows, open_searcher
+from tests.world.store import CountingStore
 
 import indextables.split
 from indextables.ambient import SystemAmbient
@@ -42,7 +42,7 @@ def entry(cache: IndexCache, world: World, number: int = 0) -> Path:
 
 
 def test_what_was_loaded_is_not_read_again(world, tmp_path):
-    store = CountingStore(world.store)
+    store = CountingStore(world.store, is_local=False)
     first = make_cache(tmp_path)
     first.load(store, world.refs[0], PARTS)
     read = len(store.reads)
@@ -185,14 +185,14 @@ def test_leftovers_of_a_crash_are_swept_once_they_are_old(tmp_path):
 def test_a_split_that_was_replaced_is_another_entry(world, tmp_path):
     changed = msgspec.structs.replace(world.refs[0], size=(world.refs[0].size or 0) + 1)
     assert entry_key(world.store, changed) != entry_key(world.store, world.refs[0])
-    other = CountingStore(world.store)
+    other = CountingStore(world.store, is_local=False)
     assert entry_key(other, world.refs[0]) != entry_key(world.store, world.refs[0])
 
 
 def test_a_file_without_an_index_is_said_to_have_none(world, tmp_path):
     bare = msgspec.structs.replace(world.refs[0], range1_length=0)
     with pytest.raises(SplitCorrupt):
-        make_cache(tmp_path).load(CountingStore(world.store), bare)
+        make_cache(tmp_path).load(CountingStore(world.store, is_local=False), bare)
 
 
 def test_prewarming_loads_everything_and_flushing_removes_it(world, tmp_path):

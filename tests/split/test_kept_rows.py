@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.split.frames import OPTIONS, every_type
-from tests.split.search_counting import CountingStore
 from tests.split.test_reader import ROWS, nested, options, same
+from tests.world.store import CountingStore
 
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
@@ -60,10 +60,10 @@ def test_rows_of_every_type_come_from_memory_as_from_the_file(store):
 
 def test_what_was_read_is_not_read_again_and_the_rest_in_one_call(world):
     store, _, split = world
-    counting = CountingStore(store)
+    counting = CountingStore(store, is_local=False)
     reader = SplitReader(counting, split.ref, kept=(KeptPages(1 << 30), "it"))
     reader.fetch([5, 700], ["id", "level"])
-    counting.reads.clear()
+    counting.calls.clear()
     reader.fetch([701, 4, 6], ["level", "id"])
     assert counting.reads == []
     reader.fetch([5, 1_500], ["id", "level", "half"])

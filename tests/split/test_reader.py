@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.split.frames import OPTIONS, every_type, lines
+from tests.world.store import CountingStore
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import InvalidArgument, ObjectNotFound, SplitCorrupt, StoreUnavailable
@@ -30,33 +31,6 @@ ROWS = 3000
 
 def options():
     return Options({"indexing.typemap.message": "text"}, environ={})
-
-
-class CountingStore:
-    """Counts what a reader asks for."""
-
-    def __init__(self, store):
-        self._store = store
-        self.calls: list[tuple[str, int]] = []
-
-    def __getattr__(self, name):
-        return getattr(self._store, name)
-
-    def get_range(self, key, start, end, **more):
-        self.calls.append(("get_range", end - start))
-        return self._store.get_range(key, start, end, **more)
-
-    def get_ranges(self, key, ranges, **more):
-        self.calls.append(("get_ranges", sum(e - s for s, e in ranges)))
-        return self._store.get_ranges(key, ranges, **more)
-
-    def head(self, key, **more):
-        self.calls.append(("head", 0))
-        return self._store.head(key, **more)
-
-    def get(self, key, **more):
-        self.calls.append(("get", 0))
-        return self._store.get(key, **more)
 
 
 class FailingStore(CountingStore):
@@ -170,10 +144,10 @@ def test_a_fetch_is_one_call_once_the_page_map_is_known(world):
     assert reader.pages is not None
     counting.calls.clear()
     reader.fetch(range(0, ROWS, 100))
-    assert [name for name, _ in counting.calls] == ["get_ranges"]
+    assert [name for name, _, _ in counting.calls] == ["get_ranges"]
     counting.calls.clear()
     reader.fetch([17], ["half"])
-    assert counting.calls[0][1] < split.component_bytes["rows"] / 20
+    assert counting.calls[0].size < split.component_bytes["rows"] / 20
 
 
 def test_a_search_that_has_directory_and_pages_needs_one_call_in_all(world):
@@ -186,7 +160,7 @@ def test_a_search_that_has_directory_and_pages_needs_one_call_in_all(world):
         counting, split.ref, directory=directory, pages_stored=store.get_range(split.key, start, start + pages.length)
     )
     assert same(reader.fetch([5, 1]), table.take([5, 1]))
-    assert [name for name, _ in counting.calls] == ["get_ranges"]
+    assert [name for name, _, _ in counting.calls] == ["get_ranges"]
 
 
 def test_a_scan_reads_only_the_footer_and_the_columns_it_needs(world):
@@ -194,8 +168,8 @@ def test_a_scan_reads_only_the_footer_and_the_columns_it_needs(world):
     counting = CountingStore(store)
     found = pa.Table.from_batches(scan(SplitReader(counting, split.ref), ["half"]))
     assert found.equals(table.select(["half"]))
-    assert {name for name, _ in counting.calls} == {"get_ranges"}
-    assert sum(size for _, size in counting.calls) < split.component_bytes["rows"] / 3
+    assert {name for name, _, _ in counting.calls} == {"get_ranges"}
+    assert sum(size for _, _, size in counting.calls) < split.component_bytes["rows"] / 3
 
 
 def test_a_key_alone_is_enough(world):
@@ -346,7 +320,7 @@ def test_a_large_row_group_of_a_local_file_is_read_as_it_is_decoded(large):
     batches = list(scan(SplitReader(counting, split.ref)))
     assert same(pa.Table.from_batches(batches), table)
     assert max(batch.num_rows for batch in batches) == 16
-    assert max(size for _, size in counting.calls) <= 1 << 20
+    assert max(size for _, _, size in counting.calls) <= 1 << 20
 
 
 def test_a_row_group_of_any_other_store_is_one_read(large):

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS, any_query
 from tests.split.search_world import (
     OPTIONS,
@@ -21,6 +20,7 @@ from tests.split.search_world import (
     open_searcher,
     words_of,
 )
+from tests.world.store import CountingStore
 
 from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
@@ -215,10 +215,10 @@ def test_a_search_after_an_append_reads_only_the_new_split(world, tmp_path):
     shared |= {"schema": world.searcher.schema, "index": world.searcher.index}
     before = SplitSearcher(store, world.refs[:-1], **shared)
     before.search("message:foo")
-    store.reads.clear()
+    store.calls.clear()
     after = SplitSearcher(store, world.refs, **shared)
     assert len(after.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
-    assert {key for key, _ in store.reads} == {world.refs[-1].key}
+    assert {key for _, key, _ in store.reads} == {world.refs[-1].key}
 
 
 def test_defaults_come_from_the_options(world):

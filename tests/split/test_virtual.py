@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.split.search_counting import CountingStore
 from tests.split.search_kinds import KINDS
 from tests.split.search_world import SCHEMA, World, build_world, make_rows, open_searcher, with_vector
+from tests.world.store import CountingStore
 
 from indextables.errors import IndexUnavailable
 from indextables.query.parse import parse
@@ -63,18 +63,18 @@ def test_a_split_without_a_hit_costs_one_read_and_a_part_of_its_index(tmp_path):
     rows = make_rows(3000)
     rows[2900]["message"] = "needle in the hay"
     world = build_world(tmp_path, rows, 3)
-    store = CountingStore(world.store)
+    store = CountingStore(world.store, is_local=False)
     more = {"schema": world.searcher.schema, "index": world.searcher.index}
     searcher = open_searcher(store, world.refs, tmp_path / "other", **more)
-    assert sorted(key for key, _ in store.reads) == sorted(ref.key for ref in world.refs)
+    assert sorted(key for _, key, _ in store.reads) == sorted(ref.key for ref in world.refs)
     hits = searcher.search('message:"needle in"').hits
     searcher.rows(hits, ["message"])
-    reads = [key for key, _ in store.reads]
+    reads = [key for _, key, _ in store.reads]
     hit = world.refs[int(hits.splits[0])].key
     # Directory and terms; postings, positions and page locations; pages.
     assert reads.count(hit) == 3
     assert [reads.count(ref.key) for ref in world.refs if ref.key != hit] == [1, 1]
-    assert store.heads == 0
+    assert store.count("head") == 0
 
 
 def test_splits_share_an_index_only_if_one_schema_begins_with_the_other():

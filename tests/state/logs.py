@@ -8,7 +8,6 @@ import random
 
 import pyarrow as pa
 
-from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.log.read.folding import replay
 from indextables.log.wire.actions import CommitInfo, DomainMetadata, Format, MergeSkip, Metadata, Txn
@@ -20,6 +19,7 @@ from indextables.log.wire.state import TableState
 from indextables.options import Options
 from indextables.storage.memory import MemoryStore
 from indextables.storage.url import parse_location
+from tests.world.clock import Clock
 
 SCHEMA_JSON = (
     '{"type":"struct","fields":['
@@ -32,37 +32,9 @@ SCHEMA_JSON = (
 _NAMES = itertools.count()
 
 
-class Clock(SystemAmbient):
-    """A clock that moves only when told, and tokens that count."""
-
-    def __init__(self, now_ms: int = 1_800_000_000_000, seed: int = 0) -> None:
-        super().__init__()
-        self.time_ms = now_ms
-        self._chance = random.Random(seed)
-        self._tokens = itertools.count(1)
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic(self) -> float:
-        return self.time_ms / 1000
-
-    def sleep(self, seconds: float) -> None:
-        self.time_ms += int(seconds * 1000)
-
-    def random(self) -> float:
-        return self._chance.random()
-
-    def token(self) -> str:
-        return f"{next(self._tokens):032x}"
-
-    def advance(self, *, hours: float = 0, days: float = 0) -> None:
-        self.time_ms += int((hours + 24 * days) * 3_600_000)
-
-
 def environment(options: dict[str, object] | None = None, clock: Clock | None = None) -> Env:
     """An empty store in memory of its own."""
-    clock = clock or Clock()
+    clock = clock or Clock(seed=0)
     store = MemoryStore(parse_location(f"memory://state-{next(_NAMES)}/table"), ambient=clock)
     return Env(store=store, ambient=clock, options=Options(options, environ={}))
 
@@ -196,9 +168,9 @@ class RandomLog:
         assert isinstance(clock, Clock)
         assert isinstance(self.env.ambient, Clock)
         for meta in self.env.store.list_from(""):
-            clock.time_ms = meta.modified_ms
+            clock.ms = meta.modified_ms
             env.store.put(meta.key, self.env.store.get(meta.key))
-        clock.time_ms = self.env.ambient.time_ms
+        clock.ms = self.env.ambient.ms
         twin = copy.copy(self)
         twin.env, twin.chance = env, random.Random(self.version)
         twin.live, twin.gone, twin.history = dict(self.live), dict(self.gone), list(self.history)

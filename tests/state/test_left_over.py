@@ -23,6 +23,7 @@ from indextables.storage.local import LocalStore
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place
 from tests.log.test_commit import checkpoint as write_json
+from tests.world.tables import filled
 
 SCHEMA = pa.schema([("x", pa.int64())])
 QUIET = {"storage.fsync": "false", "checkpoint.interval": 1000}
@@ -50,11 +51,9 @@ def opened(place: Path, options: dict[str, object] = QUIET) -> it.Table:
     return it.open(str(place), options=options)
 
 
-def filled(place: Path, commits: int, start: int, form: str) -> it.Table:
-    table = it.create(str(place), SCHEMA, options=QUIET, properties={"state.format": form})
-    for number in range(commits):
-        table.append(rows(start + number))
-    return table
+def table_of(place: Path, commits: int, start: int, form: str) -> it.Table:
+    batches = [rows(start + number) for number in range(commits)]
+    return filled(place, batches, schema=SCHEMA, options=QUIET, properties={"state.format": form})
 
 
 def log_of(place: Path) -> Path:
@@ -85,8 +84,8 @@ def form(request: pytest.FixtureRequest) -> str:
 def place(request: pytest.FixtureRequest, form: str, tmp_path: Path) -> Path:
     """Version 4 of a table, with a checkpoint of an earlier table at version 2, 4 or 6 beside it."""
     old, new = tmp_path / "old", tmp_path / "t"
-    filled(old, request.param, 0, form).checkpoint()
-    filled(new, 4, 100, form)
+    table_of(old, request.param, 0, form).checkpoint()
+    table_of(new, 4, 100, form)
     plant(old, new)
     it.invalidate_caches()
     return new
@@ -163,8 +162,8 @@ def test_cleanup_leaves_a_state_alone_that_its_own_table_put_there_meanwhile(
 
 def test_truncation_counts_no_version_that_only_a_dropped_table_had(form: str, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "t"
-    filled(old, 2, 0, form).checkpoint()
-    filled(new, 4, 100, form)
+    table_of(old, 2, 0, form).checkpoint()
+    table_of(new, 4, 100, form)
     opened(new).truncate_time_travel()
     newest = opened(new).version
     plant(old, new)
@@ -207,12 +206,12 @@ def test_a_checkpointer_that_wakes_up_in_another_table_takes_its_state_back(
     form: str, commits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "t"
-    old = filled(place, 6, 0, form)
+    old = table_of(place, 6, 0, form)
 
     def replace() -> None:
         shutil.rmtree(place)
         it.invalidate_caches()
-        filled(place, commits, 100, form)
+        table_of(place, commits, 100, form)
 
     answer = late(monkeypatch, old, replace)
     assert isinstance(answer, CheckpointInvalid)
@@ -226,12 +225,12 @@ def test_a_checkpointer_that_wakes_up_takes_back_no_file_but_its_own(
 ) -> None:
     """The name is taken anew by the table that lives there, between the look and the delete."""
     place = tmp_path / "t"
-    old = filled(place, 6, 0, form)
+    old = table_of(place, 6, 0, form)
 
     def replace() -> None:
         shutil.rmtree(place)
         it.invalidate_caches()
-        filled(place, 8, 100, form)
+        table_of(place, 8, 100, form)
 
     real = LocalStore.delete_many
     planted: list[str] = []
@@ -255,7 +254,7 @@ def test_a_checkpointer_that_wakes_up_after_the_drop_does_not_raise_the_dead(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "t"
-    old = filled(place, 6, 0, form)
+    old = table_of(place, 6, 0, form)
     assert isinstance(late(monkeypatch, old, lambda: shutil.rmtree(place)), CheckpointInvalid)
     it.invalidate_caches()
     with pytest.raises(TableNotFound):

@@ -9,7 +9,7 @@ import sys
 import obstore.exceptions
 import pytest
 from tests.servers.azurite import ACCOUNT, CONTAINER
-from tests.servers.clock import QuickAmbient
+from tests.world.clock import QuickAmbient
 
 from indextables.errors import ForkUnsafe, IndexTablesError, InvalidArgument, NotSupported, StoreError
 from indextables.log.wire.names import parse_key

@@ -9,8 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.servers.clock import QuickAmbient
 from tests.servers.s3 import Answer, Fault, S3Server
+from tests.world.clock import QuickAmbient
 
 from indextables.errors import (
     ObjectNotFound,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers.clock import QuickAmbient
+from tests.world.clock import QuickAmbient
 
 from indextables.errors import StoreError, StoreUnavailable
 from indextables.storage import CallPolicy, ObjectMeta

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.world.tables import filled
 
-import indextables
 from indextables.env import Env
 from indextables.log.care.opening import open_log
 from indextables.log.commit.transaction import Transaction
@@ -31,12 +32,9 @@ def row(number: int, p: str | None = "a") -> dict:
 
 def table_of(path, counts: Iterable[int], *, partitions: Sequence[str] = ("a",), partition_by=(), **more):
     """One append per count; row n is in the partition that is n's turn. Rows are numbered from 0 on."""
-    table = indextables.create(path, SCHEMA, partition_by=partition_by, indexing={"message": "text"}, **more)
-    start = 0
-    for count in counts:
-        table.append([row(n, partitions[n % len(partitions)]) for n in range(start, start + count)])
-        start += count
-    return table
+    numbers = itertools.count()
+    batches = [[row(n, partitions[n % len(partitions)]) for n in itertools.islice(numbers, count)] for count in counts]
+    return filled(path, batches, schema=SCHEMA, partition_by=partition_by, indexing={"message": "text"}, **more)
 
 
 def log_of(table) -> Log:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from tests.state.logs import Clock
+from tests.world.clock import Clock
 
 import indextables
 from indextables.env import Env
@@ -31,7 +31,7 @@ def rows(*numbers: int, d: str = "x") -> pa.Table:
 
 def new_table(*, partitioned: bool = False, options: dict[str, object] | None = None, **properties: str):
     """An empty table in memory, and its clock."""
-    clock = Clock()
+    clock = Clock(seed=0)
     table = indextables.create(
         f"memory://operate-{next(_NAMES)}/table",
         SCHEMA,

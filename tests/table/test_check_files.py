@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.world.tables import filled
 
 import indextables
 from indextables.errors import CheckpointError, LogCorrupt
@@ -16,9 +17,7 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 
 
 def table_at(path: Path, **options: object) -> indextables.Table:
-    table = indextables.create(path, ROWS.schema, options=options)
-    table.append(ROWS)
-    return table
+    return filled(path, [ROWS], options=options)
 
 
 def edit(file: Path, **changes: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from tests.world.tables import filled
 
 import indextables
 from indextables import Table
@@ -21,11 +22,7 @@ def rows(*xs: int, d: str = "a") -> pa.Table:
 
 def make(path, **properties: str) -> Table:
     """1 and 2 in partition a, 3 in partition b."""
-    table = indextables.create(path, SCHEMA, partition_by=["d"], properties=properties)
-    table.append(rows(1))
-    table.append(rows(2))
-    table.append(rows(3, d="b"))
-    return table
+    return filled(path, [rows(1), rows(2), rows(3, d="b")], partition_by=["d"], properties=properties)
 
 
 def slowly(meanwhile: Callable[[], object], *xs: int) -> pa.RecordBatchReader:

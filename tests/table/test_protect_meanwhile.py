@@ -8,6 +8,7 @@ import threading
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.world.clock import ShiftedClock
 
 import indextables
 from indextables.ambient import SystemAmbient
@@ -37,11 +38,6 @@ class Patient(SystemAmbient):
     def sleep(self, seconds):
         self.sleeps.set()
         self.wake.wait(60)
-
-
-class Ahead(SystemAmbient):
-    def now_ms(self):
-        return super().now_ms() + 500
 
 
 class Interrupted:
@@ -105,12 +101,12 @@ def test_protect_holds_at_every_step_of_a_cleanup(tmp_path, first):
 
         env = open_env(path, SETTINGS)
         store = Interrupted(env.store, at, meanwhile)
-        clean_up(msgspec.structs.replace(env, store=store, ambient=Ahead()))
+        clean_up(msgspec.structs.replace(env, store=store, ambient=ShiftedClock(500)))
         if store.left > 0:
             break
         ambient.wake.set()
         thread.join(60)
-        clean_up(msgspec.structs.replace(env, ambient=Ahead()))
+        clean_up(msgspec.structs.replace(env, ambient=ShiftedClock(500)))
         outcome = "gone" if isinstance(told[0], VersionExpired) else "held"
         outcomes.add(outcome)
         indextables.invalidate_caches()
