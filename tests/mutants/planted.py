@@ -199,8 +199,8 @@ BUGS = [
     Bug(
         "a delete that failed counts as a withdrawal",
         COMMIT,
-        '        if failed:\n            reason = f"it follows nothing',
-        '        if False:\n            reason = f"it follows nothing',
+        '        if failed:\n            reason = f"the version below is gone',
+        '        if False:\n            reason = f"the version below is gone',
         GROUND_TESTS,
     ),
     Bug(
@@ -374,8 +374,8 @@ BUGS = [
     Bug(
         "a delete that failed counts as a withdrawal, in the simulation",
         COMMIT,
-        '        if failed:\n            reason = f"it follows nothing',
-        '        if False:\n            reason = f"it follows nothing',
+        '        if failed:\n            reason = f"the version below is gone',
+        '        if False:\n            reason = f"the version below is gone',
         MISHAP_SIMULATION,
     ),
     Bug(

@@ -103,7 +103,7 @@ class Truth:
             return
         number = int(match[1])
         if number < len(self.history):
-            # Only a slot that cleanup has emptied can be taken a second time; that is no commit.
+            # Only a slot that cleanup has emptied can be taken a second time; that is not a commit.
             self.refills += 1
             self.refilled.append(number)
             return

@@ -92,7 +92,7 @@ def test_a_time_is_taken_in_a_zone_that_is_known(table):
 
 @pytest.mark.parametrize("time", ["²", "\u0661", "tomorrow", ""])
 def test_a_time_that_is_none_is_told(table, time):
-    with pytest.raises(InvalidArgument, match="is no time"):
+    with pytest.raises(InvalidArgument, match="is not a time"):
         door(table, timestampAsOf=time).schema()
 
 

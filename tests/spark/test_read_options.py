@@ -87,7 +87,7 @@ def test_versions_by_number_and_by_time(spark, logs):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"versionAsOf": "x"}, "is no version"),
+        ({"versionAsOf": "x"}, "is not a version"),
         ({"versionAsOf": "99"}, "does not exist"),
         ({"where": "nope = 1"}, "no column"),
         ({"search": "message:("}, "QueryInvalid"),

@@ -160,7 +160,7 @@ def test_an_empty_dataframe_makes_an_empty_table(spark, tmp_path):
 def test_a_frame_that_does_not_fit_is_refused_before_any_file(spark, tmp_path):
     path = tmp_path / "t"
     write(spark.range(2), path)
-    with pytest.raises(Exception, match="extra is no column of the table"):
+    with pytest.raises(Exception, match="extra is not a column of the table"):
         write(spark.range(2).selectExpr("id", "1 as extra"), path)
     with pytest.raises(Exception, match="id is string, the table has int64"):
         write(spark.sql("select 'x' as id"), path)
@@ -201,5 +201,5 @@ def test_abort_after_a_commit_deletes_nothing(spark, tmp_path):
 
 def test_a_schema_mismatch_names_the_difference_in_python_too(tmp_path):
     table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
-    with pytest.raises(SchemaMismatch, match="extra is no column"):
+    with pytest.raises(SchemaMismatch, match="extra is not a column"):
         table.append(pa.table({"extra": [1]}))

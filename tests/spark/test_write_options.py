@@ -57,7 +57,7 @@ def test_replace_where_replaces_the_partitions_it_names(spark, parts):
 
 def test_a_schema_is_merged_and_replaced(spark, parts):
     wide = spark.range(2**40, 2**40 + 1).selectExpr("id", "9L as part", "'new' as word", "null as nothing")
-    with pytest.raises(Exception, match=r"word is no column.*mergeSchema"):
+    with pytest.raises(Exception, match=r"word is not a column.*mergeSchema"):
         write(wide, parts)
     write(wide, parts, mergeSchema="true")
     frame = read(spark, parts)
@@ -212,7 +212,7 @@ def test_errors_are_those_of_this_library(spark, tmp_path):
 
     path = tmp_path / "t"
     indextables.write(spark.range(1), path)
-    with pytest.raises(SchemaMismatch, match="extra is no column"):
+    with pytest.raises(SchemaMismatch, match="extra is not a column"):
         indextables.write(spark.range(1).selectExpr("id", "1 as extra"), path, mode="append")
     with pytest.raises(InvalidArgument, match=r"DataFrame\.where\(\)"):
         indextables.write(spark.range(1), path, mode="overwrite", replaceWhere=functions.col("id") == 1)

@@ -29,7 +29,7 @@ def paste(command: str) -> None:
 
 
 def lying(table, number: int, d: str) -> Add:
-    """A file of the store that is no split: what is advised does not depend on what is in it."""
+    """A file of the store that is not a split: what is advised does not depend on what is in it."""
     path = f"d={d}/splits/split-{number:032x}.split"
     table._log.env.store.put(path, b"rows")
     return Add(path, {"d": d}, 4, 1, dataChange=True, numRecords=10)

@@ -43,7 +43,7 @@ def test_a_version_that_cannot_be_is_not_there(table):
 
 @pytest.mark.parametrize("when", [True, 1.5, "x", dt.date(2024, 1, 1), 10**30])
 def test_a_time_is_a_time(table, when):
-    with pytest.raises(InvalidArgument, match="is no time"):
+    with pytest.raises(InvalidArgument, match="is not a time"):
         table.at(timestamp=when)
 
 

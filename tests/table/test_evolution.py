@@ -95,7 +95,7 @@ def test_a_merge_without_rows_still_adds_the_columns(people):
 
 def test_without_merge_the_difference_and_the_way_are_named(people, tmp_path):
     before = files_of(tmp_path / "t")
-    with pytest.raises(SchemaMismatch, match=r"city is no column.*mergeSchema"):
+    with pytest.raises(SchemaMismatch, match=r"city is not a column.*mergeSchema"):
         people.append(pa.table({"city": ["bern"]}))
     with pytest.raises(SchemaMismatch, match=r"id is int64, the table has int32.*mergeSchema"):
         people.append(pa.table({"id": [1]}))

@@ -117,7 +117,7 @@ def test_nothing_to_merge_is_no_commit(tmp_path):
 
 def test_wrong_arguments_are_refused_before_anything_happens(tmp_path):
     table = table_of(tmp_path / "t", [3, 3], partition_by=["p"])
-    with pytest.raises(NotSupported, match="id are no partition columns"):
+    with pytest.raises(NotSupported, match="id are not partition columns"):
         table.merge_splits("id = 1")
     with pytest.raises(QueryInvalid):
         table.merge_splits("p = ")

@@ -48,7 +48,7 @@ def test_an_index_named_as_a_column_is_refused(place):
 
 def test_a_named_index_that_the_table_does_not_have_is_refused(place):
     table = indextables.create(place, SCHEMA)
-    with pytest.raises(SchemaMismatch, match="day is no column"):
+    with pytest.raises(SchemaMismatch, match="day is not a column"):
         table.append(FRAME.set_index(pd.Index([1, 2], name="day")))
 
 

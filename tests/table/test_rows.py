@@ -81,7 +81,7 @@ def test_every_difference_is_named_at_once():
         "id is double, the table has int64",
         "Name is int64, the table has string",
         "ts is timestamp[us], the table has timestamp[us, tz=UTC]",
-        "extra is no column of the table",
+        "extra is not a column of the table",
     ]
 
 
@@ -157,7 +157,7 @@ def test_dicts_get_the_types_of_the_table_and_odd_values_are_named():
         fitted([{"small": 300}], schema)
     with pytest.raises(SchemaMismatch, match="small"):
         fitted([{"small": "x"}], schema)
-    with pytest.raises(SchemaMismatch, match="other is no column"):
+    with pytest.raises(SchemaMismatch, match="other is not a column"):
         fitted([{"small": 1}, {"other": 1}], schema)
 
 

@@ -138,7 +138,7 @@ def test_an_append_without_rows_commits_nothing(table):
 
 def test_data_that_does_not_fit_writes_nothing(table, tmp_path):
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(SchemaMismatch, match="extra is no column of the table"):
+    with pytest.raises(SchemaMismatch, match="extra is not a column of the table"):
         table.append(pa.table({"extra": [1]}))
     with pytest.raises(SchemaMismatch, match="id is string, the table has int64"):
         table.append(pa.table({"id": ["x"]}))
@@ -236,7 +236,7 @@ def test_overwrite_refuses_what_it_could_not_do_exactly(table, tmp_path):
     before = sorted(tmp_path.rglob("*.split"))
     with pytest.raises(InvalidArgument, match="do not satisfy"):
         table.overwrite([row(9, days=3)], where="day = '2024-01-01'")
-    with pytest.raises(NotSupported, match="id are no partition columns"):
+    with pytest.raises(NotSupported, match="id are not partition columns"):
         table.overwrite([row(9)], where="id = 1")
     assert sorted(tmp_path.rglob("*.split")) == before
     assert indextables.open(tmp_path / "t").version == 2

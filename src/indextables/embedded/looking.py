@@ -110,7 +110,7 @@ class Looking(Handle):
         Raises:
             CommitStateUnknown: Nobody can tell yet: the version is still empty, and the lost request may yet fill it
                 (any other commit settles that); or it is so old that the log no longer says whose it was.
-            InvalidArgument: The token is no text, or no commit can have tried this version.
+            InvalidArgument: The token is not a text, or no commit can have tried this version.
         """
         return resolve_verb.resolve_token(self._log, check_text("token", token), check_version(version))
 

@@ -391,8 +391,8 @@ class Table(Looking, Maintenance):
 
         Raises:
             QueryInvalid: The statement, or a search in it, cannot be understood or evaluated.
-            NotSupported: It is no query, or TEXTSEARCH stands where no table is.
-            InvalidArgument: Two tables have one name, or the statement is no text.
+            NotSupported: It is not a query, or TEXTSEARCH stands where no table is.
+            InvalidArgument: Two tables have one name, or the statement is not a text.
         """
         from indextables.sql.local import SnapshotSource, select
 

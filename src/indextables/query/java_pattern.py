@@ -378,7 +378,7 @@ class _Reader:
         elif kind == "low" and 0xDC00 <= code < 0xE000:
             return chr(code)
         if code > 0x10FFFF or 0xD800 <= code < 0xE000 or kind == "low":
-            self.fail("half a surrogate pair is no character; write the character itself")
+            self.fail("half a surrogate pair is not a character; write the character itself")
         return chr(code)
 
     # Inside brackets; `&&`, nested classes and a literal `]` as Java takes them

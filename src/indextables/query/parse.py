@@ -60,7 +60,7 @@ def _read(text: str) -> Any:
         raise LimitExceeded(message, limit=MAX_TEXT_CHARS, actual=len(text))
     surrogate = _SURROGATE.search(text)
     if surrogate is not None:
-        message = f"half a surrogate pair, which is no character, at character {surrogate.start() + 1} of the predicate"
+        message = f"half a surrogate pair is not a character: character {surrogate.start() + 1} of the predicate"
         raise QueryInvalid(message, query=text, position=surrogate.start())
     from sqlglot.errors import ParseError, TokenError
 

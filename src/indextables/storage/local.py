@@ -104,7 +104,7 @@ class LocalStore:
         def read(file: int, size: int) -> list[bytes]:
             for start, end in ranges:
                 if not 0 <= start <= end:
-                    raise InvalidArgument(f"[{start}, {end}) is no range of {key}", key=key)
+                    raise InvalidArgument(f"[{start}, {end}) is not a range of {key}", key=key)
                 if end > size:
                     message = f"{key} ends at byte {size}, before byte {end} that was asked for"
                     raise StoreError(message, key=key, size=size)
@@ -375,7 +375,7 @@ class LocalStore:
         if stat.S_ISLNK(found.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if not stat.S_ISREG(found.st_mode):
-            raise ObjectNotFound(f"{self.url}/{key} is no file", key=key)
+            raise ObjectNotFound(f"{self.url}/{key} is not a file", key=key)
         return found
 
 

@@ -101,7 +101,7 @@ class MemoryStore:
         data = self._find(key)[0]
         for start, end in ranges:
             if not 0 <= start <= end:
-                raise InvalidArgument(f"[{start}, {end}) is no range of {key}", key=key)
+                raise InvalidArgument(f"[{start}, {end}) is not a range of {key}", key=key)
             if end > len(data):
                 message = f"{key} ends at byte {len(data)}, before byte {end} that was asked for"
                 raise StoreError(message, key=key, size=len(data))

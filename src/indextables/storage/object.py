@@ -105,7 +105,7 @@ class ObjectStore:
     ) -> list[bytes]:
         for start, end in ranges:
             if not 0 <= start <= end:
-                raise InvalidArgument(f"[{start}, {end}) is no range of {key}", key=key)
+                raise InvalidArgument(f"[{start}, {end}) is not a range of {key}", key=key)
         filled = [(start, end) for start, end in ranges if start < end]
         if len(filled) < len(ranges):
             # HTTP has no empty range, but the object must be there and long enough all the same.

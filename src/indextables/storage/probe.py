@@ -17,7 +17,7 @@ from indextables.storage.store import LOG_DIR, PutAnswer, Store, StoreFacts
 __all__ = ["forget", "once_per_process", "probe_conditional_put", "skew_between"]
 
 PROBE_PREFIX = LOG_DIR + "_probe-"
-"""Probe objects are removed at once; this name is no version, checkpoint or state, so that a left one means nothing."""
+"""Probe objects are removed at once. No reader takes this name for anything, so that one that is left does no harm."""
 
 _ATTEMPTS = 3
 _TICK_MS = 1000

@@ -117,7 +117,8 @@ def check_key(key: str) -> str:
     """The key itself. Raises InvalidArgument if it is none."""
     if _BAD_KEY.search(key):
         raise InvalidArgument(
-            f"{key!r} is no key: no part may be empty, '.' or '..', nor hold control characters or a backslash", key=key
+            f"{key!r} is not a key: no part may be empty, '.' or '..', nor hold control characters or a backslash",
+            key=key,
         )
     return key
 

@@ -37,7 +37,7 @@ def check_text(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(f"{what} is a text, not {value!r}")
     if not is_unicode(value):
-        raise InvalidArgument(f"{what} {value!r} holds half a surrogate pair, which is no character")
+        raise InvalidArgument(f"{what} {value!r} holds half a surrogate pair, which is not a character")
     return value
 
 
@@ -149,8 +149,8 @@ def millis(when: dt.datetime | str | int) -> int:
         try:
             when = dt.datetime.fromisoformat(when)
         except ValueError as cause:
-            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+            raise InvalidArgument(f"{when!r} is not a time; give 2024-01-31T23:59:59Z") from cause
     if not isinstance(when, dt.datetime):
-        raise InvalidArgument(f"{when!r} is no time; give a datetime, ISO text or milliseconds")
+        raise InvalidArgument(f"{when!r} is not a time; give a datetime, ISO text or milliseconds")
     zoned = when if when.tzinfo is not None else when.replace(tzinfo=dt.UTC)
     return int(zoned.timestamp() * 1000)

@@ -138,7 +138,7 @@ def check_replaceable(metadata: Metadata, where: Node | None, partitions: Partit
         raise InvalidArgument(message, option="partitionOverwriteMode")
     if not is_partition_only(where, metadata.partitionColumns):
         others = [name for name in columns_of(where) if name not in metadata.partitionColumns]
-        message = f"overwrite replaces whole partitions: {', '.join(others)} are no partition columns"
+        message = f"overwrite replaces whole partitions: {', '.join(others)} are not partition columns"
         raise NotSupported(message, columns=others)
 
 

@@ -8,7 +8,7 @@ all of them are visited. Nothing is atomic that takes two requests: a listing, t
 showed, each slot, and each deletion are steps of their own. `replaying` plays ways through this model with the code.
 
 The truth that no process sees is `hist`: the token that was the first to land in each slot. A put that lands in a slot
-which cleanup has emptied is no commit: the checkpoint above it says what the slot held. A put of a writer of the table
+which cleanup has emptied is not a commit: the checkpoint above it says what the slot held. A put of a writer of a table
 that was dropped is none either.
 
 What is checked, at every step:

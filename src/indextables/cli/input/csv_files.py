@@ -159,7 +159,7 @@ def _delimiter(name: str) -> str:
 
 
 def _check_dialect(name: str, columns: list[str]) -> None:
-    """One column whose name has another separator in it is no column. Raises InvalidArgument."""
+    """One column whose name has another separator in it is not a column. Raises InvalidArgument."""
     others = [mark for mark in (";", "\t", "|", ",") if len(columns) == 1 and mark in columns[0]]
     if others:
         message = f"{name}: the columns seem to be separated by {others[0]!r}"

@@ -121,7 +121,7 @@ def check_readable(names: Sequence[str]) -> None:
 
 
 def check_files(names: Sequence[str]) -> None:
-    """Raises InvalidArgument if one of these is no file whose bytes can be read again."""
+    """Raises InvalidArgument if one of these is not a file whose bytes can be read again."""
     for name in names:
         if _is_stream(name) and not Path(name).is_file():
             raise InvalidArgument(f"--once needs a file: what comes by {name} can be read only once")
@@ -403,7 +403,7 @@ def _time_type(texts: pa.Array) -> pa.DataType:
             pc.cast(texts, candidate)
         except pa.ArrowInvalid:
             continue
-        # What Arrow reads and we would not (the year 0) is no time either.
+        # What Arrow reads and we would not (the year 0) is not a time either.
         if cast_or_null(texts, candidate).null_count == texts.null_count:
             return candidate
     return pa.string()

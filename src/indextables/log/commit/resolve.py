@@ -165,6 +165,6 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     except (VersionNotFound, VersionExpired) as error:
         if newest_tokens(log.env, version, table) is not None:
             return resolve_token(log, token, version)
-        message = f"version {version} is not there yet, and a delayed put may still create it: ask again later"
+        message = f"version {version} is not there yet, and a delayed request may still create it: ask again later"
         raise CommitStateUnknown(message, token=token, version=version) from error
     return version if held.token == token else None

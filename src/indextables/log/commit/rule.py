@@ -398,7 +398,7 @@ class _Attempt:
             return
         failed = self.env.store.delete_many([version_key(slot)])
         if failed:
-            reason = f"it follows nothing and could not be taken back: {next(iter(failed.values()))}"
+            reason = f"the version below is gone, and it could not be taken back: {next(iter(failed.values()))}"
             raise Undecided(slot, reason)
 
     def _check_table(self, content: Held) -> None:

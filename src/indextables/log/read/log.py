@@ -150,7 +150,7 @@ class Log:
         """The table at a version, at a time (milliseconds since the epoch), or newest.
 
         Raises TableNotFound, VersionNotFound, VersionExpired, LogGap, LogCorrupt, ProtocolUnsupported,
-        MetadataMissing, PathEscape, LimitExceeded, StoreError, and InvalidArgument for what is no whole number.
+        MetadataMissing, PathEscape, LimitExceeded, StoreError, and InvalidArgument for what is not a whole number.
         """
         if version is not None:
             check_whole("a version", version)

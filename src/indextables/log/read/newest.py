@@ -226,7 +226,7 @@ def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, .
 
 
 def _numbered(env: Env) -> list[ObjectMeta]:
-    """What belongs to a version; a pointer, an intent or a stranger alone is no table."""
+    """What belongs to a version; a pointer, an intent or a stranger alone is not a table."""
     return [meta for meta in _relevant(env, None) if (file := parse_key(meta.key)) is not None and file.version >= 0]
 
 

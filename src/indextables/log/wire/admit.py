@@ -77,7 +77,7 @@ def _check_actions(actions: Sequence[Action], root_url: str) -> None:
         name = WRAPPERS[type(given)]
         found = getattr(line, name)
         if found != given:
-            # A key that is no text would come back as one, and perhaps stand there twice.
+            # A key that is not a text would come back as one, and perhaps stand there twice.
             message = f"{name} would not come back as it was given: use texts as keys and whole numbers as numbers"
             raise ValueError(message)
         if isinstance(found, (Add, Remove, MergeSkip)):

@@ -113,14 +113,14 @@ def how_to_renew(url: str) -> str:
 
 
 def key_of_name(name: str) -> str:
-    """The key of the session's configuration for a name. Raises InvalidArgument for what is no name."""
+    """The key of the session's configuration for a name. Raises InvalidArgument for what is not a name."""
     parts = [part.strip().strip("`").strip().lower() for part in check_text("the name of a table", name).split(".")]
     if parts[:1] == ["spark_catalog"]:
         parts = parts[1:]
     if len(parts) > 1 and parts[0] == "default":
         parts = parts[1:]
     if not parts or any(not part or any(char.isspace() or char in "/\\:=" for char in part) for part in parts):
-        raise InvalidArgument(f"{name!r} is no name of a table: use letters, digits, _ and dots", name=name)
+        raise InvalidArgument(f"{name!r} is not a name of a table: use letters, digits, _ and dots", name=name)
     return REGISTRY_PREFIX + ".".join(parts)
 
 

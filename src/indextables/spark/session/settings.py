@@ -97,7 +97,7 @@ class Settings:
         if text is None:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            message = f"option {name} = {text!r} is no whole number of at least 0"
+            message = f"option {name} = {text!r} is not a whole number of at least 0"
             raise InvalidArgument(message, option=name, value=text)
         return int(text)
 
@@ -119,7 +119,7 @@ class Settings:
             raise InvalidArgument("give versionAsOf or timestampAsOf, not both", option="versionAsOf")
         text = self.text("versionAsOf")
         if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise InvalidArgument(f"versionAsOf = {text!r} is no version", option="versionAsOf", value=text)
+            raise InvalidArgument(f"versionAsOf = {text!r} is not a version", option="versionAsOf", value=text)
         return None if text is None else int(text)
 
     def txn(self) -> tuple[str, int] | None:

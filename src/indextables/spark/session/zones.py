@@ -78,7 +78,7 @@ def named_zone(zone: str) -> str:
 def instant_ms(when: dt.datetime | str | int, zone: str | None) -> int:
     """Milliseconds since the epoch. A text without a zone is in `zone`, a datetime in that of this process.
 
-    Raises InvalidArgument for what is no time, and for a text without a zone if `zone` is None.
+    Raises InvalidArgument for what is not a time, and for a text without a zone if `zone` is None.
     """
     if isinstance(when, dt.datetime) and when.tzinfo is None:
         return millis(when.astimezone())
@@ -86,7 +86,7 @@ def instant_ms(when: dt.datetime | str | int, zone: str | None) -> int:
         try:
             read = dt.datetime.fromisoformat(when)
         except ValueError as cause:
-            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+            raise InvalidArgument(f"{when!r} is not a time; give 2024-01-31T23:59:59Z") from cause
         if read.tzinfo is None and zone is None:
             message = (
                 f"{when!r} names no zone, and a worker of Spark does not see that of the session: write "

@@ -313,7 +313,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             raise InvalidArgument(message, option="partitionOverwriteMode")
         where = parse(text, target.schema, time_zone=target.options[opt.TIME_ZONE])
         if not is_partition_only(where, target.partition_columns):
-            raise NotSupported(f"replaceWhere = {text!r} reads columns that are no partition columns")
+            raise NotSupported(f"replaceWhere = {text!r} reads columns that are not partition columns")
         if not target.options.given(opt.TIME_ZONE) and depends_on_zone(text, target.schema):
             message = (
                 f"replaceWhere = {text!r} has a time without a zone, and a worker of Spark does not see that of the "

@@ -111,7 +111,7 @@ def moment_ms(when: Moment, zone: str) -> int:
         try:
             when = dt.datetime.fromisoformat(when.strip())
         except ValueError as cause:
-            raise InvalidArgument(f"{when!r} is no time; give 2024-01-31T23:59:59Z") from cause
+            raise InvalidArgument(f"{when!r} is not a time; give 2024-01-31T23:59:59Z") from cause
     if isinstance(when, dt.datetime) and when.tzinfo is None:
         when = when.replace(tzinfo=zone_info(zone))
     return millis(when)

@@ -66,7 +66,7 @@ _HEAD_TOKENS = 5
 
 
 def parse_command(text: str, args: Args | None = None) -> st.Command | st.OnlyIfOurs | None:
-    """The command that `text` states; None if it is no command of ours.
+    """The command that `text` states; None if it is not a command of ours.
 
     `args` are the values of `:name` (a mapping) or `?` (a sequence): each stands for one value, never for a piece of
     the statement. Raises CommandSyntaxError, InvalidArgument for a value that the verb does not take, LimitExceeded for

@@ -44,8 +44,8 @@ def run(
 ) -> pa.Table:
     """The answer to the SELECT statement `text` over `sources` (names in lower case).
 
-    Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is no query,
-    ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
+    Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is not
+    a query, ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
     """
     _note_use()
     check_statement(text)

@@ -163,7 +163,7 @@ class _Rewriter:
             select = outer
         known = ", ".join(sorted(self._tables))
         what = f"{qualifier}.{column or '*'}" if qualifier else column or "*"
-        raise self._fault(call, f"{what!r} is no column of a table of this statement; the tables are {known}")
+        raise self._fault(call, f"{what!r} is not a column of a table of this statement; the tables are {known}")
 
     def _is_about(self, source: Any, qualifier: str, column: str | None) -> bool:
         if self._is_derived(source) or (qualifier and source.alias_or_name.lower() != qualifier):

@@ -185,8 +185,8 @@ class _Rewriter:
             select = select.find_ancestor(_select())
         what = f"{call.qualifier}.{call.column or '*'}" if call.qualifier else call.column or "*"
         message = (
-            f"{what!r} is no column of a table of IndexTables in this SELECT; a search needs the table itself in FROM "
-            "beside it, not a subquery, a view or a WITH name"
+            f"{what!r} is not a column of a table of IndexTables in this SELECT; a search needs the table itself in "
+            "FROM beside it, not a subquery, a view or a WITH name"
         )
         raise self._fault(call.start, message)
 

@@ -122,7 +122,7 @@ def run_sql(spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> 
 def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], before: Any) -> DataFrame:
     """As `run_sql`; `before` is what takes statements that are not ours, None for the method of the class."""
     original = before or functools.partial(type(spark).sql, spark)
-    # Spark itself says what it thinks of anything that is no text.
+    # Spark itself says what it thinks of anything that is not a text.
     if not isinstance(text, str):
         return original(text, args, **kwargs) if args is not None else original(text, **kwargs)
     context = SessionContext(spark)

@@ -68,7 +68,7 @@ def drop_partitions(
     if not columns or not is_partition_only(predicate, columns):
         others = [name for name in columns_of(predicate) if name not in columns]
         message = (
-            f"only whole partitions can be dropped, and {', '.join(others) or request.where} is no partition column"
+            f"only whole partitions can be dropped, and {', '.join(others) or request.where} is not a partition column"
         )
         raise NotSupported(f"{message}: the table has {', '.join(columns) or 'none'}", columns=others)
     chosen = _inside(snapshot, predicate)

@@ -236,7 +236,7 @@ def _planned(env: Env, snapshot: Snapshot, request: MergeSplits, columns: list[s
         predicate = parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
         if not is_partition_only(predicate, snapshot.partition_columns):
             others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
-            message = f"merge splits takes whole partitions: {', '.join(others)} are no partition columns"
+            message = f"merge splits takes whole partitions: {', '.join(others)} are not partition columns"
             raise NotSupported(message, columns=others)
         files = files_inside(files, predicate, snapshot.schema, snapshot.partition_columns)
     cooling = retry_times(snapshot, env.ambient.now_ms())

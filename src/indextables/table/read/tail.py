@@ -121,7 +121,7 @@ def place_from(values: Mapping[str, Any], table_id: str, url: str = "") -> Place
     try:
         wire = msgspec.convert(dict(values), _Wire)
     except msgspec.ValidationError as cause:
-        message = f"{dict(values)!r} is no offset of this source ({cause}): use a new checkpoint location"
+        message = f"{dict(values)!r} is not an offset of this source ({cause}): use a new checkpoint location"
         raise InvalidArgument(message) from cause
     if wire.tableId != table_id:
         message = (

@@ -72,4 +72,5 @@ def _type(text: str, kind: Any) -> pa.DataType:
 
 
 def _fault(text: str) -> SchemaInvalid:
-    return SchemaInvalid(f"{text!r} is no schema; write it as: ts timestamp, host string, message string", schema=text)
+    message = f"{text!r} is not a schema; write it as: ts timestamp, host string, message string"
+    return SchemaInvalid(message, schema=text)

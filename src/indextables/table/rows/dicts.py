@@ -30,7 +30,7 @@ def batch_of_dicts(rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None) 
     names = list(dict.fromkeys(key for row in rows for key in row))
     for name in names:
         if not isinstance(name, str) or not is_unicode(name):
-            raise SchemaMismatch(f"{name!r} is no name of a column. Nothing was written", differences=[repr(name)])
+            raise SchemaMismatch(f"{name!r} is not a name of a column. Nothing was written", differences=[repr(name)])
     if not names:
         return pa.record_batch([pa.nulls(len(rows))], names=["none"]).select([])
     known = {field.name.lower(): field.type for field in schema} if schema is not None else {}

@@ -68,7 +68,7 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> list[s
             raise InvalidArgument(message, column=name)
         found.append(name)
     if found and len(found) == len(schema.names):
-        raise InvalidArgument("a table needs a column that is no partition column", columns=found)
+        raise InvalidArgument("a table needs a column that is not a partition column", columns=found)
     return found
 
 

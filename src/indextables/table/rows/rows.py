@@ -104,7 +104,7 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
                 problems.append(f"{field.name} is missing and must not be null")
         elif not fits(given.field(place).type, field.type):
             problems.append(f"{field.name} is {given.field(place).type}, the table has {field.type}")
-    problems += [f"{given.field(place).name} is no column of the table" for place in places.values()]
+    problems += [f"{given.field(place).name} is not a column of the table" for place in places.values()]
     if problems:
         where = f" of {url}" if url else ""
         message = (

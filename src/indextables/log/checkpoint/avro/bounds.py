@@ -44,7 +44,7 @@ def bounds_of(values: pa.ChunkedArray, types: dict[str, pa.DataType]) -> dict[st
 
 
 def as_maps(bounds: Sequence[dict[str, Bounds] | None]) -> tuple[pa.Array, pa.Array]:
-    """The minima and the maxima of every manifest, as maps; a bound that is not known is no key."""
+    """The minima and the maxima of every manifest, as maps; a bound that is not known is not a key."""
     kind = pa.map_(pa.string(), pa.string())
     sides = []
     for side in ("min", "max"):

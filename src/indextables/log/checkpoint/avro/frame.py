@@ -213,7 +213,7 @@ def _decode(count: int, block: bytes, schema: str, name: str) -> pa.RecordBatch:
         # The native decoder takes any bytes for text.
         rows.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise _corrupt(name, f"its records hold what is no text ({error})") from error
+        raise _corrupt(name, f"its records hold what is not a text ({error})") from error
     return rows
 
 

@@ -52,7 +52,7 @@ def chunks(groups: Ints, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _ranks(texts: pa.Array, kind: pa.DataType) -> tuple[Ints, int]:
-    """The place of each text among the distinct ones, by type; null first, what is no value of the type last."""
+    """The place of each text among the distinct ones, by type; null first, what is not a value of the type last."""
     encoded = combined(pc.dictionary_encode(texts))
     values, _ = partition_from_text(encoded.dictionary, kind)
     order = np.asarray(pc.sort_indices(values))

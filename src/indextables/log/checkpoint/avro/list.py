@@ -121,7 +121,7 @@ def decode_list(data: bytes, key: str, version: int, *, only_counts: bool = Fals
         raise _corrupt(key, f"it is the state of version {row['stateVersion']}")
     if row["formatVersion"] > FORMAT_VERSION:
         reason = f"its format version {row['formatVersion']} is newer than {FORMAT_VERSION}"
-        raise CheckpointCorrupt(f"{key} is no usable state: {reason}", path=key, reason=reason, newer=True)
+        raise CheckpointCorrupt(f"{key} is not a usable state: {reason}", path=key, reason=reason, newer=True)
     try:
         metadata = None if row["metadata"] is None else _WRAPPED.decode(row["metadata"]).metaData
         protocol = None if row.get("protocol") is None else _PROTOCOL.decode(row["protocol"])
@@ -231,4 +231,4 @@ def _numbers(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.i
 
 
 def _corrupt(key: str, reason: str) -> CheckpointCorrupt:
-    return CheckpointCorrupt(f"{key} is no usable state: {reason}", path=key, reason=reason)
+    return CheckpointCorrupt(f"{key} is not a usable state: {reason}", path=key, reason=reason)

@@ -103,7 +103,7 @@ def manifest_location(path: str, state_folder: str) -> str:
             return state_folder + path
         if len(parts) == 2 and (parts[0] == "manifests" or parts[0].startswith("state-v")):
             return LOG_DIR + path
-    raise CheckpointCorrupt(f"{state_folder} names the manifest {path!r}, which is none", path=path, reason="path")
+    raise CheckpointCorrupt(f"{state_folder} names {path!r} as a manifest, which it is not", path=path, reason="path")
 
 
 def _check_bytes(data: bytes, info: ManifestInfo) -> None:

@@ -25,7 +25,7 @@ def ranges(
 ) -> Iterator[tuple[Within | None, list[ManifestInfo]]]:
     """Ranges of about `size` entries in ascending order, each with the manifests that may hold some of it.
 
-    Every entry belongs to exactly one range: null and what is no value of its type to the first. None for `Within`
+    Every entry belongs to exactly one range: null and what is not a value of its type to the first. None for `Within`
     stands for everything.
     """
     total = sum(info.num_entries for info in infos)
