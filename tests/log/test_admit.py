@@ -183,6 +183,7 @@ def test_a_line_above_the_cap_is_refused_in_either_form():
             admitted(actions, **more, version=1, root_url="", compress=True)
 
 
+@pytest.mark.slow
 def test_text_that_shrinks_like_a_bomb_is_stored_as_it_is():
     skips = [MergeSkip(f"f{i}", 1, "x" * (30 << 20), "MERGE") for i in range(3)]
     data = admitted([INFO, *skips], version=1, root_url="", compress=True)
@@ -202,6 +203,7 @@ any_action = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(actions=st.lists(any_action, max_size=4), metadata=st.none() | st.builds(Metadata, any_text, any_text, any_text))
 def test_whatever_is_staged_comes_back_or_is_refused(actions, metadata):

@@ -172,6 +172,7 @@ def test_tables_of_another_system_are_read_and_not_written():
     assert {key: value for key, value in listing(env).items() if key in before} == before
 
 
+@pytest.mark.slow
 def test_no_error_is_anything_but_typed_when_every_byte_of_a_version_is_flipped(env):
     good = gzip.decompress(env.store.get(version_key(3)))
     for data in (good, env.store.get(version_key(3))):

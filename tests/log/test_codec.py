@@ -75,6 +75,7 @@ def rows(table, kind):
     return [msgspec.convert({k: v for k, v in row.items() if v is not None}, kind) for row in found]
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(ADDS, REMOVES), min_size=1, max_size=8), st.sampled_from([1, 10]), st.booleans())
 def test_actions_round_trip_through_bytes_and_columns(some, times, compress):
     actions = some * times
@@ -87,6 +88,7 @@ def test_actions_round_trip_through_bytes_and_columns(some, times, compress):
     assert content.adds.column("addedAtLine").to_pylist() == numbers
 
 
+@pytest.mark.slow
 @given(st.lists(ADDS, max_size=8), st.lists(REMOVES, max_size=4))
 def test_columns_round_trip_through_bytes(adds, removes):
     once = decode_version(encode_version([info(3), *removes, *adds], compress=False), 3)
@@ -95,6 +97,7 @@ def test_columns_round_trip_through_bytes(adds, removes):
     assert again.removes.equals(once.removes)
 
 
+@pytest.mark.slow
 @given(st.lists(ADDS, min_size=1, max_size=4))
 def test_a_large_block_reads_as_its_lines_one_by_one(some):
     adds = some * 40
@@ -360,6 +363,7 @@ def bomb(piece, count):
     return b"".join([packer.compress(piece * (1 << 14)) for _ in range(count)]) + packer.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [b"\n", b"{}\n", b" ", b'{"u":1}\n', b"[", GOOD])
 def test_a_bomb_ends_in_a_typed_error(piece):
     data = bomb(piece, 2 * (64 << 20) // (len(piece) << 14) + 1)

@@ -222,6 +222,7 @@ commits_of_ours = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(commits_of_ours, winners_with_vectors())
 def test_a_vector_set_by_add_alone_counts_as_one_set_by_remove_and_add(mine, winners):
     named, alone = (judge(mine, winner) for winner in winners)

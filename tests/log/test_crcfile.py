@@ -46,6 +46,7 @@ def chain(*versions):
 SIZES = st.lists(st.integers(1, 100), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(st.lists(SIZES, min_size=1, max_size=4), st.data())
 def test_running_totals_equal_a_recount_at_every_version(batches, data):
     versions, live = [[METADATA]], []

@@ -108,6 +108,7 @@ def drive(name, attempt):
             raise
 
 
+@pytest.mark.slow
 def test_version_files():
     def attempt(rng):
         data = mutated(rng, rng.choice(SEEDS))
@@ -151,6 +152,7 @@ def test_lines_and_commit_information():
     drive("lines", attempt)
 
 
+@pytest.mark.slow
 def test_small_files_and_large_files_are_judged_alike():
     """A block of many lines is checked by counting, one of few line by line: the verdict must be the same."""
     padding = encode_version([add(f"pad{i}") for i in range(40)], compress=False)
@@ -319,6 +321,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("size", [8 << 20, 80 << 20])
 @pytest.mark.timeout(120)

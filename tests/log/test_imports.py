@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -20,6 +22,7 @@ print("pandas" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_appends_and_reads_do_not_import_pandas(tmp_path):
     """Arrow does, wherever it is installed, when it first makes an array of Python values."""
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=True)

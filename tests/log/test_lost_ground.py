@@ -39,6 +39,7 @@ def made_anew(place: Place, versions: int, *, checkpointed: bool) -> None:
         checkpoint(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointed", [True, False])
 @pytest.mark.parametrize("versions", [1, 2, 3, 4])
 @pytest.mark.parametrize("how", ["remembered", "loaded", "snapshot"])
@@ -76,6 +77,7 @@ def leave_over(place: Place, version: int) -> None:
             target.put(meta.key, source.get(meta.key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [[3], [3, 4]], ids=["one file", "two files"])
 @pytest.mark.parametrize("older", [False, True], ids=["", "files of older writers"])
 @pytest.mark.parametrize("stale", ["remembered", "snapshot"])

@@ -22,6 +22,7 @@ def cut(versions, places):
     return [versions[start:end] for start, end in pairwise(bounds)]
 
 
+@pytest.mark.slow
 @given(LOGS, st.lists(st.integers(0, 6), max_size=4), st.integers(0, 3))
 def test_reduced_runs_replay_to_the_same_table(log, places, checkpoint):
     versions = contents(log)

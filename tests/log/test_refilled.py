@@ -159,6 +159,7 @@ def test_a_reader_at_the_cut_is_told_that_the_version_has_expired(world, reader)
     assert caught.value.version == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", TOLD)
 def test_a_reader_at_the_cut_tells_what_happened(world, reader):
     world.refilled()

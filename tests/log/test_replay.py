@@ -59,6 +59,7 @@ def live(state):
     return {row["path"]: (row["size"], row["deletionVector"]) for row in found}
 
 
+@pytest.mark.slow
 @given(LOGS)
 def test_replay_gives_what_the_rule_says(log):
     expected = {
@@ -73,12 +74,14 @@ def test_replay_gives_what_the_rule_says(log):
     assert cleaned == expected
 
 
+@pytest.mark.slow
 @given(LOGS)
 def test_plain_replay_and_columnar_replay_agree(log):
     versions = contents(log)
     assert_same(replay(None, versions), replay_plainly(None, versions))
 
 
+@pytest.mark.slow
 @given(LOGS, st.integers(0, 6))
 def test_a_state_plus_its_tail_is_the_whole_replay(log, cut):
     versions = contents(log)

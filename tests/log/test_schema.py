@@ -97,6 +97,7 @@ def fields(depth):
     return st.lists(one, min_size=1, max_size=4, unique_by=lambda f: f["name"].casefold())
 
 
+@pytest.mark.slow
 @given(fields(2))
 def test_a_schema_string_round_trips_names_types_nullability_and_metadata(given_fields):
     text = json.dumps({"type": "struct", "fields": given_fields})
@@ -105,6 +106,7 @@ def test_a_schema_string_round_trips_names_types_nullability_and_metadata(given_
     assert schema_from_json(schema_to_json(schema)).equals(schema, check_metadata=True)
 
 
+@pytest.mark.slow
 @given(fields(2))
 def test_permanent_ids_are_unique_stay_and_survive_the_round_trip(given_fields):
     schema = schema_from_json(json.dumps({"type": "struct", "fields": given_fields}))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.logs import add, remove, vector
@@ -54,11 +55,13 @@ ADDS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ADDS)
 def test_the_hash_is_the_specified_one(adds):
     assert set_hash(table(adds)) == by_hand(adds)
 
 
+@pytest.mark.slow
 @given(ADDS, st.randoms())
 def test_order_and_chunks_do_not_matter(adds, random):
     expected = set_hash(table(adds))
@@ -70,6 +73,7 @@ def test_order_and_chunks_do_not_matter(adds, random):
     assert set_hash(pa.concat_tables([whole.slice(half), whole.slice(0, half)])) == expected
 
 
+@pytest.mark.slow
 @given(ADDS, st.integers(0, 12))
 def test_adding_and_taking_away_need_no_look_at_the_rest(adds, cut):
     whole, left, right = table(adds), table(adds[:cut]), table(adds[cut:])

@@ -93,6 +93,7 @@ def test_time_travel_gives_every_version_with_its_schema(env):
     assert log.snapshot(2).schema.names == ["key", "day"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 3, 6])
 @pytest.mark.parametrize("form", ["json", "avro", "parquet"])
 def test_a_checkpoint_changes_speed_and_no_result(env, form, at):

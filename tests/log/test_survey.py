@@ -57,6 +57,7 @@ def step(env: Env, log: RandomLog, state_format: str) -> None:
     clean_up(env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", FORMATS)
 @pytest.mark.parametrize("before", FORMATS)
 def test_a_checkpoint_is_found_while_one_of_another_format_takes_its_place(before, after):
@@ -80,6 +81,7 @@ def test_a_checkpoint_is_found_while_one_of_another_format_takes_its_place(befor
     assert moment > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifests", [0, 1500])
 def test_what_lies_between_the_ends_is_passed_over(manifests):
     env = environment(QUICK)

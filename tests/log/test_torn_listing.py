@@ -49,6 +49,7 @@ def table(path, **options):
     return env
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(14))
 @pytest.mark.parametrize("kind", ["avro", "json", "parquet"])
 @pytest.mark.parametrize("cache", ["cold", "warm"])

@@ -33,6 +33,7 @@ FILES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(FILES)
 @settings(max_examples=200, deadline=None)
 def test_totals_of_few_files_are_those_of_many(files):
@@ -51,6 +52,7 @@ def content_adds(content, files):
     ]
 
 
+@pytest.mark.slow
 @given(FILES, st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_the_quick_look_at_a_winner_sees_what_the_strict_reader_sees(files, compress):

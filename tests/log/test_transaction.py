@@ -304,6 +304,7 @@ def test_a_process_reads_its_own_write_at_once(log):
         assert log.snapshot().files.num_rows == i + 1
 
 
+@pytest.mark.slow
 def test_threads_of_one_process_get_versions_of_their_own(log):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -80,6 +80,7 @@ def test_a_value_without_result_is_an_error(text):
         evaluate(parse(text, ROWS.schema), ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -216,6 +217,7 @@ WORDS += [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=14))
 def test_any_words_are_a_predicate_or_a_typed_error(words):

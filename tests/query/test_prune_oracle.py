@@ -190,12 +190,14 @@ def check_that_no_match_is_pruned(data: st.DataObject) -> None:
             assert keep or hits == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_pruned_file_holds_no_match(data):
     check_that_no_match_is_pruned(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_pruned_manifest_holds_no_match(data):

@@ -87,6 +87,7 @@ def differences(answers: dict[str, str]) -> tuple[dict[str, str], int]:
     return wrong, answered
 
 
+@pytest.mark.slow
 def test_every_pattern_that_is_not_refused_matches_what_java_matches() -> None:
     wrong, answered = differences(json.loads(ANSWERS.read_text()))
     assert wrong == {}

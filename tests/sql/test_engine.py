@@ -103,6 +103,7 @@ predicates = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(predicates)
 @settings(max_examples=150, deadline=None)
 def test_any_condition_gives_the_rows_it_holds_for(predicate):
@@ -380,6 +381,7 @@ def test_any_text_is_answered_or_refused_with_a_typed_error(parts, whole):
     assert "\n" not in (refused or "")
 
 
+@pytest.mark.slow
 def test_a_process_may_end_while_a_batch_is_read_that_nobody_waits_for():
     code = """
 import pyarrow as pa

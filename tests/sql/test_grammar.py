@@ -452,6 +452,7 @@ def test_tokens_cover_the_text_in_order(text):
         end = token.end
 
 
+@pytest.mark.slow
 def test_a_command_that_is_too_long_is_refused_and_a_foreign_text_of_any_length_is_not_read():
     with pytest.raises(LimitExceeded):
         parse_command("MERGE SPLITS '" + "x" * MAX_COMMAND_CHARS + "'")

@@ -62,6 +62,7 @@ def table(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.sampled_from(list(VALUES)), st.sampled_from(list(OPERATORS)), st.one_of(NEAR.map(str), POINT, OWN, EXPONENT))
 @example("e", "=", "99999999.99")

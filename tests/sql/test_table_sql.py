@@ -195,6 +195,7 @@ def conditions(draw):
     return text, holds
 
 
+@pytest.mark.slow
 @given(conditions())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_condition_gives_the_rows_it_holds_for(table, made):

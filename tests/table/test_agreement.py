@@ -132,6 +132,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return made
 
 
+@pytest.mark.slow
 @given(case=cases())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_where_and_sql_give_the_rows_that_python_gives(odd: Any, case: Case) -> None:
@@ -151,6 +152,7 @@ def searched(value: Any) -> str:
     return str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [*POOLS, "st.y"])
 def test_a_search_by_value_gives_the_rows_that_python_gives(odd: Any, column: str) -> None:
     wrong = {}

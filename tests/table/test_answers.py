@@ -23,6 +23,7 @@ def paths(adds):
 ATTEMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=6)
 
 
+@pytest.mark.slow
 @given(ATTEMPTS, st.randoms(use_true_random=False), st.integers(0, 3))
 def test_files_of_exactly_one_attempt_per_partition_are_accepted(attempts, random, files):
     answers = [answer(partition, attempt, files) for partition, tried in enumerate(attempts) for attempt in tried]

@@ -88,6 +88,7 @@ def handle(path, template, at, **which):
     return store, indextables.Table(log, log.snapshot(), **which)
 
 
+@pytest.mark.slow
 def test_a_handle_reads_its_version_or_says_that_it_expired(template, tmp_path):
     heard = set()
     for at in range(1, 60):
@@ -128,6 +129,7 @@ for x in range(int(sys.argv[2])):
 """
 
 
+@pytest.mark.slow
 def test_new_handles_read_beside_processes_that_clean_up_at_once(tmp_path):
     path = tmp_path / "t"
     indextables.create(path, SCHEMA, options=SETTINGS)

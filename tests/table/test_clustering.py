@@ -35,6 +35,7 @@ values = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(["zorder", "hilbert"]), st.integers(1, 5))
 def test_every_row_is_in_exactly_one_range(data, curve, parts):
@@ -106,6 +107,7 @@ def test_sorting_a_partition_of_more_files_than_fit_a_group_comes_to_an_end(tmp_
     assert table.count() == 601
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_a_predicate_on_any_clustered_column_matches_fewer_files(tmp_path, curve):
     schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("z", pa.float64())])

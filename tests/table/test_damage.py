@@ -60,6 +60,7 @@ def wrong(world: World, at: Path, name: str, damaged: bytes) -> dict[str, object
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "kind"), CASES)
 def test_no_damage_to_one_file_gives_another_answer(world, kind, tmp_path):
     """One harm of each sort: the bytes of another file, an edit that still reads, and what no longer reads."""

@@ -379,6 +379,7 @@ def texts(table):
     return [repr(row) for row in table.to_pylist()]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(steps())
 def test_whatever_the_schema_becomes_rows_are_those_of_brute_force(plan):

@@ -70,6 +70,7 @@ def test_every_verb_that_takes_a_filter_is_tested():
     assert with_filter - CHANGES_ROWS <= set(VERBS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", FORMATS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_after_a_verb_with_a_filter_the_whole_table_is_seen_and_kept(place, state, verb):
@@ -97,6 +98,7 @@ def test_a_checkpoint_right_after_a_read_with_a_filter_holds_the_whole_table(pla
     assert xs(indextables.open(path)) == [0, 1, 2, 3, 50]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", FORMATS)
 @pytest.mark.parametrize(
     ("write", "left"),

@@ -44,6 +44,7 @@ def full_life(path, **options):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["avro", "json", "parquet"])
 def test_a_child_writes_the_checkpoints_that_its_parent_would_write(tmp_path, state):
     table = full_life(tmp_path / "t", **{"state.format": state})
@@ -57,6 +58,7 @@ def test_a_child_writes_the_checkpoints_that_its_parent_would_write(tmp_path, st
     assert indextables.verify(str(tmp_path / "t")).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     [

@@ -66,6 +66,7 @@ def sleeper(table, clock, hours, meanwhile):
     return table_of(Faulty(table._log.env, when).env), made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("purge", PURGES)
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_row_is_lost_to_a_purge_while_a_writer_sleeps(verb, purge):

@@ -194,6 +194,7 @@ def test_a_reader_of_an_old_version_reads_on_while_splits_are_merged(tmp_path):
     assert ids(reading.read_all()) == list(range(15))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_vector_finds_its_rows_in_the_merged_files(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def test_of_a_partition_with_more_files_than_a_group_may_have_what_is_not_sorted
     assert plan.groups == []
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.data())
 def test_groups_are_neighbours_of_one_partition_within_the_limits(data):

@@ -45,6 +45,7 @@ def test_two_splits_of_500_rows_become_one_of_1000_in_one_version(tmp_path):
     assert table.at(version=2).to_arrow() == before
 
 
+@pytest.mark.slow
 def test_rows_keep_their_order_around_files_that_are_not_merged(tmp_path):
     table = table_of(tmp_path / "t", [5, 5, 3000, 5, 5, 5])
     large = max(table.files()["size"].to_pylist())
@@ -62,6 +63,7 @@ def test_rows_keep_their_order_around_files_that_are_not_merged(tmp_path):
     assert ids(table.to_arrow()) == list(range(3027))
 
 
+@pytest.mark.slow
 def test_partitions_are_merged_apart_and_each_keeps_its_order(tmp_path):
     table = table_of(tmp_path / "t", [10] * 5, partitions=["a", "b", "c"], partition_by=["p"])
     before = order_by_partition(table)
@@ -209,6 +211,7 @@ def test_splits_whose_rows_are_all_deleted_leave_no_file(tmp_path):
     assert (report.new_splits, report.rows, table.files().num_rows, table.count()) == (0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_split_that_memory_has_closed_is_not_merged_again(tmp_path):
     options = {"split.memoryBudget": str(4 << 20)}
     table = table_of(tmp_path / "t", [30_000, 30_000, 10, 10], options=options)
@@ -223,6 +226,7 @@ def test_a_split_that_memory_has_closed_is_not_merged_again(tmp_path):
     assert indextables.open(table.url).merge_splits(dry_run=True).groups == 1
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_merge_conserves_the_rows_that_can_be_seen(tmp_path_factory, data):

@@ -26,6 +26,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert heavy.isdisjoint(loaded)
 
 
+@pytest.mark.slow
 def test_reading_a_table_loads_neither_spark_nor_sql_engines(tmp_path):
     table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"})
     table.append([{"m": "hello"}])

@@ -29,6 +29,7 @@ def test_a_search_in_the_order_of_a_column_gives_the_values_that_sql_gives(table
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [None, -2.0, 0, 1.5, math.inf])
 @pytest.mark.parametrize("high", [None, 0.0, 1.5, math.inf])
 def test_a_range_counts_the_rows_that_where_finds(table, low, high):

@@ -224,6 +224,7 @@ def test_a_restore_whose_files_a_purge_has_taken_meanwhile_commits_nothing():
     assert ids(table.refresh()) == [2]
 
 
+@pytest.mark.slow
 def test_a_restore_of_many_files_holds_its_lease_as_long_as_it_takes():
     table, clock = new_table()
     log = open_log(table._log.env)
@@ -490,6 +491,7 @@ def _two_partitions(**properties: str):
     return table, more
 
 
+@pytest.mark.slow
 def test_what_is_appended_to_a_dropped_partition_meanwhile_goes_with_it_or_stays_whole():
     """An append right before each step of the drop: both happened, one after the other, whichever was first."""
     table, _ = _two_partitions()
@@ -523,6 +525,7 @@ def test_a_serializable_drop_does_not_take_rows_that_it_did_not_see():
     assert ids(table.refresh()) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
     """Files of another partitioning have no value of the column: a drop of the partition null means none of them."""
     table, _ = _two_partitions()
@@ -547,6 +550,7 @@ def test_a_drop_that_a_new_partitioning_overtakes_takes_nothing():
 # Reindex
 
 
+@pytest.mark.slow
 def test_splits_whose_index_is_not_what_the_table_wants_get_a_new_one(tmp_path):
     table = indextables.create(tmp_path / "t", TEXT)
     for number in range(3):
@@ -623,6 +627,7 @@ def test_a_new_table_is_well():
     assert (found.orphans, found.orphans_exact) == (0, True)
 
 
+@pytest.mark.slow
 def test_each_problem_has_its_advice_and_the_command_that_solves_it():
     table, clock = new_table(**{"checkpoint.enabled": "false"})
     grown(table, clock, 60)

@@ -55,6 +55,7 @@ IN_RANGE: dict[str, Callable[[Table], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["all", *PARTIAL])
 @pytest.mark.parametrize("winner", IN_RANGE)
 def test_an_overwrite_is_refused_where_somebody_changed_its_range_since_it_began(tmp_path, door, winner):

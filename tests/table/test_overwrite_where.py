@@ -16,6 +16,7 @@ def ids(table) -> set[int]:
     return set(table.to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [

@@ -43,6 +43,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value[:20]))
 def test_an_odd_partition_value_comes_back(tmp_path, value):
     schema = pa.schema([("k", pa.int64()), ("p", pa.string())])

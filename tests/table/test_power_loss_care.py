@@ -75,10 +75,12 @@ def replayed(events, start, named, root, *, skipped=""):
     return found
 
 
+@pytest.mark.slow
 def test_versions_go_in_order_and_data_after_them(recorded, tmp_path):
     assert replayed(*recorded, tmp_path / "t") == []
 
 
+@pytest.mark.slow
 def test_the_model_would_notice_deletes_that_are_not_forced_to_the_disk(recorded, tmp_path):
     found = replayed(*recorded, tmp_path / "t", skipped="sync folder")
     assert any("are gone above" in fault for fault in found)

@@ -70,6 +70,7 @@ def table(path):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["whole", "cut"])
 def test_protect_holds_at_every_step_of_a_cleanup(tmp_path, first):
     outcomes = set()

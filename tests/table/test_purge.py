@@ -70,6 +70,7 @@ def test_an_orphan_stays_as_long_as_was_asked_for_and_no_longer(options, asked, 
     assert key not in keys(table)
 
 
+@pytest.mark.slow
 def test_a_dry_run_lists_exactly_what_goes_and_writes_nothing():
     table, clock = new_table(**{"state.retention.hours": "0", "state.retention.versions": "1"})
     grown(table, clock, 30, days=2, every=5)
@@ -87,6 +88,7 @@ def test_a_dry_run_lists_exactly_what_goes_and_writes_nothing():
     assert before - keys(table) == set(dry.files["path"].to_pylist())
 
 
+@pytest.mark.slow
 def test_files_of_versions_that_stay_readable_stay():
     table, clock = new_table()
     grown(table, clock, 40, days=1, every=5)
@@ -97,6 +99,7 @@ def test_files_of_versions_that_stay_readable_stay():
     assert contents(table, range(report.cut, 41)) == {v: before[v] for v in range(report.cut, 41)}
 
 
+@pytest.mark.slow
 def test_every_version_that_stays_reads_the_same_rows():
     table, clock = new_table(**{"state.retention.hours": "0", "state.retention.versions": "1"})
     for number in range(6):
@@ -112,6 +115,7 @@ def test_every_version_that_stays_reads_the_same_rows():
         assert table.at(version).to_arrow() == before[version]
 
 
+@pytest.mark.slow
 def test_a_purge_after_a_purge_finds_nothing():
     table, clock = new_table()
     grown(table, clock, 40, days=1, every=5)
@@ -133,6 +137,7 @@ def test_a_purge_of_a_tidy_table_writes_nothing_but_its_lease():
     assert [key.rpartition("/")[2] for key in spy.written] == ["lease-purge-000000000002.json"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commits", [1, 5, 12, 25])
 @pytest.mark.parametrize("state_format", ["avro", "json"])
 @pytest.mark.parametrize("usable", ["as it is", "on demand", "damaged", "none"])
@@ -267,6 +272,7 @@ def test_what_came_after_a_writer_began_stays():
     assert mine not in keys(table)
 
 
+@pytest.mark.slow
 def test_the_version_of_a_live_reader_stays_with_its_files():
     table, clock = new_table()
     grown(table, clock, 40, days=1, every=5)
@@ -663,6 +669,7 @@ def test_local_links_and_folders_are_no_objects_and_survive(tmp_path):
 # Faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["list", "page", "get", "head"])
 def test_anything_that_cannot_be_read_ends_it_with_nothing_deleted(fault):
     table, clock = new_table()
@@ -696,6 +703,7 @@ def test_a_delete_that_fails_is_reported_and_done_by_the_next_run():
     assert table.purge().files["path"].to_pylist() == [first]
 
 
+@pytest.mark.slow
 def test_where_the_log_cannot_be_cut_no_data_goes():
     table, clock = new_table()
     grown(table, clock, 40, days=1, every=5)
@@ -718,6 +726,7 @@ def test_progress_is_told():
 # The decision alone
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_nothing_that_anybody_needs_goes(data):
     number = st.integers(0, 30)
@@ -819,6 +828,7 @@ def test_reading_the_log_sees_what_was_committed_between_the_listing_and_it():
     assert path not in report.files["path"].to_pylist()
 
 
+@pytest.mark.slow
 def test_an_opened_table_that_asks_for_it_keeps_its_version():
     table, clock = new_table()
     grown(table, clock, 40, days=1, every=5)

@@ -24,6 +24,7 @@ def fitting(log, data):
     return fit(read_rows(data, schema), schema)
 
 
+@pytest.mark.slow
 def test_purge_that_ignored_checkpoints():
     """Files whose version files are gone are named by a checkpoint alone."""
     for state_format in ("json", "parquet", "avro"):
@@ -43,6 +44,7 @@ def test_purge_that_ignored_checkpoints():
         assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_purge_that_ignored_the_avro_state_of_an_older_version_that_is_kept():
     table, clock = new_table(**{"cleanup.enabled": "false"})
     grown(table, clock, 60, days=1, every=10)
@@ -87,6 +89,7 @@ def test_a_listing_cut_at_a_thousand_keys(s3, table_name):
     assert report.kept.get("named by a version") == 1
 
 
+@pytest.mark.slow
 def test_orphan_removal_behind_a_stale_pointer():
     """The pointer names an old checkpoint, or one that never was: the newest is found by listing."""
     table, clock = new_table()
@@ -222,6 +225,7 @@ def test_a_sibling_whose_name_begins_alike_survives():
     assert sibling.exists(f"splits/split-{1:032x}.split")
 
 
+@pytest.mark.slow
 def test_the_log_folder_keeps_what_is_not_of_the_protocol():
     table, clock = new_table()
     grown(table, clock, 20, days=3, every=5)

@@ -35,6 +35,7 @@ def partitions(table):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -121,6 +122,7 @@ def remains(place):
     indextables.invalidate_caches()
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_log_without_versions_does_not_stop_a_rebuild_in_place(place):
     remains(place)
     assert indextables.rebuild(place).num_files == 4

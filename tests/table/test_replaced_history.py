@@ -138,6 +138,7 @@ def living(request, tmp_path) -> tuple[Path, indextables.Table, dict[int, Path]]
 replaced = pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED.keys())
 
 
+@pytest.mark.slow
 @replaced
 def test_a_handle_opened_since_tells_what_the_log_holds(living, replace):
     path, _, backups = living
@@ -145,6 +146,7 @@ def test_a_handle_opened_since_tells_what_the_log_holds(living, replace):
     assert told(indextables.open(path)) == truth(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("living", [2, 10], indirect=True, ids=lambda number: f"checkpoint every {number}")
 @replaced
 def test_a_process_sees_what_it_appended_since(living, replace):
@@ -160,6 +162,7 @@ def test_a_process_sees_what_it_appended_since(living, replace):
         assert told(indextables.open(path)) == now
 
 
+@pytest.mark.slow
 @replaced
 def test_an_older_handle_goes_on_after_a_refresh(living, replace):
     path, table, backups = living
@@ -170,6 +173,7 @@ def test_an_older_handle_goes_on_after_a_refresh(living, replace):
     assert told(table) == truth(path)
 
 
+@pytest.mark.slow
 @replaced
 def test_an_append_through_an_older_handle_is_seen_or_refused_once(living, replace):
     path, table, backups = living
@@ -188,6 +192,7 @@ def test_an_append_through_an_older_handle_is_seen_or_refused_once(living, repla
     assert told(table) == truth(path)
 
 
+@pytest.mark.slow
 @replaced
 def test_an_append_through_an_older_handle_that_never_wrote_is_seen(living, replace):
     path, _, backups = living
@@ -199,6 +204,7 @@ def test_an_append_through_an_older_handle_that_never_wrote_is_seen(living, repl
     assert told(reader) == truth(path)
 
 
+@pytest.mark.slow
 @replaced
 def test_an_older_handle_reads_its_version_or_says_that_it_is_gone(living, replace):
     path, table, backups = living
@@ -212,6 +218,7 @@ def test_an_older_handle_reads_its_version_or_says_that_it_is_gone(living, repla
         assert answer == before[name] or "open the table again" in str(answer) or "refresh()" in str(answer)
 
 
+@pytest.mark.slow
 def test_time_travel_after_a_purge_goes_as_far_as_the_log(tmp_path):
     path = tmp_path / "table"
     table = indextables.create(path, SCHEMA)
@@ -230,6 +237,7 @@ def test_time_travel_after_a_purge_goes_as_far_as_the_log(tmp_path):
         assert handle.at(version=oldest).version == oldest
 
 
+@pytest.mark.slow
 def test_time_travel_after_the_purge_of_another_process_goes_as_far_as_the_log(tmp_path):
     path = tmp_path / "table"
     table = indextables.create(path, SCHEMA)

@@ -130,6 +130,7 @@ def test_a_group_that_cannot_be_merged_stays_as_it_was_written(table, caplog):
 SIZES = st.lists(st.tuples(st.sampled_from(["x", "y", None]), st.integers(1, 120)), max_size=40)
 
 
+@pytest.mark.slow
 @given(files=SIZES, target=st.integers(4, 100), bound=st.integers(1, 2000))
 def test_a_plan_keeps_its_bounds(files, target, bound):
     adds = [

@@ -44,6 +44,7 @@ def place(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_no_split_is_held_in_memory_whole(place):
     ambient = Watched()
     table = indextables.open(place, ambient=ambient)

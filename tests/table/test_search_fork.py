@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_a_child_searches_whatever_a_thread_of_its_parent_was_doing(tmp_path):
     options = {"cache.directory": str(tmp_path / "cache"), "storage.fsync": "false"}
     table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"}, options=options)

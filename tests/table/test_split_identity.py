@@ -155,6 +155,7 @@ def test_a_rebuilt_log_has_the_ids_and_leaves_out_a_split_that_lies_under_the_na
     assert indextables.open(tmp_path / "t").count("body:fghij") == ROWS
 
 
+@pytest.mark.slow
 def test_a_split_that_the_log_knows_by_no_id_is_told_by_its_size_and_its_footer(tmp_path):
     """As in tables of older writers: whose splits are laid out alike in every byte count cannot be told apart."""
     table = indextables.create(tmp_path / "t", SCHEMA, properties=PROPERTIES)

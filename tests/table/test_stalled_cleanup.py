@@ -161,6 +161,7 @@ def stalled(path, verb, at, meanwhile):
     return store, raised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "instead", "step"),
     [
@@ -196,6 +197,7 @@ def test_nothing_goes_of_what_took_the_place_of_the_planned_table(tmp_path, plac
     assert stops > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "step"), [("clean_up", 2), ("truncate", 7)])
 def test_a_version_that_was_protected_while_the_sweep_ran_out_stays(tmp_path, places, verb, step):
     outcomes = set()
@@ -227,6 +229,7 @@ def test_a_version_that_was_protected_while_the_sweep_ran_out_stays(tmp_path, pl
     assert {(True, True), (False, True)} <= outcomes
 
 
+@pytest.mark.slow
 def test_an_object_store_keeps_the_table_that_took_the_place_of_the_planned_one():
     for at in range(1, 1000, 11):
         url = f"memory://stalled-{at}/t"

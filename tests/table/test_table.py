@@ -271,6 +271,7 @@ def test_search_takes_columns_where_limit_and_offset(table):
     assert table.search("quick", limit=None).num_rows == 2
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_how_rows_are_spread(tmp_path):
     rows = [row(n, f"word{n % 5} common {'rare' if n == 7 else 'plain'}", n % 3) for n in range(40)]
     one = indextables.create(tmp_path / "one", SCHEMA, indexing={"message": "text"})
@@ -324,6 +325,7 @@ def test_sql_reads_and_searches_the_pinned_version(table, tmp_path):
     assert table.sql(statement).to_pylist() == [{"n": 2, "top": 3}]
 
 
+@pytest.mark.slow
 def test_a_predicate_on_partitions_after_a_checkpoint_gives_the_same_rows(table, tmp_path):
     for number in range(10):
         table.append([row(10 + number, days=number % 4)])
@@ -426,6 +428,7 @@ def test_details_count_files_bytes_and_rows(table):
     assert detail["sizeInBytes"] == sum(table.files()["size"].to_pylist())
 
 
+@pytest.mark.slow
 def test_checkpoints_are_written_on_their_own_and_on_demand(table, tmp_path):
     for number in range(12):
         table.append([row(100 + number)])
@@ -488,6 +491,7 @@ def test_names_in_the_notebook_view_are_escaped(tmp_path):
 # Many at once
 
 
+@pytest.mark.slow
 def test_concurrent_appends_are_all_there_once(tmp_path):
     indextables.create(tmp_path / "t", SCHEMA, indexing={"message": "text"})
 
@@ -503,6 +507,7 @@ def test_concurrent_appends_are_all_there_once(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_readers_see_whole_versions_while_a_writer_works(tmp_path):
     table = indextables.create(tmp_path / "t", SCHEMA)
     stop = threading.Event()

@@ -54,6 +54,7 @@ def files_of(pieces, versions):
     ]
 
 
+@pytest.mark.slow
 @given(SIZES, st.data(), st.lists(LIMIT, min_size=1, max_size=4), st.booleans())
 def test_every_file_is_read_once_in_version_order(versions, data, limits, is_starting):
     first = data.draw(st.integers(0, len(versions)))
@@ -194,6 +195,7 @@ def drain(log, start, limits, **more):
     return batches
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(STEP, max_size=7), st.lists(STEP, max_size=5), LIMIT)
 def test_a_stream_reads_the_first_snapshot_and_then_every_append_once(folder, before, after, limits):
@@ -327,6 +329,7 @@ def test_a_merge_is_passed_over(table):
     ]
 
 
+@pytest.mark.slow
 def test_splits_that_were_merged_and_rows_that_were_reindexed_do_not_come_again(table):
     log = log_of(table)
     opened = indextables.open(table)

@@ -302,6 +302,7 @@ def test_no_verb_of_a_table_writes_what_it_does_not_understand(at, kind, caches)
     assert wrong == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_no_verb_that_reads_changes_a_file(at, kind):
     old = indextables.open(at)
@@ -355,6 +356,7 @@ def test_no_command_of_sql_writes_what_it_does_not_understand(at, kind):
         assert world(at) == before, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_no_command_of_the_shell_writes_what_it_does_not_understand(at, kind, capsys):
     require(at, UNKNOWN[kind])

@@ -86,6 +86,7 @@ def test_every_option_but_texts_has_values_that_cannot_be_read():
     assert [option.key for option in DECLARED if option.can_be(UNREADABLE)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 def test_reads_appends_and_checkpoints_go_on_and_a_warning_names_the_property(key, planted, caplog):
     path = planted({key: UNREADABLE})
@@ -167,6 +168,7 @@ GOES_ON = {
 }
 
 
+@pytest.mark.slow
 def test_all_that_needs_no_such_property_goes_on_where_none_can_be_read(planted):
     path = planted({option.key: UNREADABLE for option in DECLARED})
     for verb, run in GOES_ON.items():

@@ -94,6 +94,7 @@ def test_tables_have_ids_as_rfc_4122_lays_them_out(tmp_path):
         assert (str(known), known.version, known.variant) == (text, 4, uuid.RFC_4122)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["avro", "parquet", "json"])
 @pytest.mark.parametrize("parts", [False, True], ids=["whole", "in parts"])
 def test_a_recreated_pointer_says_what_its_writer_said(tmp_path, form, parts):
