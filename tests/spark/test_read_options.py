@@ -92,7 +92,7 @@ def test_versions_by_number_and_by_time(spark, logs):
         ({"where": "nope = 1"}, "no column"),
         ({"search": "message:("}, "QueryInvalid"),
         ({"columns": "id,nope"}, "there is no column nope"),
-        ({"limit": "many"}, "no whole number"),
+        ({"limit": "many"}, "not a whole number"),
         ({"wher": "id = 1"}, "is where meant"),
         ({"where": "id = 1", "spark.indextables.where": "id = 2"}, "given twice"),
         ({"where": "Column<'=(id, 1)'>"}, r"DataFrame\.where\(\)"),

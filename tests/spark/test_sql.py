@@ -188,7 +188,7 @@ def test_scores_are_those_of_the_embedded_engine(session, place):
     ("text", "error", "message"),
     [
         ("SELECT id FROM t WHERE TEXTSEARCH(message, 'a AND')", QueryInvalid, "AND needs"),
-        ("SELECT id FROM t WHERE TEXTSEARCH(nope, 'a')", QueryInvalid, "is no column"),
+        ("SELECT id FROM t WHERE TEXTSEARCH(nope, 'a')", QueryInvalid, "is not a column"),
         ("SELECT id FROM t WHERE TEXTSEARCH(message)", QueryInvalid, "takes a column"),
         ("SELECT id FROM t WHERE TEXTSEARCH(message, note)", QueryInvalid, "text in quotes"),
         ("SELECT id FROM t WHERE TEXTSEARCH(lower(message), 'a')", QueryInvalid, "must be a column"),
@@ -201,7 +201,7 @@ def test_scores_are_those_of_the_embedded_engine(session, place):
         ),
         ("SELECT id FROM t VERSION AS OF 99", VersionNotFound, "99"),
         ("SELECT id FROM t VERSION AS OF 'x'", InvalidArgument, "number of a version"),
-        ("SELECT id FROM t TIMESTAMP AS OF 'x'", InvalidArgument, "no time"),
+        ("SELECT id FROM t TIMESTAMP AS OF 'x'", InvalidArgument, "not a time"),
         ("DELETE FROM t WHERE id = 1", NotSupported, "DELETE"),
         ("MERGE SPLITS t NOW", CommandSyntaxError, "syntax: MERGE SPLITS"),
         ("OPTIMIZE t NOW", CommandSyntaxError, "syntax: OPTIMIZE"),

@@ -172,7 +172,7 @@ def test_restore_to_a_version_and_to_a_time(context, place):
     assert only_row(context, f"RESTORE INDEXTABLE logs TO TIMESTAMP AS OF '{stamp}'")["restored"] == 3
     with pytest.raises(VersionNotFound):
         run(context, "RESTORE INDEXTABLE logs TO VERSION AS OF 99")
-    with pytest.raises(InvalidArgument, match="no time"):
+    with pytest.raises(InvalidArgument, match="not a time"):
         run(context, "RESTORE INDEXTABLE logs TO TIMESTAMP AS OF 'yesterday'")
 
 

@@ -61,7 +61,7 @@ def test_a_search_in_a_subquery_may_be_about_the_outer_table():
         ("SELECT 1 FROM t WHERE TEXTSEARCH(lower(message), 'a')", QueryInvalid, "must be a column"),
         ("SELECT 1 FROM t WHERE TEXTSEARCH(message, note)", QueryInvalid, "single quotes"),
         ("SELECT 1 FROM t WHERE TEXTSEARCH(message, $q)", QueryInvalid, "must be given as text"),
-        ("SELECT 1 FROM t WHERE TEXTSEARCH(nope, 'a')", QueryInvalid, "no column"),
+        ("SELECT 1 FROM t WHERE TEXTSEARCH(nope, 'a')", QueryInvalid, "not a column"),
         ("SELECT 1 FROM t, u WHERE TEXTSEARCH(note, 'a')", QueryInvalid, "could be about"),
         ("SELECT 1 FROM t, u WHERE TEXTSEARCH(*, 'a')", QueryInvalid, "could be about"),
         ("SELECT 1 FROM nope WHERE TEXTSEARCH(message, 'a')", QueryInvalid, "no table 'nope'"),

@@ -71,7 +71,7 @@ def test_partition_columns_are_found_in_any_case_and_checked():
     ]:
         with pytest.raises(InvalidArgument, match=reason):
             check_partition_columns(SCHEMA, columns)
-    with pytest.raises(InvalidArgument, match="no partition column"):
+    with pytest.raises(InvalidArgument, match="not a partition column"):
         check_partition_columns(pa.schema([("d", pa.date32())]), ["d"])
 
 

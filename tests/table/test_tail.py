@@ -100,7 +100,7 @@ def test_a_place_survives_being_written_down_and_has_one_text(version, index, is
     ],
 )
 def test_what_is_no_offset_of_ours_is_refused(values):
-    with pytest.raises(InvalidArgument, match="no offset"):
+    with pytest.raises(InvalidArgument, match="not an offset"):
         place_from(values, "id")
 
 
