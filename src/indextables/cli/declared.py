@@ -104,7 +104,7 @@ def _fields(request: type[Request]) -> tuple[Declared, ...]:
 
 
 def _flag(declared: Declared) -> Parameter:
-    """The flag of a field: a list is one text with commas, none is no text."""
+    """The flag of a field: a list is one text with commas, none is not a text."""
     import msgspec
 
     name, field, default = declared
