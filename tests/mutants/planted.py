@@ -77,8 +77,32 @@ BUGS = [
     Bug(
         "a win is not checked against checkpoints",
         COMMIT,
-        "if self._is_covered(slot, seen):\n            return self._resolve(slot, encoded)",
-        "if False:\n            return self._resolve(slot, encoded)",
+        "        if self._is_covered(slot, seen):\n"
+        "            return self._resolve(slot, encoded)\n"
+        "        above = seen.above(slot)\n"
+        "        stands = self._stands(seen)\n"
+        "        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):\n"
+        "            key = version_key(slot)\n"
+        "            written_ms = seen.times.get(key)\n"
+        "            clock.saw(self.env, written_ms)\n"
+        "            ours = None if written_ms is None else ObjectMeta(key, len(encoded.data), written_ms, seen.etag(slot))\n"
+        "            return self._landed(slot, encoded, ours)\n"
+        "        if self._is_covered(slot, tokens.survey(self.env, slot)):\n"
+        "            # Cleanup was here since the listing: what is missing is no loss.\n"
+        "            return self._resolve(slot, encoded)\n",
+        "        if False:\n"
+        "            return self._resolve(slot, encoded)\n"
+        "        above = seen.above(slot)\n"
+        "        stands = self._stands(seen)\n"
+        "        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):\n"
+        "            key = version_key(slot)\n"
+        "            written_ms = seen.times.get(key)\n"
+        "            clock.saw(self.env, written_ms)\n"
+        "            ours = None if written_ms is None else ObjectMeta(key, len(encoded.data), written_ms, seen.etag(slot))\n"
+        "            return self._landed(slot, encoded, ours)\n"
+        "        if False:\n"
+        "            # Cleanup was here since the listing: what is missing is no loss.\n"
+        "            return self._resolve(slot, encoded)\n",
         COMMIT_TESTS,
     ),
     Bug(
@@ -122,8 +146,8 @@ BUGS = [
     Bug(
         "the file below the slot is not compared",
         COMMIT,
-        "identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity",
-        "identity is not None",
+        "ours is not None and tokens.identity_of(self.env, slot - 1) == base.identity",
+        "ours is not None",
         COMMIT_TESTS,
     ),
     Bug(

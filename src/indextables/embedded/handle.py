@@ -106,9 +106,12 @@ class Handle:
             self._written = max(self._written, version)
             is_new = version > self._pinned.version
         try:
+            ours = head.recall(self._log)
             if not is_new:
                 # Nothing was written, or another thread went further; or the log has been replaced by a shorter one.
                 self._move(self._log.snapshot(version))
+            elif ours is not None and ours.version == version:
+                self._move(self._log.snapshot_of_ours(version, ours.protocol, ours.metadata))
             _ = self._snapshot
         except IndexTablesError as error:
             _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)

@@ -41,6 +41,8 @@ def note_commit(log: Log, landed: Landed) -> Head:
         crc32c=crc.crc32c,
     )
     head.remember(log, new)
+    if landed.meta is not None:
+        log.learn_commit(encoded.version, landed.meta, base.identity)
     try:
         log.env.store.put_if_absent(crc_key(encoded.version), crcfile.encode_crc(crc), policy=_NOT_DURABLE)
     except IndexTablesError as error:

@@ -20,6 +20,7 @@ from indextables.errors import (
     PathEscape,
 )
 from indextables.log.care.advance import advance_state
+from indextables.log.care.check_file import note_commit
 from indextables.log.care.cleanup import clean_up
 from indextables.log.care.retention import Rules
 from indextables.log.checkpoint import (
@@ -36,7 +37,8 @@ from indextables.log.checkpoint import (
     write_checkpoint,
 )
 from indextables.log.checkpoint.avro import Mode, check_manifests, read_list, rewrite
-from indextables.log.read import read_check_file
+from indextables.log.commit import upgrade_protocol
+from indextables.log.read import Log, read_check_file
 from indextables.log.wire import (
     LOG_DIR,
     READER_VERSION,
@@ -77,10 +79,6 @@ def checkpoint(env: Env, *, compact: Mode = "auto") -> StateRef:
     A table of protocol V1 to V3 is upgraded first, by a version file of its own. Raises NotSupported for tables of
     other systems, ProtocolUnsupported, CheckpointError, LogError, StoreError, CommitError.
     """
-    from indextables.log.care.check_file import note_commit
-    from indextables.log.commit import upgrade_protocol
-    from indextables.log.read import Log
-
     # The upgrade's own commit must not start another checkpoint.
     log = Log(env, after_commit=note_commit)
     version, protocol, _ = log.metadata_at()
@@ -132,21 +130,20 @@ def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: b
 def _attempt(env: Env, version: int, compact: Mode) -> int:
     """Write and clean up; the version of the checkpoint, or -1. Whatever goes wrong is logged."""
     try:
-        written = _upgraded_or_written(env, version, compact).version
+        ref = _upgraded_or_written(env, version, compact)
     except (IndexTablesError, pa.ArrowException) as error:
         _LOGGER.warning("the checkpoint of version %d of %s failed: %s", version, env.store.url, error)
         return -1
+    Log(env).learn_state(ref)
     try:
         if env.options[opt.CLEANUP_ENABLED] and _something_is_old(env):
             clean_up(env)
     except IndexTablesError as error:
         _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
-    return written
+    return ref.version
 
 
 def _upgraded_or_written(env: Env, version: int, compact: Mode) -> StateRef:
-    from indextables.log.read import Log
-
     # Of the newest version: a client that knows more may have raised the protocol since the commit.
     protocol = Log(env).metadata_at().protocol
     check_writable(protocol, env.store.url)
@@ -210,8 +207,6 @@ def _again(env: Env, ref: StateRef, compact: Mode) -> StateRef:
 
 
 def _whole(env: Env, version: int) -> TableState:
-    from indextables.log.read import Log
-
     state = Log(env).snapshot(version).state
     _agree(env, version, totals_of(state.files), state.tokens)
     return state

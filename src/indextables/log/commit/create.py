@@ -113,13 +113,13 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit)
     try:
         held = put_slot(env, 0, data, token)
         # The own file is looked at before the check: what is seen then is known to be older than it.
-        identity = tokens.identity_of_ours(env, 0) if held.state == "ours" else None
+        ours = tokens.look_at_ours(env, 0) if held.state == "ours" else None
         covering = tokens.survey(env, 0).newest if held.state == "ours" else None
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
     if held.state == "ours" and (covering is None or _is_this(log, metadata)):
         base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS)
-        follow(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, identity))
+        follow(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, ours))
         return Created(0, is_new=True, metadata=metadata)
     existing = _existing(log, metadata)
     if existing is None:

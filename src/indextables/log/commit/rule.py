@@ -45,7 +45,7 @@ from indextables.log.wire import (
     protocol,
     version_key,
 )
-from indextables.storage.store import PutAnswer
+from indextables.storage.store import ObjectMeta, PutAnswer
 
 __all__ = ["Encoded", "Landed", "Settled", "Slot", "Undecided", "Work", "commit", "put_slot"]
 
@@ -87,12 +87,17 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class Landed(msgspec.Struct, frozen=True):
-    """A commit that is in the log: the outcome, its file, the version below it, and its file's identity."""
+    """A commit that is in the log: the outcome, its file, the version below it, and its file as the store shows it."""
 
     outcome: Committed
     encoded: Encoded
     base: Head
-    identity: str | None
+    meta: ObjectMeta | None
+
+    @property
+    def identity(self) -> str | None:
+        """What tells its file from another one of that name, None where nobody has looked."""
+        return None if self.meta is None else self.meta.etag
 
 
 Settled = Landed | Committed | Conflicted | Unknown
@@ -214,18 +219,21 @@ class _Attempt:
         base = self.base
         if self.env.store.is_local and base.identity is not None:
             # The own file is looked at first: what is seen before the check is known to be older than it.
-            identity = tokens.identity_of_ours(self.env, slot)
-            unchanged = identity is not None and tokens.identity_of(self.env, slot - 1) == base.identity
+            ours = tokens.look_at_ours(self.env, slot)
+            unchanged = ours is not None and tokens.identity_of(self.env, slot - 1) == base.identity
             if unchanged and not self.env.store.exists(version_key(slot + 1)):
-                return self._landed(slot, encoded, identity)
+                return self._landed(slot, encoded, ours)
         seen = self._look()
         if self._is_covered(slot, seen):
             return self._resolve(slot, encoded)
         above = seen.above(slot)
         stands = self._stands(seen)
         if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):
-            clock.saw(self.env, seen.times.get(version_key(slot)))
-            return self._landed(slot, encoded, seen.etag(slot))
+            key = version_key(slot)
+            written_ms = seen.times.get(key)
+            clock.saw(self.env, written_ms)
+            ours = None if written_ms is None else ObjectMeta(key, len(encoded.data), written_ms, seen.etag(slot))
+            return self._landed(slot, encoded, ours)
         if self._is_covered(slot, tokens.survey(self.env, slot)):
             # Cleanup was here since the listing: what is missing is no loss.
             return self._resolve(slot, encoded)
@@ -244,9 +252,9 @@ class _Attempt:
             return self._landed(slot, encoded, None)
         return self._reload()
 
-    def _landed(self, slot: int, encoded: Encoded, identity: str | None) -> Landed:
+    def _landed(self, slot: int, encoded: Encoded, meta: ObjectMeta | None) -> Landed:
         outcome = Committed(slot, self.token, encoded.info.inCommitTimestamp, self.losses + 1)
-        return Landed(outcome, encoded, self.base, identity)
+        return Landed(outcome, encoded, self.base, meta)
 
     def _lost(self) -> Settled | None:
         """Somebody else has the slot: wait a little, then go on from the newest version, if that may be."""

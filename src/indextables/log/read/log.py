@@ -14,7 +14,6 @@ from indextables.errors import (
     CheckpointError,
     LogError,
     LogGap,
-    MetadataMissing,
     ObjectNotFound,
     VersionExpired,
     VersionNotFound,
@@ -23,15 +22,13 @@ from indextables.log.checkpoint import keep_own
 from indextables.log.read.cache import LogCache, Region
 from indextables.log.read.checked import check_newest
 from indextables.log.read.confirming import Confirmed, Mixed, Superseded
+from indextables.log.read.headers import header_above, searched_back
 from indextables.log.read.load import (
     OpenedList,
     Where,
     fold,
-    header_of,
-    is_another,
     load_pruned,
     load_state,
-    newest_of,
     segments,
 )
 from indextables.log.read.meant import check_id, stranger
@@ -43,7 +40,6 @@ from indextables.log.read.snapshot import Snapshot
 from indextables.log.read.versions import ReadTail, Versions
 from indextables.log.wire import (
     MAX_VERSION,
-    V1,
     Header,
     Metadata,
     Protocol,
@@ -56,6 +52,7 @@ from indextables.log.wire import (
     parse_key,
     version_key,
 )
+from indextables.storage.store import ObjectMeta
 
 __all__ = ["AfterCommit", "Log", "ReadTail", "Snapshot"]
 
@@ -67,8 +64,6 @@ _MOST_ATTEMPTS = 20
 
 # A tail longer than this means that what is known about checkpoints is old.
 _LONG_TAIL = 64
-
-_AT_ONCE = 8  # version files that are looked at together when metadata is searched backwards
 
 
 AfterCommit = Callable[["Log", Any], object]
@@ -159,6 +154,36 @@ class Log:
 
             version = version_at(self, timestamp_ms)
         return self._retried(lambda known: self._snapshot_at(known, known.head if version is None else version))
+
+    def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
+        """Remember that this process committed a version, as the file `meta`, above the file with the etag `below`."""
+        self._memory.learn_commit(version, meta, below)
+
+    def learn_state(self, ref: StateRef) -> None:
+        """Remember that this process wrote a checkpoint of this table."""
+        self._memory.learn_state(ref)
+
+    def snapshot_of_ours(self, version: int, protocol: Protocol, metadata: Metadata) -> Snapshot:
+        """The table at a version that this process has committed, with this protocol and metadata.
+
+        Nothing is read until somebody asks for the files, as long as it is the newest version known. Raises as
+        `snapshot`.
+        """
+        known = self._memory.known()
+        if known is None or known.head != version:
+            return self.snapshot(version)
+        self._memory.heed(metadata)
+
+        def read(use: Callable[[_Way], T]) -> T:
+            return self._retried(lambda known: use(self._way_of(known, version, metadata.id)))
+
+        def load() -> TableState:
+            return read(lambda way: way.load())
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            return read(lambda way: way.load_some(where))
+
+        return Snapshot(version, protocol, metadata, load, load_some, known.history)
 
     def read_version(self, version: int) -> VersionContent:
         """One version's actions.
@@ -342,14 +367,15 @@ class Log:
         except (CheckpointError, ObjectNotFound):
             self.invalidate()
 
-        def again(known: Known) -> T:
-            found = self._way_to(known, version)
-            if found.metadata.id != way.metadata.id:
-                message = f"version {version} is gone with its table: another one lives at {self.url} now"
-                raise VersionExpired(message, version=version, url=self.url)
-            return use(found)
+        return self._retried(lambda known: use(self._way_of(known, version, way.metadata.id)))
 
-        return self._retried(again)
+    def _way_of(self, known: Known, version: int, table: str) -> _Way:
+        """As `_way_to`, for a version of this table. Raises VersionExpired where another one lives here by now."""
+        found = self._way_to(known, version)
+        if found.metadata.id != table:
+            message = f"version {version} is gone with its table: another one lives at {self.url} now"
+            raise VersionExpired(message, version=version, url=self.url)
+        return found
 
     def _way_to(self, known: Known, version: int) -> _Way:
         """How to read a version, by what is known now; protocol and metadata are read and checked."""
@@ -369,11 +395,11 @@ class Log:
         if is_new:
             check_newest(self.env, contents)
         opened = OpenedList()
-        protocol, metadata = self._header(known, version, base, contents, opened)
+        protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
         self._memory.heed(metadata)
         for content in contents:
-            if not isinstance(content, ReducedContent):
+            if not isinstance(content, ReducedContent) and self._memory.version(content.version) is not content:
                 self._memory.keep("version", known.history, content.version, content, content.weight)
         anchor_of_this = known.head_identity if known.head == version else None
 
@@ -398,76 +424,17 @@ class Log:
 
         return _Way(protocol, metadata, load, load_some, known.history)
 
-    def _header(
-        self,
-        known: Known,
-        version: int,
-        base: TableState | None,
-        contents: Confirmed[VersionContent],
-        opened: OpenedList,
-    ) -> tuple[Protocol, Metadata]:
-        """The newest protocol and metadata. Raises MetadataMissing, and Mixed if this is another table by now."""
-        protocol, metadata = newest_of(contents)
-        if base is not None:
-            if is_another(base, contents):
-                raise Mixed(f"another table lives at {self.url} now", url=self.url)
-            return protocol or base.protocol, metadata or base.metadata
-        return self._completed(known, version, protocol, metadata, contents, opened)
-
-    def _completed(
-        self,
-        known: Known,
-        version: int,
-        protocol: Protocol | None,
-        metadata: Metadata | None,
-        contents: Confirmed[VersionContent],
-        opened: OpenedList | None = None,
-    ) -> tuple[Protocol, Metadata]:
-        """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
-        if protocol is None or metadata is None:
-            segment, found = header_of(self.env, known, version, contents, opened=opened)
-            older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
-            above = contents[0] if contents else None
-            told = newest_of(self._versions.read(older, above=above, files=False))
-            protocol, metadata = protocol or told[0], metadata or told[1]
-            if found is not None:
-                protocol, metadata = protocol or found[0], metadata or found[1]
-        if metadata is None:
-            message = f"No metadata found in the log at {self.url} up to version {version}: restore version 0"
-            raise MetadataMissing(message, version=version, url=self.url)
-        for content in contents:
-            if content.table_id not in {None, metadata.id}:
-                raise stranger(self.env, content.version)
-        return protocol or V1, metadata
-
     def _metadata_at(self, known: Known, version: int) -> Header:
         known = self._reaching(known, version)
         protocol = self._memory.recall("protocol", known.history, version)
         metadata = self._memory.recall("metadata", known.history, version)
         if protocol is None or metadata is None:
-            protocol, metadata = self._searched_back(known, version)
+            protocol, metadata = searched_back(self.env, self._versions, self._with_short_tail(known, version), version)
             self._memory.heed(metadata)
             self._memory.keep("protocol", known.history, version, protocol)
             self._memory.keep("metadata", known.history, version, metadata)
         check_id(self.env, metadata.id)
         return Header(version, protocol, metadata)
-
-    def _searched_back(self, known: Known, version: int) -> tuple[Protocol, Metadata]:
-        known = self._with_short_tail(known, version)
-        segment = next(segments(self.env, known, version))
-        tail = segment.versions
-        protocol: Protocol | None = None
-        metadata: Metadata | None = None
-        seen: Confirmed[VersionContent] = Confirmed()
-        for end in range(len(tail), 0, -_AT_ONCE):
-            part = tail[max(0, end - _AT_ONCE) : end]
-            contents = self._versions.read(part, above=seen[0] if seen else None, files=False)
-            seen = seen.after(contents)
-            newer = newest_of(contents)
-            protocol, metadata = protocol or newer[0], metadata or newer[1]
-            if protocol is not None and metadata is not None:
-                break
-        return self._completed(known, version, protocol, metadata, seen)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
         """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from indextables import options as opt
 from indextables.env import Env
 from indextables.log.read.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.read.newest import Known
-from indextables.log.wire import Metadata, TableState, VersionContent
+from indextables.log.wire import Metadata, StateRef, TableState, VersionContent, identity
+from indextables.storage.store import ObjectMeta
 
 __all__ = ["LogMemory"]
 
@@ -65,6 +68,22 @@ class LogMemory:
             return (kept.history, kept.head) > (known.history, known.head)
 
         self._cache.put_unless("versionsList", (self._url,), known, self._expiry(), is_newer)
+
+    def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
+        """Remember a version that was committed by us, where the file below it (etag `below`) was the newest known."""
+        known = self.known()
+        if known is None or known.head != version - 1 or known.head_identity is None or below is None:
+            return
+        if known.head_identity.endswith(f":{below}"):
+            self.learn(msgspec.structs.replace(known, head=version, head_identity=identity(meta)))
+
+    def learn_state(self, ref: StateRef) -> None:
+        """Remember a checkpoint that was written by us, so that no read goes further back than to it."""
+        known = self.known()
+        if known is None or ref.version > known.head or any(state.version == ref.version for state in known.states):
+            return
+        states = sorted((ref, *known.states), key=lambda state: -state.version)
+        self.learn(msgspec.structs.replace(known, states=tuple(states)))
 
     def recall(self, region: Small, history: int, version: int | str) -> Any:
         """The entry of a version, or None."""

@@ -14,7 +14,7 @@ from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, parse_key, state_dir, version_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Survey", "Told", "identity_of", "identity_of_ours", "newest_tokens", "survey", "tell"]
+__all__ = ["Survey", "Told", "identity_of", "look_at_ours", "newest_tokens", "survey", "tell"]
 
 _PAGE = 1000
 """After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
@@ -133,14 +133,14 @@ def identity_of(env: Env, version: int) -> str | None:
         return None
 
 
-def identity_of_ours(env: Env, version: int) -> str | None:
-    """As `identity_of`, of a file that we have just written: its time says whether our clock is still right."""
+def look_at_ours(env: Env, version: int) -> ObjectMeta | None:
+    """The file that we have just written, None if it is gone: its time says whether our clock is still right."""
     try:
         meta = env.store.head(version_key(version))
     except ObjectNotFound:
         return None
     clock.saw(env, meta.modified_ms)
-    return meta.etag
+    return meta
 
 
 def _both_ends(env: Env, floor: int) -> tuple[list[ObjectMeta], list[ObjectMeta]]:

@@ -102,6 +102,9 @@ class Versions:
                 return list(elsewhere), frozenset()
         known = {version: found for version in versions if (found := given.get(version) or self._recall(version))}
 
+        if len(known) == len(versions):
+            return [known[version] for version in versions], frozenset(known)
+
         def one(version: int) -> VersionContent:
             return known.get(version) or self._read(version, files=files)
 
