@@ -18,6 +18,7 @@ ADVANCE_TESTS = ("tests/state/test_advance.py",)
 FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
 IDENTITY_TESTS = ("tests/table/test_split_identity.py",)
 CHECK_FILE_TESTS = ("tests/table/test_check_files.py",)
+SWAPPED_TESTS = ("tests/state/test_swapped_files.py",)
 DAMAGE_TESTS = ("tests/table/test_damage.py",)
 LIFE_TESTS = ("tests/life/test_life.py::test_a_table_shows_the_rows_of_each_version_whatever_was_done_to_it",)
 
@@ -208,9 +209,30 @@ BUGS = [
     Bug(
         "a version whose bytes changed under its token is read",
         LOG + "read/checked.py",
-        "    if contents and contents[-1].crc32c is not None:\n",
-        "    if contents and contents[-1].crc32c is None:\n",
+        "    check_bytes(told, newest, newest.crc32c)\n",
+        "    check_bytes(None, newest, newest.crc32c)\n",
         CHECK_FILE_TESTS,
+    ),
+    Bug(
+        "a table that has other files than the check file of its newest version is read",
+        LOG + "read/checked.py",
+        "    if not reason:\n",
+        "    if reason is not None:\n",
+        SWAPPED_TESTS,
+    ),
+    Bug(
+        "a version file in the place of a checkpoint is believed",
+        LOG + "checkpoint/read.py",
+        "        if parsed.protocol is not None and has_own_splits(parsed.protocol):\n",
+        "        if parsed.protocol is None:\n",
+        SWAPPED_TESTS,
+    ),
+    Bug(
+        "a handle acts on the table that took the place of its own",
+        "indextables/embedded/handle.py",
+        "        self._log = log.of_table(snapshot.table_id)\n",
+        "        self._log = log.of_table(None)\n",
+        ("tests/table/test_replaced_table.py",),
     ),
     Bug(
         "a checkpoint is published whatever the check file says",

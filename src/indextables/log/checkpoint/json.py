@@ -75,6 +75,7 @@ class _Object(msgspec.Struct):
     txn: msgspec.Raw = msgspec.Raw()
     domainMetadata: msgspec.Raw = msgspec.Raw()
     mergeskip: msgspec.Raw = msgspec.Raw()
+    commitInfo: msgspec.Raw = msgspec.Raw()
     parts: list[str] | None = None
 
 
@@ -200,6 +201,8 @@ def _objects(data: bytes, name: str) -> Iterator[_Object]:
 def _collect(parsed: Parsed, objects: Iterator[_Object], name: str, *, with_files: bool) -> None:
     adds: list[bytes] = []
     for item in objects:
+        if bytes(item.commitInfo) not in _ABSENT:
+            raise _broken(name, "it tells of a commit, as only version files do")
         parsed.protocol = item.protocol or parsed.protocol
         parsed.metadata = item.metaData or parsed.metadata
         try:

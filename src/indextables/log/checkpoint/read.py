@@ -27,6 +27,7 @@ from indextables.log.wire import (
     TokenWindow,
     canonical_paths,
     empty_files,
+    has_own_splits,
     path_rule,
     schema_from_json,
 )
@@ -131,6 +132,10 @@ def _parse(env: Env, ref: StateRef, *, with_files: bool = True) -> Parsed:
 def _extras(parsed: Parsed, ref: StateRef) -> Extras | None:
     action = parsed.extras
     if action is None:
+        if parsed.protocol is not None and has_own_splits(parsed.protocol):
+            reason = "it does not say of which version it is, as every checkpoint of a table with our splits does"
+            message = f"{ref.keys[0]} is no checkpoint: {reason}; an older checkpoint or the log is used"
+            raise CheckpointCorrupt(message, path=ref.keys[0], reason=reason)
         return None
     extras = decode_extras(action, ref.keys[0])
     if extras.version != ref.version:

@@ -1,14 +1,14 @@
-"""Is the newest version file the one that was written? Its check file tells, for one request."""
+"""Is the newest version what was written, its file and the table at it? Its check file tells, for one request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from indextables.env import Env
-from indextables.errors import ObjectNotFound
-from indextables.log.wire import CrcFile, VersionContent, check_bytes, crc_key, parse_crc
+from indextables.errors import LogCorrupt, ObjectNotFound
+from indextables.log.wire import CrcFile, TableState, VersionContent, check_bytes, crc_key, parse_crc
 
-__all__ = ["check_newest", "read_check_file"]
+__all__ = ["check_newest", "check_state", "read_check_file"]
 
 
 def read_check_file(env: Env, version: int) -> CrcFile | None:
@@ -19,10 +19,30 @@ def read_check_file(env: Env, version: int) -> CrcFile | None:
         return None
 
 
-def check_newest(env: Env, contents: Sequence[VersionContent]) -> None:
-    """Raises LogCorrupt if the last of these versions has other bytes than its check file was made of.
+def check_newest(env: Env, contents: Sequence[VersionContent]) -> CrcFile | None:
+    """The check file of the last of these versions, where it has one of its own.
 
-    Those below it are proven by what the version above says of them.
+    Those below it are proven by what the version above says of them. Raises LogCorrupt if the version has other bytes
+    than its check file was made of.
     """
-    if contents and contents[-1].crc32c is not None:
-        check_bytes(read_check_file(env, contents[-1].version), contents[-1], contents[-1].crc32c)
+    if not contents or contents[-1].crc32c is None:
+        return None
+    newest = contents[-1]
+    told = read_check_file(env, newest.version)
+    check_bytes(told, newest, newest.crc32c)
+    return told if told is not None and told.token is not None and told.token == newest.token else None
+
+
+def check_state(url: str, told: CrcFile | None, state: TableState) -> TableState:
+    """The state. Raises LogCorrupt if the check file of its version says other numbers of files or bytes.
+
+    One of them is wrong: a checkpoint that the state was built on, or the check file. Nobody can tell which.
+    """
+    reason = "" if told is None else told.difference(state.files)
+    if not reason:
+        return state
+    message = (
+        f"version {state.version} at {url} is not what was written: {reason}. Run verify, and delete the checkpoint "
+        f"that is wrong; if it is {crc_key(state.version)} that is, delete this one"
+    )
+    raise LogCorrupt(message, version=state.version, url=url, reason=reason)

@@ -25,11 +25,12 @@ from indextables.errors import (
 )
 from indextables.log.checkpoint import keep_own, read_pruned, read_state, table_of_version
 from indextables.log.checkpoint.avro import StateList, Where, complete_list, read_list
+from indextables.log.read.checked import check_state
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
 from indextables.log.read.folding import replay, replay_plainly, replay_pruned
 from indextables.log.read.newest import Known, discover
 from indextables.log.read.segment import LogSegment, build_segment
-from indextables.log.wire import Metadata, Protocol, PrunedState, StateRef, TableState, VersionContent
+from indextables.log.wire import CrcFile, Metadata, Protocol, PrunedState, StateRef, TableState, VersionContent
 
 __all__ = [
     "OpenedList",
@@ -83,10 +84,12 @@ def load_state(
     *,
     log_table: str | None = None,
     opened: OpenedList | None = None,
+    told: CrcFile | None = None,
 ) -> TableState:
     """The table at `version`; `log_table` is the id of the table whose log this is, where that was found out before.
 
-    `opened` is what reading the header left. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt,
+    `opened` is what reading the header left, `told` the version's check file where that was read: what a checkpoint
+    contributes is held against it. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt,
     CheckpointError, PathEscape, StoreError.
     """
     opened = opened or OpenedList()
@@ -95,7 +98,7 @@ def load_state(
         return read_state(env, ref, opened.take(ref))
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
-    return fold(env, base, contents)
+    return _held_against(env, told, base, fold(env, base, contents))
 
 
 def load_pruned(
@@ -107,6 +110,7 @@ def load_pruned(
     *,
     log_table: str | None = None,
     opened: OpenedList | None = None,
+    told: CrcFile | None = None,
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
@@ -120,7 +124,15 @@ def load_pruned(
     base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
     if isinstance(base, PrunedState):
         return replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
-    return fold(env, base, contents)
+    return _held_against(env, told, base, fold(env, base, contents))
+
+
+def _held_against(env: Env, told: CrcFile | None, base: TableState | None, state: TableState) -> TableState:
+    """The state. Raises LogCorrupt if it was built on a checkpoint and the check file of its version tells otherwise.
+
+    Version files prove each other: where there is nothing but them, a check file that differs is the one that is wrong.
+    """
+    return state if base is None else check_state(env.store.url, told, state)
 
 
 def _base_and_tail(

@@ -392,8 +392,7 @@ class Log:
             contents = self._versions.read(next(segments(self.env, known, version)).versions)
         else:
             contents = self._versions.read_from(base.version, anchor, version)
-        if is_new:
-            check_newest(self.env, contents)
+        told = check_newest(self.env, contents) if is_new else None
         opened = OpenedList()
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
@@ -406,21 +405,19 @@ class Log:
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
             return self._versions.read_more(segment.versions, contents)
 
+        def kept(found: TableState) -> TableState:
+            return self._memory.keep_state(found, anchor_of_this, known.history)
+
         def load() -> TableState:
             if base is not None:
-                return self._memory.keep_state(fold(self.env, base, contents), anchor_of_this, known.history)
-            found = load_state(self.env, known, version, more, log_table=metadata.id, opened=opened)
-            return self._memory.keep_state(found, anchor_of_this, known.history)
+                return kept(fold(self.env, base, contents))
+            return kept(load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told))
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
                 return load()
-            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened)
-            return (
-                found
-                if isinstance(found, PrunedState)
-                else self._memory.keep_state(found, anchor_of_this, known.history)
-            )
+            found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened, told=told)
+            return found if isinstance(found, PrunedState) else kept(found)
 
         return _Way(protocol, metadata, load, load_some, known.history)
 
