@@ -16,6 +16,7 @@ from indextables.log.wire.names import LOG_DIR, POINTER_KEY, parse_key, version_
 from indextables.storage.memory import MemoryStore
 from indextables.table.append import commit_append
 from indextables.table.rows.rows import fit, read_rows
+from indextables.table.writing.purge_mark import MARK_KEY
 from indextables.table.writing.splits import target_of, write_adds
 
 
@@ -288,6 +289,68 @@ def test_nobody_commits_while_a_forced_purge_is_at_work():
     assert purge_of(faulty.env, older_than_hours=0, force=True).count("split") == 1
     assert told
     assert table.refresh().to_arrow()["id"].to_pylist() == [1]
+
+
+def killed_purge(table):
+    """A purge without any age that is killed at its first delete: it releases nothing and deletes nothing."""
+    dead = []
+
+    def when(call, key):
+        if call == "delete" and key.endswith(".split"):
+            dead.append(key)
+        if dead:
+            raise Killed
+
+    with pytest.raises(Killed):
+        purge_of(Faulty(table._log.env, when).env, older_than_hours=0, force=True)
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that it would still do happens."""
+
+
+def test_whoever_begins_after_a_forced_purge_was_killed_need_not_wait_for_its_lease():
+    table, clock = new_table()
+    table.append(rows(1))
+    orphan(table, 9)
+    _, commit = written(table, 2)
+    clock.advance(hours=0.1)
+    killed_purge(table)
+    clock.advance(hours=0.001)
+    table.append(rows(3))
+    assert table.append(rows(4)) == table.version
+    # One that was at work before it is still in the way of a purge that may go on.
+    with pytest.raises(CommitError, match="is at work"):
+        commit()
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 3, 4]
+
+
+def test_a_file_that_is_put_again_after_the_mark_of_a_purge_is_not_taken_for_a_new_one():
+    """A put without an answer is tried again: its file was listed before, by the same name."""
+    table, clock = new_table()
+    table.append(rows(1))
+    adds, commit = written(table, 2)
+    clock.advance(hours=0.1)
+    killed_purge(table)
+    clock.advance(hours=0.01)
+    store = table._log.env.store
+    store.put(adds[0].path, store.get(adds[0].path))
+    with pytest.raises(CommitError, match="is at work"):
+        commit()
+
+
+def test_the_mark_of_an_older_writer_tells_no_times_and_holds_up_whoever_may_be_meant():
+    table, clock = new_table()
+    table.append(rows(1))
+    orphan(table, 9)
+    clock.advance(hours=0.1)
+    killed_purge(table)
+    table._log.env.store.put(MARK_KEY, b'{"retentionMs":0,"atMs":1}')
+    clock.advance(hours=0.01)
+    with pytest.raises(CommitError, match="is at work"):
+        table.append(rows(3))
+    clock.advance(hours=1)
+    table.append(rows(3))
 
 
 def test_a_purge_at_a_safe_age_leaves_no_mark():

@@ -16,7 +16,7 @@ from indextables.log.commit import Files, Staged, changes_data, files_of
 from indextables.log.wire import Metadata, PathRule
 from indextables.options import Options
 from indextables.table.writing.keys import data_keys
-from indextables.table.writing.purge_mark import LEASE, is_marked_since
+from indextables.table.writing.purge_mark import LEASE, is_marked_since, is_spared
 
 __all__ = ["check_kept", "safe_age_ms"]
 
@@ -34,15 +34,16 @@ def safe_age_ms(metadata: Metadata) -> int:
 def check_kept(env: Env, staged: Staged) -> None:
     """Raises CommitError if purge has taken files that this commit adds, or may be about to. Raises StoreError.
 
-    Files of half the safe age are looked for, and all of them where a purge below it has left its mark since the first
-    was written, or where the commit takes away the files that hold the same rows. Others cost one look for the mark.
+    Files of half the safe age are looked for, and all of them where a purge below it may have left its mark since the
+    first was written, or where the commit takes away the files that hold the same rows. Others cost one look for the
+    mark; where that is not much older than the files, their times in the store are asked for.
     """
     if not len(staged.adds):
         return
     made = _made_ms(staged.adds)
     first_ms, now_ms = min(made), env.ambient.now_ms()
     oldest_ms = now_ms - first_ms
-    marked = is_marked_since(env, first_ms)
+    marked = is_marked_since(env, first_ms) and not is_spared(env, first_ms, _keys(env, staged.adds))
     moves = len(staged.removes) > 0 and not changes_data(staged)
     # Whoever moves rows has announced its files since before they were written: no purge takes them while that holds.
     if (marked and not moves) or oldest_ms > _SAFE_MS - _HOUR_MS:
@@ -54,8 +55,7 @@ def check_kept(env: Env, staged: Staged) -> None:
 
 
 def _look(env: Env, adds: Files) -> None:
-    files = adds if isinstance(adds, pa.Table) else files_of(adds)
-    keys = data_keys(files, env.store.url, PathRule.ENCODED).to_pylist()
+    keys = _keys(env, adds)
     there = env.ambient.map("splits", env.store.exists, keys)
     gone = [key for key, found in zip(keys, there, strict=True) if not found]
     if gone:
@@ -65,6 +65,13 @@ def _look(env: Env, adds: Files) -> None:
         )
         reason = f"{len(gone)} of its data files are gone ({gone[0]})"
         raise CommitError(message, missing=gone, url=env.store.url, reason=reason)
+
+
+def _keys(env: Env, adds: Files) -> list[str]:
+    """The keys of the files and of their vectors."""
+    files = adds if isinstance(adds, pa.Table) else files_of(adds)
+    keys: list[str] = data_keys(files, env.store.url, PathRule.ENCODED).to_pylist()
+    return keys
 
 
 def _made_ms(adds: Files) -> list[int]:

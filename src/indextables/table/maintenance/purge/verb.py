@@ -331,7 +331,7 @@ def _carried_out(
     head, named, became_live = plan.snapshot.version, text_array([]), 0
     size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
     if left.num_rows and asked.retention_ms < safe_age_ms(plan.snapshot.metadata):
-        leave_mark(env, asked.retention_ms)
+        leave_mark(env, asked.retention_ms, pc.max(left["modified"].cast(pa.int64())).as_py())
     for start in range(0, left.num_rows, size):
         batch = left.slice(start, size)
         reason = _why_not(log, env, lease, asked, plan)
