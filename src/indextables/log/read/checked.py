@@ -25,11 +25,12 @@ def check_newest(env: Env, contents: Sequence[VersionContent]) -> CrcFile | None
     Those below it are proven by what the version above says of them. Raises LogCorrupt if the version has other bytes
     than its check file was made of.
     """
-    if not contents or contents[-1].crc32c is None:
+    newest = contents[-1] if contents else None
+    actual = None if newest is None else newest.crc32c
+    if newest is None or actual is None:
         return None
-    newest = contents[-1]
     told = read_check_file(env, newest.version)
-    check_bytes(told, newest, newest.crc32c)
+    check_bytes(told, newest, actual)
     return told if told is not None and told.token is not None and told.token == newest.token else None
 
 
