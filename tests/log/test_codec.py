@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.log.logs import METADATA, add, info, remove, vector
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt, PathEscape
+from indextables.log.checkpoint.avro.schema import ENTRY_COLUMNS
 from indextables.log.wire import compression, lines
 from indextables.log.wire.actions import Add, Cdc, CommitInfo, DomainMetadata, Line, MergeSkip, Remove, Txn
 from indextables.log.wire.codec import (
@@ -152,6 +153,8 @@ def test_columns_and_structs_describe_the_same_fields():
     assert [f.name for f in ADD_TYPE] == list(Add.__struct_fields__)
     assert [f.name for f in REMOVE_TYPE] == list(Remove.__struct_fields__)
     assert set(lines.CheckedLine.__struct_fields__) == set(Line.__struct_fields__)
+    assert set(ENTRY_COLUMNS) == {*Add.__struct_fields__, "addedAtVersion", "addedAtLine", "addedAtTimestamp"}
+    assert len(ENTRY_COLUMNS) == len(set(ENTRY_COLUMNS)) == len(FILES_SCHEMA)
 
 
 def test_every_number_of_an_action_is_checked_for_its_range():

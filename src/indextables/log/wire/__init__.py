@@ -56,7 +56,17 @@ if TYPE_CHECKING:
         totals_of,
         with_few_files,
     )
-    from indextables.log.wire.files import ADD_TYPE, DV_TYPE, FILES_SCHEMA, STRING_MAP, empty_files, vector_ids
+    from indextables.log.wire.files import (
+        ADD_FIELDS,
+        ADD_TYPE,
+        DV_TYPE,
+        FILES_SCHEMA,
+        STRING_MAP,
+        FileField,
+        empty_files,
+        fields_of,
+        vector_ids,
+    )
     from indextables.log.wire.foreign import check_not_foreign
     from indextables.log.wire.lines import corrupt
     from indextables.log.wire.names import (
@@ -119,6 +129,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ADD_FIELDS",
     "ADD_TYPE",
     "DV_TYPE",
     "EMPTY",
@@ -146,6 +157,7 @@ __all__ = [
     "CrcFile",
     "DeletionVector",
     "DomainMetadata",
+    "FileField",
     "Header",
     "Ints",
     "Line",
@@ -198,6 +210,7 @@ __all__ = [
     "engine_info",
     "error_of",
     "expand_all",
+    "fields_of",
     "has_own_splits",
     "highest_id",
     "identity",
@@ -287,7 +300,17 @@ if not TYPE_CHECKING:
                 "totals_of",
                 "with_few_files",
             ),
-            "files": ("ADD_TYPE", "DV_TYPE", "FILES_SCHEMA", "STRING_MAP", "empty_files", "vector_ids"),
+            "files": (
+                "ADD_FIELDS",
+                "ADD_TYPE",
+                "DV_TYPE",
+                "FILES_SCHEMA",
+                "STRING_MAP",
+                "FileField",
+                "empty_files",
+                "fields_of",
+                "vector_ids",
+            ),
             "foreign": ("check_not_foreign",),
             "lines": ("corrupt",),
             "names": (

@@ -4,10 +4,12 @@ A line of a version file is one `Line` with exactly one field set. Field names a
 has a default and is never retyped, so that every file ever written stays readable. `null` and absent mean the same.
 
 Version files with many lines are not decoded through these Structs but straight into Arrow columns
-(`indextables.log.wire.files` holds the same fields as an Arrow schema; a test keeps the two in step).
+(`indextables.log.wire.files` makes their Arrow schema of these Structs).
 """
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
@@ -67,37 +69,46 @@ class DeletionVector(msgspec.Struct, frozen=True, omit_defaults=True):
     offset: int | None = None
 
 
-class Add(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A data file enters the table, or is replaced under the same path."""
+def entry(avro_id: int, bits: int = 64) -> msgspec.Meta:
+    """A field that Avro states hold too: by this id, which is never used again, and a number of so many bits."""
+    return msgspec.Meta(extra={"avro": avro_id, "bits": bits})
 
-    path: str
-    partitionValues: dict[str, str | None]
-    size: int
-    modificationTime: int
-    dataChange: bool
-    stats: str | None = None
-    tags: dict[str, str | None] | None = None
-    minValues: dict[str, str | None] | None = None
-    maxValues: dict[str, str | None] | None = None
-    numRecords: int | None = None
-    footerStartOffset: int | None = None
-    footerEndOffset: int | None = None
-    hotcacheStartOffset: int | None = None
-    hotcacheLength: int | None = None
-    hasFooterOffsets: bool = False
-    timeRangeStart: str | None = None
-    timeRangeEnd: str | None = None
-    splitTags: list[str] | None = None
-    deleteOpstamp: int | None = None
-    numMergeOps: int | None = None
-    docMappingJson: str | None = None
-    docMappingRef: str | None = None
-    uncompressedSizeBytes: int | None = None
-    companionSourceFiles: list[str] | None = None
-    companionDeltaVersion: int | None = None
-    companionFastFieldMode: str | None = None
-    deletionVector: DeletionVector | None = None
-    splitId: str | None = None
+
+class Add(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A data file enters the table, or is replaced under the same path.
+
+    This is the one declaration of its fields: Arrow columns, the Avro `FileEntry` and the checks of numbers follow from
+    it (`log.wire.files`).
+    """
+
+    path: Annotated[str, entry(100)]
+    partitionValues: Annotated[dict[str, str | None], entry(101)]
+    size: Annotated[int, entry(102)]
+    modificationTime: Annotated[int, entry(103)]
+    dataChange: Annotated[bool, entry(104)]
+    stats: Annotated[str | None, entry(110)] = None
+    tags: Annotated[dict[str, str | None] | None, entry(201)] = None
+    minValues: Annotated[dict[str, str | None] | None, entry(111)] = None
+    maxValues: Annotated[dict[str, str | None] | None, entry(112)] = None
+    numRecords: Annotated[int | None, entry(113)] = None
+    footerStartOffset: Annotated[int | None, entry(120)] = None
+    footerEndOffset: Annotated[int | None, entry(121)] = None
+    hotcacheStartOffset: Annotated[int | None, entry(202)] = None
+    hotcacheLength: Annotated[int | None, entry(203)] = None
+    hasFooterOffsets: Annotated[bool, entry(124)] = False
+    timeRangeStart: Annotated[str | None, entry(204)] = None
+    timeRangeEnd: Annotated[str | None, entry(205)] = None
+    splitTags: Annotated[list[str] | None, entry(132)] = None
+    deleteOpstamp: Annotated[int | None, entry(206)] = None
+    numMergeOps: Annotated[int | None, entry(134, bits=32)] = None
+    docMappingJson: Annotated[str | None, entry(207)] = None
+    docMappingRef: Annotated[str | None, entry(135)] = None
+    uncompressedSizeBytes: Annotated[int | None, entry(136)] = None
+    companionSourceFiles: Annotated[list[str] | None, entry(150)] = None
+    companionDeltaVersion: Annotated[int | None, entry(151)] = None
+    companionFastFieldMode: Annotated[str | None, entry(152)] = None
+    deletionVector: Annotated[DeletionVector | None, entry(208)] = None
+    splitId: Annotated[str | None, entry(209)] = None
 
 
 class Remove(msgspec.Struct, frozen=True, omit_defaults=True):

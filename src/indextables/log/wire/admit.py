@@ -28,13 +28,14 @@ from indextables.log.wire.compression import (
     line_too_long,
 )
 from indextables.log.wire.compression import compress as compress_bytes
-from indextables.log.wire.files import ADD_TYPE, REMOVE_TYPE
-from indextables.log.wire.lines import CHECKED_LINES, MAX_MERGE_OPS, corrupt
+from indextables.log.wire.files import ADD_FIELDS, ADD_TYPE, REMOVE_TYPE
+from indextables.log.wire.lines import CHECKED_LINES, corrupt
 from indextables.log.wire.paths import canonical_paths
 
 __all__ = ["admitted"]
 
 _LINES = msgspec.json.Decoder(Line)
+_BITS = {field.name: field.bits for field in ADD_FIELDS}
 
 
 def admitted(
@@ -116,8 +117,9 @@ def _check_values(name: str, field: str, column: pa.Array) -> None:
         if found["min"] is not None and found["min"] < 0:
             message = f"{name}.{field} is out of the range 0 to 2^63 - 1"
             raise ValueError(message)
-        if field == "numMergeOps" and found["max"] is not None and found["max"] > MAX_MERGE_OPS:
-            message = f"{name}.{field} is out of the range 0 to 2^31 - 1"
+        bits = _BITS.get(field, 64)
+        if found["max"] is not None and found["max"] >> (bits - 1):
+            message = f"{name}.{field} is out of the range 0 to 2^{bits - 1} - 1"
             raise ValueError(message)
     elif pa.types.is_map(column.type):
         if repeated_key(column) is not None:

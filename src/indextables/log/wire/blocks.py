@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.log.wire.arrays import Bools, Ints, bool_array, map_entries, validity
-from indextables.log.wire.files import ADD_TYPE, REMOVE_TYPE
+from indextables.log.wire.files import ADD_FIELDS, ADD_TYPE, REMOVE_FIELDS, REMOVE_TYPE, VECTOR_FIELDS
 from indextables.log.wire.lines import (
     CHECKED_LINES,
     check_line,
@@ -39,9 +39,9 @@ OTHER, ADD, REMOVE = 0, 1, 2
 # Below this many lines each is checked by itself, which is cheaper than counting.
 FEW_LINES = 32
 
-ADD_REQUIRED = ("path", "partitionValues", "size", "modificationTime", "dataChange")
-REMOVE_REQUIRED = ("path", "dataChange")
-VECTOR_REQUIRED = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+ADD_REQUIRED, REMOVE_REQUIRED, VECTOR_REQUIRED = (
+    tuple(field.name for field in fields if field.is_required) for fields in (ADD_FIELDS, REMOVE_FIELDS, VECTOR_FIELDS)
+)
 
 # The rows of one kind and the lines they stand in.
 Rows = tuple[pa.StructArray, Ints]

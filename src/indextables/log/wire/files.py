@@ -2,75 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+import msgspec
 import pyarrow as pa
 
 from indextables.lazy import pc
+from indextables.log.wire.actions import Add, DeletionVector, Remove
 from indextables.log.wire.arrays import combined
 
-__all__ = ["ADD_TYPE", "DV_TYPE", "FILES_SCHEMA", "REMOVE_TYPE", "STRING_MAP", "empty_files", "vector_ids"]
+__all__ = [
+    "ADD_FIELDS",
+    "ADD_TYPE",
+    "DV_TYPE",
+    "FILES_SCHEMA",
+    "REMOVE_FIELDS",
+    "REMOVE_TYPE",
+    "STRING_MAP",
+    "VECTOR_FIELDS",
+    "FileField",
+    "empty_files",
+    "fields_of",
+    "vector_ids",
+]
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
-DV_TYPE = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("sizeInBytes", pa.int64()),
-        ("cardinality", pa.int64()),
-        ("offset", pa.int64()),
-    ]
-)
 
-_ADD_FIELDS: list[tuple[str, pa.DataType]] = [
-    ("path", pa.string()),
-    ("partitionValues", STRING_MAP),
-    ("size", pa.int64()),
-    ("modificationTime", pa.int64()),
-    ("dataChange", pa.bool_()),
-    ("stats", pa.string()),
-    ("tags", STRING_MAP),
-    ("minValues", STRING_MAP),
-    ("maxValues", STRING_MAP),
-    ("numRecords", pa.int64()),
-    ("footerStartOffset", pa.int64()),
-    ("footerEndOffset", pa.int64()),
-    ("hotcacheStartOffset", pa.int64()),
-    ("hotcacheLength", pa.int64()),
-    ("hasFooterOffsets", pa.bool_()),
-    ("timeRangeStart", pa.string()),
-    ("timeRangeEnd", pa.string()),
-    ("splitTags", pa.list_(pa.string())),
-    ("deleteOpstamp", pa.int64()),
-    ("numMergeOps", pa.int64()),
-    ("docMappingJson", pa.string()),
-    ("docMappingRef", pa.string()),
-    ("uncompressedSizeBytes", pa.int64()),
-    ("companionSourceFiles", pa.list_(pa.string())),
-    ("companionDeltaVersion", pa.int64()),
-    ("companionFastFieldMode", pa.string()),
-    ("deletionVector", DV_TYPE),
-    ("splitId", pa.string()),
-]
+class FileField(NamedTuple):
+    """A field of `add`, `remove` or a deletion vector, as its Struct declares it."""
 
-ADD_TYPE = pa.struct(_ADD_FIELDS)
+    name: str
+    kind: Any
+    """The Python type, without None."""
+    is_optional: bool
+    default: object
+    """`msgspec.NODEFAULT` for what must be there."""
+    avro_id: int | None
+    bits: int
+    """Of a number: it is at most 2^(bits - 1) - 1, and never negative."""
 
-REMOVE_TYPE = pa.struct(
-    [
-        ("path", pa.string()),
-        ("dataChange", pa.bool_()),
-        ("deletionTimestamp", pa.int64()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("tags", STRING_MAP),
-        ("deletionVector", DV_TYPE),
-    ]
-)
+    @property
+    def is_required(self) -> bool:
+        return self.default is msgspec.NODEFAULT
+
+    @property
+    def most(self) -> int:
+        return (1 << (self.bits - 1)) - 1
+
+
+def fields_of(action: type[msgspec.Struct]) -> tuple[FileField, ...]:
+    """What a Struct of `actions` declares."""
+    return tuple(_field(told) for told in msgspec.structs.fields(action))
+
+
+def _field(told: msgspec.structs.FieldInfo) -> FileField:
+    kind, extra = told.type, {}
+    if get_origin(kind) is Annotated:
+        kind, extra = kind.__origin__, kind.__metadata__[0].extra
+    given = get_args(kind) if get_origin(kind) in {UnionType, Union} else (kind,)
+    (plain,) = (one for one in given if one is not type(None))
+    optional = type(None) in given
+    return FileField(told.name, plain, optional, told.default, extra.get("avro"), extra.get("bits", 64))
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    if get_origin(kind) is dict:
+        return STRING_MAP
+    if get_origin(kind) is list:
+        return pa.list_(_arrow(*get_args(kind)))
+    simple = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}.get(kind)
+    return simple if simple is not None else _struct(fields_of(kind))
+
+
+def _struct(fields: Iterable[FileField]) -> pa.StructType:
+    return pa.struct([(field.name, _arrow(field.kind)) for field in fields])
+
+
+ADD_FIELDS = fields_of(Add)
+REMOVE_FIELDS = fields_of(Remove)
+VECTOR_FIELDS = fields_of(DeletionVector)
+
+ADD_TYPE = _struct(ADD_FIELDS)
+REMOVE_TYPE = _struct(REMOVE_FIELDS)
+DV_TYPE = _struct(VECTOR_FIELDS)
 
 # The fields of `add`, then where the entry came from: version and line of its `add`, and that commit's time.
 FILES_SCHEMA = pa.schema(
     [
-        *_ADD_FIELDS,
+        *ADD_TYPE,
         ("addedAtVersion", pa.int64()),
         ("addedAtLine", pa.int64()),
         ("addedAtTimestamp", pa.int64()),

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt
+from indextables.log.wire.actions import Add, DeletionVector, Remove
+from indextables.log.wire.files import fields_of
 from indextables.log.wire.names import version_key
 
 __all__ = [
     "CHECKED_LINES",
     "MAX_DEPTH",
-    "MAX_MERGE_OPS",
     "NOTHING",
     "CheckedLine",
     "check_depth",
@@ -36,38 +37,24 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
-MAX_MERGE_OPS = 2**31 - 1
-"""`numMergeOps` is an int of 32 bits in Avro states: a version file may hold no more."""
-
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None
-_SmallCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_MERGE_OPS)] | None
 
 
-class _Vector(msgspec.Struct, frozen=True, gc=False):
-    sizeInBytes: _Count = None
-    cardinality: _Count = None
-    offset: _Count = None
+def _checked(action: type[msgspec.Struct]) -> Any:
+    """A Struct that reads the numbers of an action, and of its vector, and knows their ranges."""
+    kinds: list[tuple[str, Any, None]] = []
+    for field in fields_of(action):
+        if field.kind is int:
+            kinds.append((field.name, Annotated[int, msgspec.Meta(ge=0, le=field.most)] | None, None))
+        elif field.kind is DeletionVector:
+            kinds.append((field.name, _checked(DeletionVector) | None, None))
+    return msgspec.defstruct(f"_Checked{action.__name__}", kinds, frozen=True, gc=False)
 
 
-class _CheckedAdd(msgspec.Struct, frozen=True, gc=False):
-    size: _Count = None
-    modificationTime: _Count = None
-    numRecords: _Count = None
-    footerStartOffset: _Count = None
-    footerEndOffset: _Count = None
-    hotcacheStartOffset: _Count = None
-    hotcacheLength: _Count = None
-    deleteOpstamp: _Count = None
-    numMergeOps: _SmallCount = None
-    uncompressedSizeBytes: _Count = None
-    companionDeltaVersion: _Count = None
-    deletionVector: _Vector | None = None
-
-
-class _CheckedRemove(msgspec.Struct, frozen=True, gc=False):
-    deletionTimestamp: _Count = None
-    size: _Count = None
-    deletionVector: _Vector | None = None
+if TYPE_CHECKING:
+    _CheckedAdd: TypeAlias = msgspec.Struct
+    _CheckedRemove: TypeAlias = msgspec.Struct
+else:
+    _CheckedAdd, _CheckedRemove = _checked(Add), _checked(Remove)
 
 
 NOTHING = msgspec.Raw(b"null")

@@ -13,7 +13,7 @@ from indextables.errors import CheckpointCorrupt, CheckpointInvalid, CheckpointW
 from indextables.lazy import pc
 from indextables.log.checkpoint.avro.bounds import Bounds, bounds_of
 from indextables.log.checkpoint.avro.frame import read_container, write_container
-from indextables.log.checkpoint.avro.schema import ENTRY, ENTRY_COLUMNS
+from indextables.log.checkpoint.avro.schema import ENTRY, ENTRY_COLUMNS, SMALL
 from indextables.log.checkpoint.columns import conform, drop_null_items
 from indextables.log.wire import FILES_SCHEMA, LOG_DIR, constant, set_hash
 
@@ -119,19 +119,19 @@ def _to_avro(entries: pa.Table) -> pa.Table:
         column = entries.column(name)
         if name in _MAPS:
             column = drop_null_items(column)
-        elif name == "numMergeOps":
-            column = _as_int(column)
+        elif name in SMALL:
+            column = _as_int(name, column)
         elif name in {"addedAtTimestamp", "addedAtVersion"}:
             column = pc.fill_null(column, 0)
         columns.append(column)
     return pa.table(columns, names=list(ENTRY_COLUMNS))
 
 
-def _as_int(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _as_int(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.int32())
     except pa.ArrowInvalid as error:
-        message = f"numMergeOps has a value that an Avro state cannot hold: {error}"
+        message = f"{name} has a value that an Avro state cannot hold: {error}"
         raise CheckpointWriteFailed(message, reason=str(error)) from error
 
 

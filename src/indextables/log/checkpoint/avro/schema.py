@@ -1,14 +1,20 @@
 """Declares the Avro records of a state; no other module knows them.
 
 `FileEntry` and `StateManifest` are those of protocol V4 with their field ids and names; what we add is optional, has a
-default, and in `FileEntry` an id from 200. A field is never retyped and an id never used again.
+default, and in `FileEntry` an id from 200. `actions.Add` declares the fields of `FileEntry`. A field is never retyped
+and an id never used again.
 """
 
 from __future__ import annotations
 
-from indextables.log.checkpoint.avro.frame import Shape
+from typing import get_origin
 
-__all__ = ["ENTRY", "ENTRY_COLUMNS", "FORMAT_VERSION", "LIST"]
+import msgspec
+
+from indextables.log.checkpoint.avro.frame import Shape
+from indextables.log.wire import ADD_FIELDS, FileField, fields_of
+
+__all__ = ["ENTRY", "ENTRY_COLUMNS", "FORMAT_VERSION", "LIST", "SMALL"]
 
 FORMAT_VERSION = 1
 
@@ -26,51 +32,33 @@ def _optional(name: str, kind: object, field_id: int | None = None) -> dict[str,
     return _field(name, ["null", kind], field_id, default=None)
 
 
-_VECTOR = {
-    "type": "record",
-    "name": "DeletionVector",
-    "fields": [
-        _field("storageType", "string"),
-        _field("pathOrInlineDv", "string"),
-        _field("sizeInBytes", "long"),
-        _field("cardinality", "long"),
-        _optional("offset", "long"),
-    ],
-}
+def _declared(field: FileField) -> dict[str, object]:
+    kind = _avro(field)
+    if field.is_optional:
+        return _optional(field.name, kind, field.avro_id)
+    return _field(field.name, kind, field.avro_id, **({} if field.is_required else {"default": field.default}))
 
-_ENTRY_FIELDS = [
-    _field("path", "string", 100),
-    _field("partitionValues", _STRINGS, 101),
-    _field("size", "long", 102),
-    _field("modificationTime", "long", 103),
-    _field("dataChange", "boolean", 104),
-    _optional("stats", "string", 110),
-    _optional("minValues", _STRINGS, 111),
-    _optional("maxValues", _STRINGS, 112),
-    _optional("numRecords", "long", 113),
-    _optional("footerStartOffset", "long", 120),
-    _optional("footerEndOffset", "long", 121),
-    _field("hasFooterOffsets", "boolean", 124, default=False),
-    _optional("splitTags", _LIST_OF_STRINGS, 132),
-    _optional("numMergeOps", "int", 134),
-    _optional("docMappingRef", "string", 135),
-    _optional("uncompressedSizeBytes", "long", 136),
-    _field("addedAtVersion", "long", 140),
-    _field("addedAtTimestamp", "long", 141),
-    _optional("companionSourceFiles", _LIST_OF_STRINGS, 150),
-    _optional("companionDeltaVersion", "long", 151),
-    _optional("companionFastFieldMode", "string", 152),
-    _optional("addedAtLine", "long", 200),
-    _optional("tags", _STRINGS, 201),
-    _optional("hotcacheStartOffset", "long", 202),
-    _optional("hotcacheLength", "long", 203),
-    _optional("timeRangeStart", "string", 204),
-    _optional("timeRangeEnd", "string", 205),
-    _optional("deleteOpstamp", "long", 206),
-    _optional("docMappingJson", "string", 207),
-    _optional("deletionVector", _VECTOR, 208),
-    _optional("splitId", "string", 209),
-]
+
+def _avro(field: FileField) -> object:
+    kind = field.kind
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return {"type": "record", "name": kind.__name__, "fields": [_declared(inner) for inner in fields_of(kind)]}
+    numbers = {32: "int", 64: "long"}
+    simple: dict[object, object] = {str: "string", int: numbers[field.bits], bool: "boolean"}
+    return simple.get(kind) or {dict: _STRINGS, list: _LIST_OF_STRINGS}[get_origin(kind)]
+
+
+# Where an entry came from, beside the fields of `add`.
+_ORIGIN = {
+    140: _field("addedAtVersion", "long", 140),
+    141: _field("addedAtTimestamp", "long", 141),
+    200: _optional("addedAtLine", "long", 200),
+}
+_BY_ID = _ORIGIN | {field.avro_id: _declared(field) for field in ADD_FIELDS if field.avro_id is not None}
+_ENTRY_FIELDS = [_BY_ID[avro_id] for avro_id in sorted(_BY_ID)]
+
+SMALL = tuple(field.name for field in ADD_FIELDS if field.bits < 64)
+"""Columns whose numbers are smaller in a state than in memory."""
 
 _BOUNDS = {
     "type": "record",
