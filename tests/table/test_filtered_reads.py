@@ -24,6 +24,7 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "to_arrow": lambda table: table.to_arrow(where=FILTER),
     "count": lambda table: table.count(where=FILTER),
     "search": lambda table: table.search("quick", where=FILTER),
+    "explain": lambda table: table.explain("quick", where=FILTER),
     "aggregate": lambda table: table.aggregate("quick", {"n": {"stats": {"field": "x"}}}, where=FILTER),
     "sql": lambda table: table.sql(f"SELECT count(*) FROM t WHERE {FILTER}"),
     "prewarm": lambda table: table.prewarm(where=FILTER),

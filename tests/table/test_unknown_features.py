@@ -130,6 +130,7 @@ TABLE_READS = {
     "at": lambda t: t.at(4),
     "count": lambda t: t.count("text"),
     "detail": lambda t: t.detail(),
+    "explain": lambda t: t.explain("text"),
     "files": lambda t: t.files("d = 'a'"),
     "flush_caches": lambda t: t.flush_caches(),
     "health": lambda t: t.health(),
@@ -141,6 +142,7 @@ TABLE_READS = {
     "prewarm": lambda t: t.prewarm(),
     "protocol": lambda t: t.protocol,
     "refresh": lambda t: t.refresh(),
+    "resolve": lambda t: t.resolve("0" * 32, t.version),
     "scan": lambda t: t.scan().read_all(),
     "schema": lambda t: t.schema,
     "search": lambda t: t.search("text"),
@@ -166,7 +168,7 @@ MODULE_READS = {
     "open": lambda p: indextables.open(p, options={"reader.leaseHours": "1"}),
     "verify": indextables.verify,
 }
-MODULE_OTHERS = {"IndexTable", "IndexTablesError", "Table", "errors"}
+MODULE_OTHERS = {"IndexTable", "IndexTablesError", "LocalSession", "Table", "errors"}
 SPARKS = {"disable", "enable", "sql", "write"}
 SQL_WRITES = {
     "Checkpoint": "CHECKPOINT INDEXTABLES t",
