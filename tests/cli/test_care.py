@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 
+@pytest.mark.slow
 def test_repair_writes_a_log_without_what_is_lost(command, logs, log_file, tmp_path):
     command("ingest", logs, log_file)
     lost, *_ = logs.rglob("*.split")

@@ -29,6 +29,7 @@ def rows_of(file, schema):
     return pa.Table.from_batches(list(open_input(str(file), "csv", schema).batches()), schema).to_pylist()
 
 
+@pytest.mark.slow
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=5), every=st.booleans())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_texts_are_those_that_plain_python_reads(tmp_path, rows, every):
@@ -41,6 +42,7 @@ def test_texts_are_those_that_plain_python_reads(tmp_path, rows, every):
     assert rows_of(file, schema) == [{"id": n, "a": a or empty, "b": b or empty} for n, (a, b) in enumerate(rows)]
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(
         st.one_of(
@@ -73,6 +75,7 @@ def test_a_guessed_column_holds_the_same_values_or_the_file_is_refused(tmp_path,
             assert str(int(text)) == text or text == "-0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", LOOKS_LIKE_NULL)
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_text_that_others_take_for_null_is_a_text(command, tmp_path, text, quote):
@@ -84,6 +87,7 @@ def test_a_text_that_others_take_for_null_is_a_text(command, tmp_path, text, quo
         assert indextables.open(tmp_path / name).to_arrow()["a"].to_pylist() == [text, None]
 
 
+@pytest.mark.slow
 def test_a_text_in_a_column_of_numbers_makes_it_text_and_is_refused_where_the_table_says_number(command, tmp_path):
     file = put(tmp_path / "a.csv", "id,n\n1,5\n2,NA\n3,\n")
     assert command("ingest", tmp_path / "guessed", file).code == 0

@@ -26,6 +26,7 @@ from indextables.errors import (
 LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -127,6 +128,7 @@ def test_a_data_file_that_is_gone_is_one_line(command, logs):
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["count"], ["search", "timeout"], ["search", "timeout", "--json"], ["--help"]])
 def test_output_that_cannot_be_written_is_one_line(logs, tmp_path, arguments):
     name, *rest = arguments
@@ -137,6 +139,7 @@ def test_output_that_cannot_be_written_is_one_line(logs, tmp_path, arguments):
     assert (ran.returncode, ran.stderr) == (5, "indextables: the output cannot be written: No space left on device\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_process_without_output_does_its_work(logs, closed):
     for words, code in (("count", 0), ("count nope:x", 2)):
@@ -153,6 +156,7 @@ def test_what_an_error_quotes_does_not_command_the_terminal():
     assert len(line_of(error)) < 1100
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_command_that_waits_with_one_line(logs, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -199,6 +203,7 @@ except KeyboardInterrupt:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "goes on\nheard\n", "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
     text = "SELECT count(*) FROM t a, t b, t c, t d, t e WHERE a.ts < b.ts AND c.ts < d.ts OR e.ts < a.ts"
     with subprocess.Popen([*LINE, "sql", str(logs), text], stderr=subprocess.PIPE, text=True) as process:
@@ -209,6 +214,7 @@ def test_ctrl_c_ends_a_command_inside_native_code_with_one_line(logs):
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("callback", "call"), [("schema", 1), ("schema", 12), ("get_fragments", 1), ("scanner", 1)])
 def test_ctrl_c_while_native_code_calls_python_is_one_line(logs, callback, call):
     code = f"""
@@ -266,6 +272,7 @@ sys.exit(main())
     assert (ran.returncode, ran.stderr) == (130, "indextables: interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_bad_line_of_a_pipe_that_goes_on_is_one_line(command, logs):
     line = b'{"message": "as good as any other"}\n'
     with subprocess.Popen(
@@ -283,6 +290,7 @@ def test_a_bad_line_of_a_pipe_that_goes_on_is_one_line(command, logs):
     assert command("count", logs).out == "50\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["search", "{}", "grüße"], ["search", "{}", "ключ:x"]])
 def test_a_terminal_without_these_letters_gets_them_spelled_out(command, logs, tmp_path, arguments):
     (tmp_path / "more.jsonl").write_text('{"message": "Grüße"}\n')
@@ -303,6 +311,7 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_adds_nothing(command, logs, tmp_path):
     big = tmp_path / "big.jsonl"
     with big.open("w") as file:
@@ -328,6 +337,7 @@ def test_a_full_disk_is_one_line_and_adds_nothing(command, logs, tmp_path):
     assert command("verify", logs).code == 0
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_is_no_error(logs):
     ran = subprocess.run(
         [

@@ -45,6 +45,7 @@ def shell(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_guide_run_one_after_the_other(shell):
     ran = shell("docs/guides/cli.md")
     assert ran.returncode == 0, ran.stderr
@@ -52,6 +53,7 @@ def test_the_examples_of_the_guide_run_one_after_the_other(shell):
     assert "taken before, nothing added" in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_shell_examples_of_the_first_pages_run(shell, page):
     ran = shell(page)

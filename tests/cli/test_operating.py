@@ -155,6 +155,7 @@ def test_what_cannot_be_undone_is_not_done_where_nobody_can_be_asked(command, da
     assert sorted(days.rglob("*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -178,6 +179,7 @@ def test_on_a_terminal_nothing_is_asked_where_nothing_would_go(tmp_path, argumen
     os.close(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_on_a_terminal_the_answer_decides(command, days, tmp_path, answer):
     main, side = pty.openpty()

@@ -52,6 +52,7 @@ def lines(draw):
     return name, ["logs", *(text for piece in pieces for text in piece)]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(lines())
 def test_a_line_is_read_as_typer_reads_it_or_left_to_it(asked):

@@ -56,6 +56,7 @@ def test_a_file_is_run_until_the_first_fault(command, logs, tmp_path):
     assert command("sql", logs, "SELECT 1", "-f", script).code == 2
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read(logs):
     ran = subprocess.run(
         [*LINE, "sql", str(logs), "--json"], input=b"SELECT 1 AS a;\nSELECT\n2 AS b", capture_output=True, check=False
@@ -116,6 +117,7 @@ class Terminal:
         return code
 
 
+@pytest.mark.slow
 def test_a_prompt_takes_statements_of_several_lines_and_survives_faults(logs, tmp_path):
     shell = Terminal(logs, tmp_path)
     shell.says("indextables> ")
@@ -142,6 +144,7 @@ def test_a_prompt_takes_statements_of_several_lines_and_survives_faults(logs, tm
     assert "SELECT 5 AS five;" in (tmp_path / "state" / "indextables" / "history").read_text()
 
 
+@pytest.mark.slow
 def test_ctrl_c_drops_what_was_typed_and_ctrl_d_leaves(logs, tmp_path):
     shell = Terminal(logs, tmp_path)
     shell.says("indextables> ")
@@ -200,6 +203,7 @@ except KeyboardInterrupt:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_prompt_asks_before_what_takes_something_away(logs, tmp_path):
     (logs / "splits" / f"split-{0:032x}.split").write_bytes(b"nobody")
     at_once = "PURGE INDEXTABLE t OLDER THAN 0 HOURS FORCE"
@@ -232,6 +236,7 @@ def test_a_prompt_asks_before_what_takes_something_away(logs, tmp_path):
     assert shell.leaves() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 2), ("y", 0, 1)])
 def test_a_statement_asks_at_a_terminal_before_it_takes_something_away(command, log_file, tmp_path, answer, code, left):
     place = tmp_path / "days"
@@ -245,6 +250,7 @@ def test_a_statement_asks_at_a_terminal_before_it_takes_something_away(command, 
     assert command("sql", place, "SELECT count(DISTINCT day) AS n FROM t", "--json").lines == [{"n": left}]
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_who_said_yes_or_sits_at_no_terminal(command, log_file, tmp_path):
     place = tmp_path / "days"
     command("ingest", place, log_file, "--partition-by", "day")

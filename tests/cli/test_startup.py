@@ -22,6 +22,7 @@ def test_importing_the_package_loads_no_library():
     assert loaded_after("import indextables") == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commits", [1, 12])
 def test_a_search_of_a_local_table_loads_arrow_alone(tmp_path, commits):
     options = {"cache.directory": str(tmp_path / "cache")}
@@ -37,6 +38,7 @@ def test_a_search_of_a_local_table_loads_arrow_alone(tmp_path, commits):
     assert loaded_after(code) == "['pyarrow']"
 
 
+@pytest.mark.slow
 def test_a_first_search_does_without_the_compute_functions_of_arrow(tmp_path):
     table = indextables.create(
         tmp_path / "t", pa.schema([("id", pa.int64()), ("message", pa.string())]), indexing={"message": "text"}
@@ -52,6 +54,7 @@ def test_a_first_search_does_without_the_compute_functions_of_arrow(tmp_path):
     assert ran.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_help_loads_no_library():
     code = "from indextables.cli import main\nmain(['search', '--help'])"
     assert loaded_after(code) == "['typer']"
@@ -81,6 +84,7 @@ def seen(name):
     return ran.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_what_is_read_through_the_interface_loads_nothing_else(place, tmp_path):
     reads = [
         "search('message:timeout')",
@@ -106,6 +110,7 @@ def test_what_is_read_through_the_interface_loads_nothing_else(place, tmp_path):
     assert heavy_after(code) == [f"{read} []" for read in reads]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "loaded"),
     [
@@ -132,6 +137,7 @@ atexit.register(lambda: seen(code))
     assert last == f"0 {[name for name in HEAVY if name in loaded]}"
 
 
+@pytest.mark.slow
 def test_a_table_on_a_terminal_is_shown_with_rich(place, tmp_path):
     code = f"""
 import os

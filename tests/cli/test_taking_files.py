@@ -183,6 +183,7 @@ def test_watermarks_of_applications_never_go_back(tmp_path):
     assert indextables.open(tmp_path / "t").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ['{"a": 1}\n{"a": "x"}\n', '{"a": 1}\nnot json\n'])
 def test_a_failed_first_ingest_leaves_no_table(command, tmp_path, broken):
     rows = "".join(f'{{"a": {i}, "pad": "{"p" * 200}"}}\n' for i in range(100_000))

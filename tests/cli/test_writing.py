@@ -43,6 +43,7 @@ def test_the_same_bytes_are_taken_once_when_asked(command, logs, log_file, tmp_p
     assert command("count", logs).out == "150\n"
 
 
+@pytest.mark.slow
 def test_two_processes_taking_one_file_at_a_time_add_it_once(command, logs, log_file, tmp_path):
     environment = {**os.environ, "INDEXTABLES_CACHE_DIRECTORY": str(tmp_path / "cache")}
     line = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
@@ -74,6 +75,7 @@ def test_csv_parquet_and_compressed_files_give_the_same_rows(command, tmp_path):
     assert table.schema.field("when").type == pa.date32()
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_with_a_format(logs, tmp_path):
     line = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
     data = b'{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n'
@@ -246,6 +248,7 @@ def test_an_object_of_a_json_line_goes_into_a_map(command, tmp_path):
     assert back == want
 
 
+@pytest.mark.slow
 def test_maps_come_through_a_file_of_many_blocks(command, tmp_path):
     rows = 40_000
     text = "".join(f'{{"id": {i}, "m": {{"k{i}": {i}}}, "pad": "{"z" * 200}"}}\n' for i in range(rows))
@@ -292,6 +295,7 @@ def test_what_does_not_fit_is_named_with_its_row_and_its_column(command, tmp_pat
     assert command("count", tmp_path / "t").out == "0\n"
 
 
+@pytest.mark.slow
 def test_the_row_and_the_column_are_told_of_what_comes_by_a_pipe(command, tmp_path):
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)

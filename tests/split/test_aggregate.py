@@ -42,6 +42,7 @@ def world(request, tmp_path_factory) -> World:
     return build_world(tmp_path_factory.mktemp("aggregate"), make_rows(200), request.param, deleted=deleted)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=any_query())
 def test_every_aggregation_equals_a_plain_sum_over_the_matching_rows(world, case):

@@ -213,6 +213,7 @@ def test_the_options_name_the_folder(tmp_path):
     assert (tmp_path / "here" / "entries").is_dir()
 
 
+@pytest.mark.slow
 def test_processes_share_a_folder(world, tmp_path):
     refs = msgspec.msgpack.encode(world.refs)
     jobs = [(world.store.url, refs, str(tmp_path), number) for number in range(4)]

@@ -89,6 +89,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sorted(DAMAGE))
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_damaged_index_gives_the_same_rows_and_scores_and_is_flagged(world, tmp_path, part, query):
@@ -104,6 +105,7 @@ def test_a_damaged_index_gives_the_same_rows_and_scores_and_is_flagged(world, tm
     assert not world.searcher.search(query).metrics.fallbacks
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=any_query())
 def test_every_query_is_exact_without_any_index(bare, case):
@@ -274,6 +276,7 @@ def test_a_selective_query_reads_only_the_candidates_of_a_filter(tmp_path):
     assert metrics.rows_scanned == 2000
 
 
+@pytest.mark.slow
 def test_components_made_to_hurt_cause_typed_errors_or_fallbacks_and_no_crash(world, tmp_path):
     """Bytes with a right checksum and a wrong content: in a process of its own, which must survive."""
     assert _attacked(world, tmp_path, 4) == 4 * len(COMPONENTS)

@@ -8,6 +8,7 @@ import math
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,7 @@ def _says(found, expected):
     return found == expected and type(found) is type(expected)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(tables(), st.data())
 def test_lines_say_what_the_rows_say_wherever_the_batch_begins(table, data):
@@ -142,6 +144,7 @@ def test_lines_say_what_the_rows_say_wherever_the_batch_begins(table, data):
                 assert found == _document_value(field.kind, value)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(tables(), st.data())
 def test_any_table_is_written_and_read_bit_for_bit(table, data):

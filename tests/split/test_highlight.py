@@ -58,6 +58,7 @@ def test_a_path_inside_a_nested_column_is_marked(world):
     assert highlighter(plan, "attrs", ("user",), before="[", after="]").marked("a foo") == "a [foo]"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_row_that_matches_by_its_text_has_a_mark(world, data):

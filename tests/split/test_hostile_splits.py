@@ -73,6 +73,7 @@ def _expected(store, table, split):
     return digest(table), digest(table.take([0, 299, 7])), SplitReader(store, split.ref).directory
 
 
+@pytest.mark.slow
 def test_flipping_any_byte_gives_the_same_rows_or_an_error_that_names_the_part():
     store, table, split = small_split("flips")
     expected = _expected(store, table, split)
@@ -272,6 +273,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_no_damage_kills_the_process(tmp_path):
     store = open_store("memory://fuzz")
     table = every_type()
@@ -333,6 +335,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["every type", "lines"])
 def test_no_forged_footer_kills_the_process(tmp_path, kind):
     store = open_store("memory://forged")

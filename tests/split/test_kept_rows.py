@@ -36,6 +36,7 @@ fetches = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(fetches, st.sampled_from([1, 20_000, 200_000, 1 << 30]))
 def test_fetches_one_after_the_other_give_the_rows_asked_for(world, asked, limit):

@@ -48,6 +48,7 @@ def damage(store, key, at, bits=0xFF):
     store.put(key, bytes(data))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(st.lists(st.tuples(st.integers(1, 400), st.sets(st.integers(0, 399), max_size=50)), min_size=1, max_size=5))
 def test_a_merge_is_the_live_rows_of_its_sources_in_their_order(sources):
@@ -80,6 +81,7 @@ def test_rows_of_every_type_survive_a_merge_bit_for_bit(store):
     assert digest(scan(SplitReader(store, merged.written[0].ref))) == digest(kept.combine_chunks().to_batches())
 
 
+@pytest.mark.slow
 def test_many_splits_become_one_whatever_the_target_size(store):
     opts = options(split__targetSize="100000")
     splits = write_splits(store, [lines(30_000)], lines(1).schema, opts)
@@ -155,6 +157,7 @@ def test_merging_takes_the_tables_schema(store):
     assert rows_of(store, merged.written[0]).schema.names == ["message", "extra"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 6), max_size=6))
 def test_a_digest_does_not_depend_on_batches(cuts):
     table = every_type()
@@ -244,6 +247,7 @@ def test_an_index_of_another_tantivy_is_foreign(store):
     assert foreign_index(None) is not None
 
 
+@pytest.mark.slow
 def test_a_split_too_large_for_one_segment_is_not_reindexed_silently_as_two(store, monkeypatch):
     (split,) = write_splits(store, [lines(60_000)], lines(1).schema, options())
     small = SplitWriter.__init__.__kwdefaults__ | {"heap_ceiling": 15_000_000}

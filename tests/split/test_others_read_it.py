@@ -47,12 +47,14 @@ def world(request, tmp_path_factory):
     return root, root / split.key, table, split
 
 
+@pytest.mark.slow
 def test_pyarrow_reads_it_file_and_dataset(world):
     root, path, table, _ = world
     assert pq.read_table(path).equals(table)
     assert ds.dataset(root, format="parquet").to_table().equals(table)
 
 
+@pytest.mark.slow
 def test_pandas_reads_it(world):
     _, path, table, _ = world
     found = pd.read_parquet(path)
@@ -62,6 +64,7 @@ def test_pandas_reads_it(world):
     assert found[first].tolist()[-1] == table[first].to_pylist()[-1]
 
 
+@pytest.mark.slow
 def test_polars_reads_it(world):
     _, path, table, _ = world
     names = [n for n in table.column_names if n not in ("raw", "props", "price")]
@@ -71,6 +74,7 @@ def test_polars_reads_it(world):
     assert lazy.item() == table.num_rows
 
 
+@pytest.mark.slow
 def test_duckdb_reads_it_and_filters_by_its_statistics(world):
     _, path, table, _ = world
     source = f"read_parquet('{path}', file_row_number=true)"
@@ -86,6 +90,7 @@ def test_duckdb_reads_it_and_filters_by_its_statistics(world):
         assert [dict(zip(names, row, strict=True)) for row in rows] == table.select(names).to_pylist()
 
 
+@pytest.mark.slow
 def test_delta_rs_reads_it_through_a_delta_log(world):
     root, _, table, split = world
     names = [n for n in table.column_names if n != "addr"]

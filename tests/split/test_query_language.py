@@ -116,6 +116,7 @@ def _name(field: ast.Field | None) -> str | None:
     return None if field is None else ".".join(field.parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(_query(), st.integers(0, 2**32))
 @example("a OR b AND c", 1)
@@ -223,6 +224,7 @@ def test_too_much_is_refused_at_once(query):
         plan_query(query, CATALOG)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(
     st.one_of(

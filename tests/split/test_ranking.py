@@ -78,6 +78,7 @@ def assert_same(found: dict[int, float], expected: dict[int, float]) -> None:
     assert worst < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QUERIES))
 @pytest.mark.parametrize("pieces", [7, 50])
 def test_many_splits_score_as_one_big_split(layouts, pieces, name):
@@ -86,6 +87,7 @@ def test_many_splits_score_as_one_big_split(layouts, pieces, name):
     assert_same(scores(layouts[pieces].searcher, QUERIES[name]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QUERIES))
 @pytest.mark.parametrize("pieces", [7, 50])
 def test_five_searchers_that_exchange_statistics_score_as_one(layouts, fives, pieces, name):
@@ -98,6 +100,7 @@ def test_five_searchers_that_exchange_statistics_score_as_one(layouts, fives, pi
     assert_same(found, scores(layouts[1].searcher, QUERIES[name]))
 
 
+@pytest.mark.slow
 def test_five_processes_score_as_one(layouts, tmp_path):
     world = layouts[50]
     root = world.store.url

@@ -95,6 +95,7 @@ def refs(world):
     return {"split": split.ref, "row groups": SplitRef("groups.parquet", num_rows=ROWS)}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.integers(0, ROWS - 1), max_size=60), st.sets(st.integers(0, 6)), st.randoms())
 def test_fetch_gives_the_rows_asked_for_in_the_order_asked(world, rows, columns, chance):
@@ -107,6 +108,7 @@ def test_fetch_gives_the_rows_asked_for_in_the_order_asked(world, rows, columns,
         assert same(found, table.take(pa.array(rows, pa.int64())).select(names))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(0, ROWS - 1), st.integers(1, ROWS))
 def test_fetching_a_run_of_rows_equals_the_slice(world, start, length):
@@ -203,6 +205,7 @@ def test_columns_match_in_any_case_and_unknown_ones_are_named(world):
         list(scan(reader, ["nobody"]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from(["split", "row groups"]),
@@ -252,6 +255,7 @@ def several():
     return store, table, split
 
 
+@pytest.mark.slow
 def test_reading_ahead_gives_the_same_rows(several):
     store, table, split = several
     ambient = SystemAmbient()
@@ -412,6 +416,7 @@ def test_metadata_of_columns_survives(store):
     assert reader.footer.schema.field("a").metadata[b"PARQUET:field_id"] == b"7"
 
 
+@pytest.mark.slow
 def test_lines_are_the_same_by_any_path(store):
     table = lines(140_000)
     (split,) = write_splits(store, table.to_batches(9999), table.schema, options())

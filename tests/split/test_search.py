@@ -44,6 +44,7 @@ def world(request, tmp_path_factory) -> World:
     return build_world(tmp_path_factory.mktemp("world"), rows, pieces, deleted=deleted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @settings(max_examples=25, deadline=None, suppress_health_check=RELAXED)
 @given(data=st.data())
@@ -52,6 +53,7 @@ def test_each_query_kind_finds_exactly_the_rows_it_describes(world, kind, data):
     assert world.ids(text) == world.meant(meaning), text
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
 @given(case=any_query())
 def test_combined_queries_find_exactly_the_rows_they_describe(world, case):

@@ -63,6 +63,7 @@ def test_any_bytes_are_a_struct_or_a_thrift_error(data):
     assert repr(again) == repr(value)
 
 
+@pytest.mark.slow
 @given(_structs(), st.data())
 def test_a_struct_that_is_cut_off_is_a_thrift_error(value, data):
     whole = thrift.encode_struct(value)

@@ -171,6 +171,7 @@ def test_offsets_of_the_log_are_those_of_the_file(store):
     assert sum(split.component_bytes.values()) == split.size
 
 
+@pytest.mark.slow
 def test_splits_roll_at_the_target_size_and_keep_the_order(store):
     table = lines(60_000)
     splits = write_splits(store, table.to_batches(5000), table.schema, options(split__targetSize="300000"))
@@ -179,6 +180,7 @@ def test_splits_roll_at_the_target_size_and_keep_the_order(store):
     assert all(s.size < 900_000 for s in splits)
 
 
+@pytest.mark.slow
 def test_splits_roll_at_the_memory_budget(store):
     table = lines(60_000)
     splits = write_splits(store, [table], table.schema, options(split__memoryBudget="1048576"))
@@ -186,6 +188,7 @@ def test_splits_roll_at_the_memory_budget(store):
     assert sum(s.num_rows for s in splits) == 60_000
 
 
+@pytest.mark.slow
 def test_an_index_that_tantivy_cut_in_segments_is_built_again_as_two_splits(store, scratch):
     table = lines(120_000)
     with SplitWriter(store, table.schema, options(), heap_ceiling=15_000_000) as writer:
@@ -248,6 +251,7 @@ def test_each_column_has_the_form_that_suits_its_values(store):
     assert rows_of(store, split).equals(table)
 
 
+@pytest.mark.slow
 def test_row_groups_close_at_their_size(store):
     table = pa.table({"n": np.arange(300_000)})
     (split,) = write_splits(store, table.to_batches(), table.schema, options())
@@ -307,6 +311,7 @@ class FailingStore:
         self._store.put_file(key, source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("landed", [False, True])
 @pytest.mark.parametrize("fail_at", [0, 1, 2])
 def test_a_failing_put_leaves_neither_scratch_files_nor_objects(store, scratch, fail_at, landed):
@@ -319,6 +324,7 @@ def test_a_failing_put_leaves_neither_scratch_files_nor_objects(store, scratch, 
     assert list(store.list_from("")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), OSError(28, "No space left on device")])
 def test_an_interrupted_source_leaves_nothing(store, scratch, error):
     def batches():
@@ -437,6 +443,7 @@ def test_fast_text_keeps_whole_values(store, tmp_path):
     assert {b["key"]: b["doc_count"] for b in found["a"]["buckets"]} == {"a d": 2, "b c": 1}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.sampled_from("aé東_ ,\t"), st.integers(1, 90)), max_size=8), min_size=1, max_size=5),
