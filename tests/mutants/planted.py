@@ -28,6 +28,7 @@ SIMULATION = ("tests/mutants/some_schedules.py",)
 TABLE = "indextables/table/"
 EVOLUTION_TESTS = ("tests/table/test_evolution.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
+DOOR_TESTS = ("tests/table/test_doors.py",)
 KEPT_TESTS = ("tests/table/test_kept_files.py",)
 INCIDENT_TESTS = ("tests/table/test_purge_incidents.py",)
 OPERATE_TESTS = ("tests/table/test_operate.py",)
@@ -759,6 +760,20 @@ BUGS = [
         "                dataChange=False,\n",
         "                dataChange=True,\n",
         TAIL_TESTS,
+    ),
+    Bug(
+        "nothing at all passes for a flag of a verb",
+        TABLE + "requests.py",
+        "if value is not None or default is not None:",
+        "if value is not None:",
+        DOOR_TESTS,
+    ),
+    Bug(
+        "a table forgets a parameter of a merge",
+        "indextables/embedded/maintenance.py",
+        "            max_dest_splits=max_dest_splits,\n",
+        "",
+        DOOR_TESTS,
     ),
     Bug(
         "purge takes any age for safe",

@@ -6,8 +6,10 @@ import inspect
 import re
 
 import msgspec
+import pyarrow as pa
 import pytest
 
+import indextables
 from indextables.cli.app import commands_named
 from indextables.cli.declared import arguments_of, parameters_of
 from indextables.embedded.table import Table
@@ -16,6 +18,7 @@ from indextables.spark.table.maintenance import Maintenance
 from indextables.sql.command import statements as st
 from indextables.sql.command.grammar import SYNTAX, parse_command
 from indextables.table import requests as rq
+from indextables.table.running import Threads
 
 NOT_ASKED = {"self", "progress"}
 """What a method takes that is no part of the request."""
@@ -55,13 +58,15 @@ LONG: dict[type[rq.Request], tuple[str, ...]] = {
 }
 """Statements that have every clause among them."""
 
+NEEDED = inspect.Parameter.empty
+
 requests = pytest.mark.parametrize("request_type", rq.REQUESTS, ids=lambda kind: kind.__name__)
 
 
 def declared(request_type):
     """The defaults by name, as a signature tells them."""
     fields = rq.fields_of(request_type)
-    return {f.name: inspect.Parameter.empty if f.default is msgspec.NODEFAULT else f.default for f in fields}
+    return {f.name: NEEDED if f.default is msgspec.NODEFAULT else f.default for f in fields}
 
 
 def snake(name):
@@ -108,7 +113,7 @@ def test_the_methods_of_spark_take_every_field(request_type):
     found = {}
     for name in METHODS[request_type]:
         found |= taken(getattr(Maintenance, name))
-    assert found == dict.fromkeys(declared(request_type), inspect.Parameter.empty)
+    assert found == dict.fromkeys(declared(request_type), NEEDED)
 
 
 @requests
@@ -118,7 +123,7 @@ def test_the_commands_of_the_shell_take_every_field(request_type):
     flags = {parameter.name: parameter for parameter in parameters_of(command)}
     for field in rq.fields_of(request_type):
         flag = flags[FLAGS.get(field.name, field.name)]
-        default = inspect.Parameter.empty if field.default is msgspec.NODEFAULT else field.default
+        default = NEEDED if field.default is msgspec.NODEFAULT else field.default
         assert flag.declared.help == field.field.help
         assert flag.default == (None if default == () else default)
 
@@ -135,7 +140,7 @@ def test_the_grammar_has_a_clause_for_every_field(request_type):
 def test_what_a_statement_leaves_out_is_the_default(request_type):
     request = asked(SHORT[request_type])
     for name, default in declared(request_type).items():
-        assert default in (inspect.Parameter.empty, getattr(request, name))
+        assert default in (NEEDED, getattr(request, name))
 
 
 @requests
@@ -144,6 +149,54 @@ def test_every_clause_stands_in_the_syntax_that_errors_show(request_type):
     for text in LONG[request_type]:
         for word in re.findall(r"\b[A-Z]{2,}\b", text):
             assert word in syntax
+
+
+@pytest.fixture
+def table():
+    schema = pa.schema([("id", pa.int64()), ("d", pa.string())])
+    return indextables.create("memory://doors/t", schema, partition_by=["d"])
+
+
+class OnThreads(Maintenance):
+    """The methods of Spark over threads of this process: no session is there."""
+
+    def __init__(self, log):
+        self._opened = log
+
+    def log(self, place=None):
+        return self._opened
+
+    def runner(self, width=None, place=None):
+        return Threads(self._opened.env)
+
+    def progress(self, given=None):
+        return given
+
+
+FIELDS = [(kind, field.name) for kind in rq.REQUESTS for field in rq.fields_of(kind)]
+fields = pytest.mark.parametrize(("request_type", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))
+
+
+def nonsense(request_type, name):
+    """Arguments of which one is of no type at all: whoever hands it on is refused."""
+    needed = {} if request_type is rq.Restore else {n for n, d in declared(request_type).items() if d is NEEDED}
+    return {**dict.fromkeys(needed, "d = 'a'"), name: object()}
+
+
+@fields
+def test_a_table_hands_on_what_it_is_given(table, request_type, name):
+    with pytest.raises(InvalidArgument):
+        getattr(table, verb(request_type))(**nonsense(request_type, name))
+
+
+@fields
+def test_spark_hands_on_what_it_is_given(table, request_type, name):
+    if name == "timestamp":
+        return  # The zone of a session is asked first.
+    method = METHODS.get(request_type, (camel(verb(request_type)),))[0]
+    given = {camel(key): value for key, value in nonsense(request_type, name).items()}
+    with pytest.raises(InvalidArgument):
+        getattr(OnThreads(table._log), method)(**given)
 
 
 def test_a_request_that_exists_is_valid():
