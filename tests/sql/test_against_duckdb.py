@@ -234,6 +234,14 @@ def test_what_can_be_right_is_answered(table, duck, statement):
     assert answer(table, statement) == rows_of(duck.execute(other).fetchall())
 
 
+@pytest.mark.parametrize("called", ["coalesce(i, 1) > 0", "nvl(i, 1) > 0", "now() > timestamp '2000-01-01'"])
+def test_a_function_stands_beside_lists_or_is_refused_by_name(table, called):
+    for lists in ("i in (1, 2) and i not in (2, 5)", "i in (1, 2) or s in ('a', 'b')", "i = 1 or i = 2 or i = 3"):
+        assert table.sql(f"select k from t where ({lists}) and {called}").num_rows > 0
+    with pytest.raises(NotSupported, match="beside lists of values"):
+        table.sql(f"select k from t where i not in (1, null) or i not in (2) and {called}")
+
+
 @settings(max_examples=100)
 @given(statements())
 def test_a_statement_gives_the_rows_of_another_engine_or_is_refused(table, duck, statement):

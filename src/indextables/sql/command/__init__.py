@@ -24,7 +24,14 @@ if TYPE_CHECKING:
         table_names,
         value_of,
     )
-    from indextables.sql.command.refusals import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
+    from indextables.sql.command.refusals import (
+        QUOTED,
+        check_comparisons,
+        check_plan,
+        check_statement,
+        no_decimal,
+        unsigned_zeros,
+    )
     from indextables.sql.command.run import Consent, execute, run_command
     from indextables.sql.command.statements import Ask, Target
 
@@ -40,6 +47,7 @@ __all__ = [
     "Reference",
     "Target",
     "Token",
+    "check_comparisons",
     "check_plan",
     "check_statement",
     "execute",
@@ -83,7 +91,14 @@ if not TYPE_CHECKING:
                 "table_names",
                 "value_of",
             ),
-            "refusals": ("QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"),
+            "refusals": (
+                "QUOTED",
+                "check_comparisons",
+                "check_plan",
+                "check_statement",
+                "no_decimal",
+                "unsigned_zeros",
+            ),
             "run": ("Consent", "execute", "run_command"),
             "statements": ("Ask", "Target"),
         },

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from indextables.errors import NotSupported
 
-__all__ = ["QUOTED", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"]
+__all__ = ["QUOTED", "check_comparisons", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"]
 
 QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 """Texts, quoted names and comments: what stands in them is no keyword."""
@@ -35,6 +35,12 @@ _DOUBLE, _FLOAT, _LONG = 2**53, 2**24, 2**63
 _WORD = re.compile(r"\w+|[()*]")
 _SIGNED_ZERO = re.compile(r"(?<!-)-(?=\s*(?:0+\.0*|\.0+|0+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.]))")
 _SHOWN_SIGNED_ZERO = re.compile(r"\bFloat(?:64|32|16)\(-0(?:\.0)?\)")
+_COMPARES = r"(?:[<>=] |\bBETWEEN |\bIN \(\[)"
+_INTERVAL = r"Interval\w+\(\"[^\"]*\"\)"
+_INTERVALS = re.compile(
+    rf"{_COMPARES}{_INTERVAL}(?! [+*/-])|(?<![+-] ){_INTERVAL} (?:!?=|[<>])|{_COMPARES}CAST\(\S* AS Interval\("
+)
+_ROWS = re.compile(r"(?:[<>]=? |\bBETWEEN )(?:struct|named_struct|row|make_array)\(")
 _SET_OPERATORS = frozenset({"union", "except", "intersect"})
 _BEFORE_QUERY = _SET_OPERATORS | {"", "(", ")"}
 
@@ -135,6 +141,23 @@ def _blank(found: str) -> str:
         return " " * len(found)
     inside = found.index(found[-1]) + 1
     return found[:inside] + "_" * (len(found) - inside - 1) + found[-1]
+
+
+def check_comparisons(text: str, plan: str) -> None:
+    """Raises NotSupported where a plan, as shown before optimization, compares what DataFusion cannot order.
+
+    It compares intervals by months, then days, then the rest, and takes null for the least value in rows and arrays.
+    """
+    plan = _SHOWN_TEXT.sub("Utf8", plan)
+    if _INTERVALS.search(plan):
+        message = (
+            "intervals are not compared, because a month has no fixed length: instead of a - b > INTERVAL '29 days' "
+            "write a > b + INTERVAL '29 days'"
+        )
+        raise NotSupported(message, query=text, position=0)
+    if _ROWS.search(plan):
+        message = "rows and arrays are compared by = and <> only: write a < 1 OR (a = 1 AND b < 2) for (a, b) < (1, 2)"
+        raise NotSupported(message, query=text, position=0)
 
 
 def check_plan(text: str, plan: str, values: Iterable[object] = ()) -> None:

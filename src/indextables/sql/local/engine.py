@@ -17,7 +17,14 @@ from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOpti
 
 from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
 from indextables.process import NativeThreads
-from indextables.sql.command import QUOTED, check_plan, check_statement, no_decimal, unsigned_zeros
+from indextables.sql.command import (
+    QUOTED,
+    check_comparisons,
+    check_plan,
+    check_statement,
+    no_decimal,
+    unsigned_zeros,
+)
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
@@ -33,6 +40,8 @@ _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stam
 # DataFusion 55 takes a column that its filters pin to one value for sorted, loses that in a join of several partitions,
 # and refuses its own plan. With one partition there is nothing to merge in order.
 _PLANNER_BUG = "SanityCheckPlan"
+# Functions that only DataFusion's simplifier can evaluate, in a statement that runs without it.
+_UNSIMPLIFIED = re.compile(r"(?:on a simplified )?\b(?P<name>\w+)(?: should have been simplified|\(\) function\b)")
 _PREFIXES = re.compile(
     r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
     r"This feature is not implemented: |\w+\ncaused by\n)+"
@@ -121,7 +130,9 @@ class _Planned(NamedTuple):
 
 def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> _Planned:
     frame = _over_nothing(rewritten, schemas, values)
-    check_subqueries(rewritten.text, frame.logical_plan().display_indent())
+    meant = frame.logical_plan().display_indent()
+    check_subqueries(rewritten.text, meant)
+    check_comparisons(rewritten.text, meant)
     plan = _optimized(frame, rewritten, values)
     without = None
     if has_lists(rewritten.text):
@@ -190,6 +201,12 @@ def _explained(text: str, cause: Exception) -> IndexTablesError:
         return NotSupported("only queries are run here: give a SELECT statement", query=text)
     if "Cannot cast to Decimal128(" in message:
         return no_decimal(text)
+    if found := _UNSIMPLIFIED.search(message):
+        what = (
+            f"{found['name']} is not offered beside lists of values that meet in one condition: write CASE WHEN a IS "
+            "NULL THEN b ELSE a END for coalesce(a, b), give the time as a parameter, or make one list of them"
+        )
+        return NotSupported(what, query=text)
     if "Physical plan does not support logical expression" in message:
         what = "a subquery of this kind is not offered at this place: write it as a join, or with WITH and a join"
         return NotSupported(what, query=text)

@@ -27,6 +27,7 @@ _PLAIN_ITEMS = re.compile(rf"{_LITERAL}(?:, {_LITERAL})*")
 _CHAIN = re.compile(rf"{_NAME} = {_LITERAL}(?: OR (?P=name) = {_LITERAL})+")
 _ONE = re.compile(r"(?P<left>[^\s(]*) (?:=|I?LIKE|~\*?|IS NOT DISTINCT FROM) (?:\w+\([^()]*\) = )?(?P<right>[^\s(),]*)")
 _REGULAR = re.compile(rf"{_NAME} !?~\*? |regexp_like\((?P<first>[^\s(),]*)")
+_NO_CHAIN = re.compile(r" OR |\bCASE\b|\]\)(?! AND |$)|\bNOT (?!IN \(\[|I?LIKE |NULL\b)|!?~")
 _ARRAY = re.compile(r"\b(?:array|list)_\w+\(|\bANY\(|\bALL\(")
 
 
@@ -44,11 +45,17 @@ def may_merge(plan: str) -> bool:
     for line in shown.splitlines():
         lists, is_strange = _lists(line)
         arrays = len(_ARRAY.findall(line))
-        if max(lists.values(), default=0) > 1 or (arrays and arrays + lists.total() > 1):
+        meets = max(lists.values(), default=0) > 1 and not _is_chain(line)
+        if meets or (arrays and arrays + lists.total() > 1):
             return True
         total += lists.total()
         strange = strange or is_strange
     return strange and total > 1
+
+
+def _is_chain(line: str) -> bool:
+    """Whether a line is conditions joined by AND alone: there false and unknown are one, and constants merge right."""
+    return line.strip().startswith("Filter: ") and _NO_CHAIN.search(line.rstrip()) is None
 
 
 def _lists(line: str) -> tuple[Counter[str], bool]:
