@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -164,6 +166,30 @@ def test_a_file_that_changes_during_an_ingest_is_in_the_table_once(command, tmp_
     for _ in range(2):
         assert command("ingest", tmp_path / "t", other, file, "--once").code == 0
     assert sorted(table.refresh().to_arrow()["x"].to_pylist()) == [1, 2, 10]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a table", "no table yet"])
+def test_who_loses_the_race_for_a_file_does_not_say_that_it_added_rows(command, tmp_path, monkeypatch, is_there):
+    if is_there:
+        indextables.create(tmp_path / "t", pa.schema([("x", pa.int64())]))
+    file = lines(tmp_path / "a.jsonl", [{"x": 1}, {"x": 2}])
+    opens = inputs.open_input
+
+    def overtaken(name, *rest):
+        monkeypatch.setattr(inputs, "open_input", opens)
+        line = [sys.executable, "-c", "from indextables.cli import main; raise SystemExit(main())"]
+        won = subprocess.run(
+            [*line, "ingest", tmp_path / "t", file, "--once"], capture_output=True, text=True, check=True
+        )
+        assert "2 rows" in won.stderr
+        return opens(name, *rest)
+
+    monkeypatch.setattr(inputs, "open_input", overtaken)
+    lost = command("ingest", tmp_path / "t", file, "--once")
+    assert lost.code == 0
+    assert f"{file}: taken before, nothing added" in lost.err
+    assert "rows" not in lost.err
+    assert indextables.open(tmp_path / "t").to_arrow()["x"].to_pylist() == [1, 2]
 
 
 def test_a_restore_that_keeps_the_rows_of_a_file_keeps_it_known(command, logs, log_file):

@@ -132,11 +132,14 @@ def ingest(
         identity = inputs.file_identity(name) if once else None
         txn = place.batch_of(identity)
         if identity is not None and txn is None:
-            _say(f"{name}: taken before, nothing added", quiet=quiet)
+            _say(_TAKEN.format(name), quiet=quiet)
             continue
         source = inputs.open_input(name, file_kind, schema)
         source.identity = identity
         _ingest_one(source, schema, partial(place.take, txn=txn), quiet=quiet)
+
+
+_TAKEN = "{}: taken before, nothing added"
 
 
 class _Place:
@@ -155,21 +158,27 @@ class _Place:
         held = None if self.table is None else self.table.txn_version(name)
         return None if once_files.is_taken(held) else (name, once_files.next_batch(held))
 
-    def take(self, rows: pa.RecordBatchReader, txn: tuple[str, int] | None) -> int:
-        """Append the rows; the version that holds them. Raises as `append` and `create`, and CommitConflict."""
-        if self.table is not None:
-            version = self.table.append(rows, txn=txn)
-        else:
-            from indextables.embedded.first import create_with_rows
+    def take(self, rows: pa.RecordBatchReader, txn: tuple[str, int] | None) -> int | None:
+        """Append the rows; the version that holds them, None if somebody else was faster with the same file.
 
-            self.table, version = create_with_rows(self._path, rows, txn=txn, **self._wishes)
+        Raises as `append` and `create`, and CommitConflict.
+        """
+        from indextables.embedded.first import append_rows, create_with_rows
+
+        if self.table is None:
+            taken = create_with_rows(self._path, rows, txn=txn, **self._wishes)
+        else:
+            taken = append_rows(self.table, rows, txn)
+        self.table = taken.table
         if txn is not None and not once_files.is_taken(self.table.txn_version(txn[0])):
             message = f"{self._path} was restored meanwhile to a version without this file: run this again"
             raise CommitConflict(message, url=self._path, reason="the table was restored meanwhile")
-        return version
+        return None if taken.repeated else taken.version
 
 
-def _ingest_one(source: Input, schema: pa.Schema, take: Callable[[pa.RecordBatchReader], int], *, quiet: bool) -> None:
+def _ingest_one(
+    source: Input, schema: pa.Schema, take: Callable[[pa.RecordBatchReader], int | None], *, quiet: bool
+) -> None:
     began = time.monotonic()
     rows = 0
 
@@ -189,6 +198,9 @@ def _ingest_one(source: Input, schema: pa.Schema, take: Callable[[pa.RecordBatch
         if not str(error).startswith(source.name):
             error.add_note(source.name)
         raise
+    if version is None:
+        _say(_TAKEN.format(source.name), quiet=quiet)
+        return
     seconds = max(time.monotonic() - began, 1e-9)
     speed = "" if source.size is None else f", {source.size / 1e6 / seconds:.1f} MB/s"
     _say(f"{source.name}: {rows:,} rows in {seconds:.1f} s{speed}, version {version}", quiet=quiet)

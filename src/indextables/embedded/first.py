@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,7 +15,22 @@ from indextables.table.arguments import check_names, check_spelling
 from indextables.table.environment import open_env
 from indextables.table.rows import read_rows
 
-__all__ = ["create_with_rows"]
+__all__ = ["Taken", "append_rows", "create_with_rows"]
+
+
+class Taken(NamedTuple):
+    """The table and the version that holds the rows; `repeated` if it held their batch before: nothing was added."""
+
+    table: Table
+    version: int
+    repeated: bool = False
+
+
+def append_rows(table: Table, rows: pa.RecordBatchReader, txn: tuple[str, int] | None = None) -> Taken:
+    """As `table.append`, and tells whether the table held the batch before. Raises as that does."""
+    version = table.version
+    committed = table._append(rows, txn)  # noqa: SLF001 - what `append` does, with its whole outcome
+    return Taken(table, version) if committed is None else Taken(table, committed.version, committed.repeated)
 
 
 def create_with_rows(
@@ -26,15 +42,15 @@ def create_with_rows(
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     txn: tuple[str, int] | None = None,
-) -> tuple[Table, int]:
-    """Make a table with the schema of `rows` and append them; the table, and the version that holds them.
+) -> Taken:
+    """Make a table with the schema of `rows` and append them.
 
     Arguments as for `create` and `append`. Raises what they raise; a failure before the commit leaves no table.
     """
     log = open_log(open_env(path, check_spelling("options", options)))
     wanted = {**create_verb.indexing_properties(indexing, rows.schema), **create_verb.given_properties(properties)}
     columns = check_names("partition_by", partition_by)
-    version = create_verb.create_with_rows(
+    version, repeated = create_verb.create_with_rows(
         log, rows.schema, read_rows(rows), partition_by=columns, properties=wanted, txn=txn
     )
-    return Table(log, log.snapshot()), version
+    return Taken(Table(log, log.snapshot()), version, repeated)

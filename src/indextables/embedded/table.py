@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from indextables.log.care import CleanupReport
     from indextables.log.care import cleanup as cleanup_verb
     from indextables.log.care import schedule as state_verb
+    from indextables.log.wire import Committed
     from indextables.table import append as append_verb
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
@@ -185,6 +186,19 @@ class Table(Looking, Maintenance):
             CommitConflict: The schema was changed meanwhile. Nothing was committed, no file stays.
             CommitStateUnknown: The store did not tell; `token` finds out. Nothing was deleted.
         """
+        version = self._snapshot.version
+        committed = self._append(data, txn, merge_schema=merge_schema, user_metadata=user_metadata)
+        return version if committed is None else committed.version
+
+    def _append(
+        self,
+        data: Any,
+        txn: tuple[str, int] | None = None,
+        *,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+    ) -> Committed | None:
+        """As `append`: the commit, which tells whether it was one; None if there were no rows."""
         snapshot = self._snapshot
         committed = append_verb.append(
             self._log,
@@ -194,7 +208,9 @@ class Table(Looking, Maintenance):
             merge_schema=merge_schema,
             user_metadata=check_note(user_metadata),
         )
-        return snapshot.version if committed is None else self._pin(committed.version)
+        if committed is not None:
+            self._pin(committed.version)
+        return committed
 
     def overwrite(
         self,

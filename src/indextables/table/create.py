@@ -60,10 +60,11 @@ def create_with_rows(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     txn: tuple[str, int] | None = None,
-) -> int:
-    """Make a table for `rows` and append them; the version that holds them. Rows that fail leave no table.
+) -> tuple[int, bool]:
+    """Make a table for `rows` and append them. Rows that fail leave no table.
 
-    The files are written before the table is made. Raises as `create` and `append` do.
+    The version that holds them, and whether the table held their batch before, so that nothing was added. The files
+    are written before the table is made. Raises as `create` and `append` do.
     """
     check_not_foreign(log.env.store)
     columns = check_partition_columns(schema, partition_by)
@@ -77,9 +78,10 @@ def create_with_rows(
         discard(log.env, adds)
         raise
     if not adds and txn is None:
-        return created.version
+        return created.version, False
     mapping = registered(created.metadata, target.plan)
-    return commit_append(log, created.metadata, adds, mapping=mapping, txn=txn).version
+    committed = commit_append(log, created.metadata, adds, mapping=mapping, txn=txn)
+    return committed.version, committed.repeated
 
 
 def _configuration(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
