@@ -26,6 +26,7 @@ from indextables.log.wire.names import POINTER_KEY, version_key
 from indextables.sql.command import statements
 from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
+from indextables.table.requests import REQUESTS
 
 SCHEMA = pa.schema([("d", pa.string()), ("x", pa.int64()), ("m", pa.string())])
 KNOWN = ["avroState", "parquetSplit", "schemaDeduplication"]
@@ -241,7 +242,7 @@ def command(name, path):
 def test_every_verb_of_every_surface_is_known_here():
     assert {name for name in dir(Table) if not name.startswith("_")} == {*TABLE_WRITES, *TABLE_READS}
     assert set(indextables.__all__) == {*MODULE_WRITES, *MODULE_READS, *MODULE_OTHERS, *SPARKS}
-    commands = {kind.__name__ for kind in statements._Command.__subclasses__()}
+    commands = {kind.__name__ for kind in (*statements._Command.__subclasses__(), *REQUESTS)} - {"Ask"}
     assert commands == {*SQL_WRITES, *SQL_READS}
     assert set(COMMANDS) == {name.split()[0] for name in {*SHELL_WRITES, *SHELL_READS}}
 
