@@ -29,14 +29,13 @@ from tests.servers.s3 import S3Server
 from benchmarks import corpus
 from benchmarks.harness import Bar
 from indextables.ambient import SystemAmbient
+from indextables.env import Env
 from indextables.options import Options
 from indextables.split.file.ref import SplitRef
 from indextables.split.index.cache import IndexCache
 from indextables.split.search.answer import IndexShard
 from indextables.split.search.hits import SearchMetrics
-from indextables.split.search.searcher import SplitSearcher
-from indextables.split.search.state import States
-from indextables.split.search.virtual import OpenIndexes
+from indextables.split.search.searcher import SearchMemory, SplitSearcher
 from indextables.split.write.writer import write_splits
 from indextables.storage import Store, open_store
 
@@ -174,7 +173,8 @@ def _cold(folder: Path, table: pa.Table) -> list[Bar]:
         server.requests.clear()
         cache = IndexCache(folder / "cache", 1 << 34, ambient)
         began = perf_counter()
-        searcher = SplitSearcher(store, refs, schema=table.schema, index=_plan(table), cache=cache, ambient=ambient)
+        env, memory = Env(store, ambient, Options()), SearchMemory(cache)
+        searcher = SplitSearcher(env, refs, schema=table.schema, index=_plan(table), memory=memory)
         hits = searcher.search(f'message:"{token}"').hits
         searcher.rows(hits)
         took = perf_counter() - began
@@ -256,13 +256,9 @@ def _many_words(searcher: SplitSearcher, lance) -> list[Bar]:
 
 def _after_append(folder, store, refs, table, token, lance, duck, polars) -> list[Bar]:
     """The first search after each of five appends. DuckDB and Polars search the rows without the appended ones."""
-    shared = {
-        "cache": IndexCache(folder / "cache", 1 << 34, SystemAmbient()),
-        "states": States(),
-        "opened": OpenIndexes(),
-    }
-    shared |= {"schema": table.schema, "ambient": SystemAmbient()}
-    SplitSearcher(store, refs, **shared).search(f'message:"{token}"')
+    env = Env(store, SystemAmbient(), Options())
+    shared = {"schema": table.schema, "memory": SearchMemory(IndexCache(folder / "cache", 1 << 34, env.ambient))}
+    SplitSearcher(env, refs, **shared).search(f'message:"{token}"')
     times: dict[str, list[float]] = {"ours": [], "LanceDB": [], "DuckDB": [], "Polars": []}
     for seed in range(9, 14):
         more = corpus.logs(max(1000, table.num_rows // 10), seed=seed)
@@ -270,7 +266,7 @@ def _after_append(folder, store, refs, table, token, lance, duck, polars) -> lis
         refs = [*refs, *_write(folder / "ours", [more])[1]]
 
         def ours(now: list[SplitRef] = refs) -> object:
-            searcher = SplitSearcher(store, now, **shared)
+            searcher = SplitSearcher(env, now, **shared)
             return searcher.rows(searcher.search(f'message:"{token}"').hits, score=True)
 
         calls = {
@@ -356,7 +352,7 @@ def _searcher(
 ) -> SplitSearcher:
     ambient = SystemAmbient()
     kept = IndexCache(cache, 1 << 34, ambient, rows_bytes)
-    searcher = SplitSearcher(store, refs, schema=schema, cache=kept, ambient=ambient)
+    searcher = SplitSearcher(Env(store, ambient, Options()), refs, schema=schema, memory=SearchMemory(kept))
     if prewarm:
         searcher.prewarm()
     return searcher

@@ -42,7 +42,6 @@ NO_MEMORY = {
     "indextables.cli.render._encoder": PURE,
     "indextables.spark.scan._CONF_LOCK": "the driver of a Spark session does not survive fork()",
 }
-SEARCHING = ("indextables.spark.search.", "indextables.table.read.searching")
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +53,15 @@ def declared() -> dict[str, process.Memory]:
 
 
 def test_every_variable_that_outlives_a_call_is_declared_or_told_why_not(declared):
-    found = {name: why for name, why in memories.found().items() if not name.startswith(SEARCHING)}
+    found = memories.found()
     assert {name: why for name, why in found.items() if name not in declared and name not in NO_MEMORY} == {}
     assert set(NO_MEMORY) <= set(found)
     assert not set(NO_MEMORY) & set(declared)
-    assert set(declared) <= set(memories.found())
+    assert set(declared) <= set(found)
 
 
 def test_only_the_list_asks_to_be_called_after_a_fork():
-    assert [name for name in memories.fork_hooks() if not name.startswith(SEARCHING)] == ["indextables.process"]
+    assert memories.fork_hooks() == ["indextables.process"]
 
 
 def test_the_architecture_shows_the_memories(declared):

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from indextables.ambient import SystemAmbient
+from indextables.ambient import Ambient, SystemAmbient
+from indextables.env import Env
 from indextables.options import Options
 from indextables.split.file import dv
 from indextables.split.file.ref import SplitRef
 from indextables.split.index.cache import IndexCache
-from indextables.split.search.searcher import SplitSearcher
+from indextables.split.search.searcher import SearchMemory, SplitSearcher
 from indextables.split.write.writer import write_splits
 from indextables.storage import Store, open_store
 
@@ -142,8 +143,15 @@ def build_world(
 
 
 def open_searcher(store: Store, refs: Sequence[SplitRef], cache: Path, **more: Any) -> SplitSearcher:
-    ambient = SystemAmbient()
-    return SplitSearcher(store, refs, cache=IndexCache(cache, 1 << 30, ambient, 1 << 24), ambient=ambient, **more)
+    """`opened` and `states` are what it shares with others, all else is as `SplitSearcher` takes it."""
+    env = env_of(store)
+    shared = {name: more.pop(name) for name in ("opened", "states") if name in more}
+    memory = SearchMemory(IndexCache(cache, 1 << 30, env.ambient, 1 << 24), **shared)
+    return SplitSearcher(env, refs, memory=memory, **more)
+
+
+def env_of(store: Store, ambient: Ambient | None = None, options: Options | None = None) -> Env:
+    return Env(store, ambient or SystemAmbient(), options or Options())
 
 
 def with_vector(ref: SplitRef, vector: bytes | None) -> SplitRef:

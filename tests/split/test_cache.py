@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.split.search_world import World, build_world, make_rows, open_searcher
+from tests.split.search_world import World, build_world, env_of, make_rows, open_searcher
 from tests.world.store import CountingStore
 
 import indextables.split
@@ -231,12 +231,12 @@ def _storm(root: str, refs: bytes, folder: str, number: int) -> list[list[list[i
     """Search, with a folder so small that everybody evicts what the others need, and one who empties it."""
     splits = msgspec.msgpack.decode(refs, type=list[SplitRef])
     ambient = SystemAmbient()
-    from indextables.split.search.searcher import SplitSearcher
+    from indextables.split.search import SearchMemory, SplitSearcher
 
     found: list[list[list[int]]] = []
     for _ in range(3):
         cache = IndexCache(Path(folder), 1 << 16 if number % 2 else 1 << 30, ambient)
-        searcher = SplitSearcher(open_store(root), splits, cache=cache, ambient=ambient)
+        searcher = SplitSearcher(env_of(open_store(root), ambient), splits, memory=SearchMemory(cache))
         answers = []
         for query in STORM:
             result = searcher.search(query, limit=None)

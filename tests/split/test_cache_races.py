@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.split.cache_steps import interfering
-from tests.split.search_world import World, build_world, make_rows, open_searcher
+from tests.split.search_world import World, build_world, env_of, make_rows, open_searcher
 
 from indextables.ambient import SystemAmbient
 from indextables.options import Options
 from indextables.split.file.layout import SEGMENT_PARTS
 from indextables.split.index.cache import IndexCache
-from indextables.split.search.searcher import OrderBy, SplitSearcher
+from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher
 from indextables.storage import open_store
 
 PHRASE = 'message:"foo bar"'
@@ -32,7 +32,7 @@ def cold(world: World, folder: Path, max_bytes: int = 1 << 30) -> SplitSearcher:
     ambient = SystemAmbient({"splits": 1})
     cache = IndexCache(folder, max_bytes, ambient)
     more = {"schema": world.searcher.schema, "index": world.searcher.index}
-    return SplitSearcher(world.store, world.refs, cache=cache, ambient=ambient, **more)
+    return SplitSearcher(env_of(world.store, ambient), world.refs, memory=SearchMemory(cache), **more)
 
 
 def empty(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.split.frames import OPTIONS, every_type
+from tests.split.search_world import env_of
 from tests.split.test_reader import ROWS, nested, options, same
 from tests.world.store import CountingStore
 
@@ -18,7 +19,7 @@ from indextables.options import Options
 from indextables.split.file.kept import MOST_ROWS, KeptPages
 from indextables.split.file.reader import SplitReader
 from indextables.split.index.cache import IndexCache
-from indextables.split.search.searcher import SplitSearcher
+from indextables.split.search.searcher import SearchMemory, SplitSearcher
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
@@ -82,9 +83,8 @@ def test_a_fetch_of_many_rows_leaves_memory_alone(world):
 def test_two_splits_do_not_share_pages(store):
     tables = [pa.table({"n": pa.array(range(start, start + 50))}) for start in (0, 1_000)]
     splits = [write_splits(store, [table], table.schema, options())[0] for table in tables]
-    searcher = SplitSearcher(
-        store, [s.ref for s in splits], cache=IndexCache(store.root / ".cache", 1 << 30, SystemAmbient(), 1 << 30)
-    )
+    memory = SearchMemory(IndexCache(store.root / ".cache", 1 << 30, SystemAmbient(), 1 << 30))
+    searcher = SplitSearcher(env_of(store), [s.ref for s in splits], memory=memory)
     hits = searcher.matches(None).hits
     for _ in range(2):
         assert searcher.rows(hits).column("n").to_pylist() == [*range(50), *range(1_000, 1_050)]

@@ -15,6 +15,7 @@ from tests.split.search_world import (
     SCHEMA,
     World,
     build_world,
+    env_of,
     has_phrase,
     make_rows,
     open_searcher,
@@ -27,9 +28,7 @@ from indextables.errors import LimitExceeded
 from indextables.options import Options
 from indextables.split.index.cache import IndexCache
 from indextables.split.index.fields import plan_fields
-from indextables.split.search.searcher import OrderBy, SplitSearcher
-from indextables.split.search.state import States
-from indextables.split.search.virtual import OpenIndexes
+from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
@@ -212,20 +211,20 @@ def test_phrases_are_exact_on_columns_that_are_indexed_without_positions(tmp_pat
 
 def test_a_search_after_an_append_reads_only_the_new_split(world, tmp_path):
     store = CountingStore(world.store, is_local=True)
-    cache, states, opened = IndexCache(tmp_path, 1 << 30, SystemAmbient()), States(), OpenIndexes()
-    shared = {"cache": cache, "states": states, "opened": opened}
-    shared |= {"schema": world.searcher.schema, "index": world.searcher.index}
-    before = SplitSearcher(store, world.refs[:-1], **shared)
+    memory = SearchMemory(IndexCache(tmp_path, 1 << 30, SystemAmbient()))
+    shared = {"memory": memory, "schema": world.searcher.schema, "index": world.searcher.index}
+    before = SplitSearcher(env_of(store), world.refs[:-1], **shared)
     before.search("message:foo")
     store.calls.clear()
-    after = SplitSearcher(store, world.refs, **shared)
+    after = SplitSearcher(env_of(store), world.refs, **shared)
     assert len(after.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
     assert {key for _, key, _ in store.reads} == {world.refs[-1].key}
 
 
 def test_defaults_come_from_the_options(world):
     options = Options({"search.defaultOperator": "AND", "search.defaultFields": "title"}, environ={})
-    searcher = SplitSearcher(world.store, world.refs, cache=world.searcher.cache, options=options)
+    memory = SearchMemory(world.searcher.cache)
+    searcher = SplitSearcher(env_of(world.store, options=options), world.refs, memory=memory)
     hits = searcher.matches("foo bar").hits
     found = set(searcher.rows(hits, ["id"]).column("id").to_pylist())
     assert found == world.meant(lambda row: {"foo", "bar"} <= set(words_of(row["title"])))

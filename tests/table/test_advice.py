@@ -180,6 +180,22 @@ def test_a_split_that_is_gone_is_not_laid_to_a_purge_alone(tmp_path):
         assert path in {raised.value.details.get("path"), raised.value.details.get("key")}
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT m FROM t WHERE textsearch(m, 'hello')",
+        "SELECT m, _score FROM t WHERE textsearch(m, 'hello')",
+        "SELECT m, textsearch(m, 'hello') FROM t",
+    ],
+)
+def test_a_statement_that_searches_says_so_too_when_the_split_was_there_at_its_last_search(tmp_path, statement):
+    table, path = damaged(tmp_path, lambda _: None)
+    table.count("hello")
+    (tmp_path / "t" / path).unlink()
+    with pytest.raises(VersionExpired, match=r"purge was faster.*verify"):
+        table.sql(statement)
+
+
 # Arguments
 
 

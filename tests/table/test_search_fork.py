@@ -9,6 +9,8 @@ import pytest
 from tests.log.test_fork import forked_while
 
 import indextables
+from indextables.split.search import SplitSearcher
+from indextables.table.read import prune_files, refs_of, searcher_over
 from indextables.table.read import searching as search
 
 pytestmark = [
@@ -24,10 +26,31 @@ def test_a_child_searches_whatever_a_thread_of_its_parent_was_doing(tmp_path):
     table.append([{"m": "foo bar"}, {"m": "bar"}])
     assert table.search("foo").num_rows == 1
     cache = table._searchers.of(table._snapshot).cache
-    held = [table._searchers._lock, search._CACHES_LOCK, cache._lock, cache.rows._lock, table._searchers._opened._lock]
+    opened = table._searchers._memory.opened
+    held = [table._searchers._lock, search._CACHES_MEMORY.lock, cache._lock, cache.rows._lock, opened._lock]
     for lock in held:
         assert forked_while(lock, lambda: _expect(table.search("bar").num_rows == 2)) == 0
     assert table.search("bar").num_rows == 2
+
+
+def test_a_child_searches_without_a_handle_whatever_a_thread_of_its_parent_was_doing(tmp_path):
+    options = {"cache.directory": str(tmp_path / "cache"), "storage.fsync": "false"}
+    table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"}, options=options)
+    table.append([{"m": "foo bar"}, {"m": "bar"}])
+    env, snapshot = table._log.env, table._snapshot
+    refs = refs_of(env, prune_files(snapshot, None))
+
+    def found() -> SplitSearcher:
+        searcher = searcher_over(env, snapshot.metadata, refs)
+        assert searcher.count("bar") == 2
+        return searcher
+
+    kept = found()
+    assert found() is kept
+    own = [search._TABLES_MEMORY.lock, search._SEARCHERS_MEMORY.lock]
+    for lock in (*own, kept._lock, kept.opened._lock, kept.cache._lock):
+        assert forked_while(lock, lambda: _expect(found() is not kept)) == 0
+    assert found() is kept
 
 
 def _expect(holds: bool) -> None:

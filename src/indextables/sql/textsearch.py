@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
+from indextables.table.read import SCORE
 
-__all__ = ["NEEDS_ONE", "SCORE", "Search"]
+__all__ = ["NEEDS_ONE", "SCORE"]
 
-SCORE = "_score"
 NEEDS_ONE = f"{SCORE} needs exactly one TEXTSEARCH beside AND in the WHERE of its table"
-
-
-class Search(msgspec.Struct, frozen=True):
-    """One call: the hidden column `name` is true where `query` matches; `column` is its default field, None for all."""
-
-    name: str
-    column: str | None
-    query: str

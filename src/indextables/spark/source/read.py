@@ -172,32 +172,29 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def _found(
         self, env: Env, partition: FoundPartition, wanted: pa.Schema, where: Node | None
     ) -> Iterator[pa.RecordBatch]:
-        from indextables.spark.search import found_rows
+        from indextables.table.read import found_batches, searcher_over, still_there
 
         names = [name for name in wanted.names if name != _SCORE]
         spelled = dict(zip(names, _names(partition.schema, names, self._url), strict=True))
-        for rows in found_rows(
-            env,
-            partition.metadata,
-            partition.version,
-            partition.refs,
-            self._search or "",
-            list(spelled.values()),
-            where=where,
-            limit=partition.limit,
-            stats=partition.stats,
-        ):
-            yield from rows.select([spelled.get(name, name) for name in wanted.names]).to_batches()
+        with still_there(env, partition.version):
+            for _, rows in found_batches(
+                searcher_over(env, partition.metadata, partition.refs),
+                self._search or "",
+                list(spelled.values()),
+                where=where,
+                limit=partition.limit,
+                stats=partition.stats,
+            ):
+                yield from rows.select([spelled.get(name, name) for name in wanted.names]).to_batches()
 
     def _searches(
         self, env: Env, snapshot: Snapshot, query: str, where: Node | None, zone: str
     ) -> list[InputPartition]:
-        from indextables.spark.search import searcher_of, term_stats
-        from indextables.table.read import prune_files, refs_of
+        from indextables.table.read import prune_files, refs_of, searcher_over, still_there
 
         metadata = snapshot.metadata
         # A query that is wrong is told here, not by a task.
-        searcher_of(env, metadata, []).plan(query, where)
+        searcher_over(env, metadata, []).plan(query, where)
         everything = refs_of(env, prune_files(snapshot, None))
 
         def task(refs: Sequence[SplitRef], stats: TermStats | None) -> FoundPartition:
@@ -210,7 +207,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         groups = list(grouped(left)) or [[]]
         if self._limit is not None or (len(groups) == 1 and len(left) == len(everything)):
             return [task(everything, None)]
-        stats = term_stats(env, metadata, everything, query)
+        with still_there(env, snapshot.version):
+            stats = searcher_over(env, metadata, everything).collect_stats(query)
         return [task(group, stats) for group in groups]
 
     def _env(self, session: Mapping[str, str] | None = None) -> Env:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from indextables.split.search.explain import explain_query
     from indextables.split.search.highlight import snippets
     from indextables.split.search.hits import Floats, Hits, Ints
-    from indextables.split.search.searcher import OrderBy, SplitSearcher, open_cache
-    from indextables.split.search.state import States
-    from indextables.split.search.virtual import OpenIndexes
+    from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher, open_cache
 
 __all__ = [
     "FAST",
@@ -26,10 +24,9 @@ __all__ = [
     "Floats",
     "Hits",
     "Ints",
-    "OpenIndexes",
     "OrderBy",
+    "SearchMemory",
     "SplitSearcher",
-    "States",
     "TermStats",
     "aggregate",
     "explain_query",
@@ -49,8 +46,6 @@ if not TYPE_CHECKING:
             "explain": ("explain_query",),
             "highlight": ("snippets",),
             "hits": ("Floats", "Hits", "Ints"),
-            "searcher": ("OrderBy", "SplitSearcher", "open_cache"),
-            "state": ("States",),
-            "virtual": ("OpenIndexes",),
+            "searcher": ("OrderBy", "SearchMemory", "SplitSearcher", "open_cache"),
         },
     )

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import cachetools
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.ambient import Ambient, SystemAmbient
+from indextables.ambient import Ambient
+from indextables.env import Env
 from indextables.errors import IndexUnavailable, InvalidArgument, SplitCorrupt
 from indextables.query.expr import Node as Predicate
 from indextables.split.file import SplitRef, distinct, index_array, without_columns
@@ -43,9 +45,8 @@ from indextables.split.search.order import OrderBy, ordered_hits
 from indextables.split.search.shards import ShardMaker
 from indextables.split.search.state import SplitState, States
 from indextables.split.search.virtual import OpenIndexes
-from indextables.storage.store import Store
 
-__all__ = ["OrderBy", "SplitSearcher", "open_cache"]
+__all__ = ["OrderBy", "SearchMemory", "SplitSearcher", "open_cache"]
 
 T = TypeVar("T")
 
@@ -65,6 +66,17 @@ def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
     return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient, options[opt.CACHE_ROWS_SIZE])
 
 
+class SearchMemory(msgspec.Struct, frozen=True, eq=False):
+    """What searchers of one table share: files of indexes on disk, opened indexes, what is known of its splits.
+
+    Each part has its own bound. Safe for threads, not for a child that is forked while one of them uses it.
+    """
+
+    cache: IndexCache
+    opened: OpenIndexes = msgspec.field(default_factory=OpenIndexes)
+    states: States = msgspec.field(default_factory=States)
+
+
 class SplitSearcher:
     """Searches a fixed list of splits.
 
@@ -78,26 +90,22 @@ class SplitSearcher:
 
     def __init__(
         self,
-        store: Store,
+        env: Env,
         splits: Sequence[SplitRef],
         *,
         schema: pa.Schema | None = None,
         index: IndexPlan | None = None,
-        options: opt.Options | None = None,
-        cache: IndexCache | None = None,
-        ambient: Ambient | None = None,
-        opened: OpenIndexes | None = None,
-        states: States | None = None,
+        memory: SearchMemory | None = None,
     ) -> None:
         """`schema` and `index` are the table's; without them the last split's stand for it.
 
-        `opened` and `states` are kept by whoever makes searchers of one table version after version.
+        `memory` is kept by whoever makes searchers of one table version after version.
         """
-        self._options = options if options is not None else opt.Options()
-        self._ambient: Ambient = ambient or SystemAmbient()
-        self.cache = cache if cache is not None else open_cache(self._options, self._ambient)
-        self.opened = opened if opened is not None else OpenIndexes()
-        self.states = (states if states is not None else States()).load(store, self.cache, splits, self._spread)
+        memory = SearchMemory(open_cache(env.options, env.ambient)) if memory is None else memory
+        self.env = env
+        self.cache, self.opened = memory.cache, memory.opened
+        self._options, self._ambient = env.options, env.ambient
+        self.states = memory.states.load(env.store, self.cache, splits, self._spread)
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
         self.index = index if index is not None else _longest_plan(self.states)

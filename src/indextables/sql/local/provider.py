@@ -23,7 +23,8 @@ from indextables.query.expr import Node
 from indextables.query.floats import one_pattern
 from indextables.sql.local.pushdown import Need
 from indextables.sql.local.rewrite import Target
-from indextables.sql.textsearch import NEEDS_ONE, SCORE, Search
+from indextables.sql.textsearch import NEEDS_ONE, SCORE
+from indextables.table.read import Mark, lengths_only
 
 __all__ = ["Provider", "Source", "register", "registered_schema"]
 
@@ -43,8 +44,8 @@ class Source(Protocol):
         self,
         columns: tuple[str, ...],
         where: Node | None,
-        required: tuple[Search, ...],
-        marked: tuple[Search, ...],
+        required: tuple[Mark, ...],
+        marked: tuple[Mark, ...],
         limit: int | None,
         *,
         scored: bool,
@@ -156,7 +157,7 @@ class Provider(pads.Dataset):  # type: ignore[misc]
                 if self.closed:
                     return
                 if not columns:
-                    yield _lengths_only(batch.num_rows)
+                    yield lengths_only(batch.num_rows)
                     continue
                 # DataFusion hashes and sorts floating-point numbers by their bits.
                 present = dict(zip(order, map(one_pattern, batch.columns), strict=True))
@@ -198,7 +199,3 @@ class Reading:
             if self._provider.closed:
                 raise StopIteration
             return next(self._batches)
-
-
-def _lengths_only(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import LimitExceeded, NotSupported, QueryInvalid
-from indextables.sql.textsearch import NEEDS_ONE, SCORE, Search
+from indextables.sql.textsearch import NEEDS_ONE, SCORE
+from indextables.table.read import Mark
 
 __all__ = [
     "MAX_DEPTH",
@@ -40,7 +41,7 @@ class Target(msgspec.Struct, frozen=True):
     """
 
     table: str
-    searches: tuple[Search, ...] = ()
+    searches: tuple[Mark, ...] = ()
     score: bool = False
 
 
@@ -87,7 +88,7 @@ class _Rewriter:
         self._params = params
         self._ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         self._edits: list[tuple[int, int, str]] = []
-        self._searches: dict[int, list[Search]] = {}
+        self._searches: dict[int, list[Mark]] = {}
         self._references: dict[int, Any] = {}
         self._prefix = _unused_prefix(text, tables)
 
@@ -124,7 +125,7 @@ class _Rewriter:
         reference = self._resolve(call, qualifier, column)
         if column is not None:
             column = _spelled(self._tables[reference.name.lower()], column)
-        search = Search(f"{self._prefix}{number}", column, self._query_text(call, query))
+        search = Mark(f"{self._prefix}{number}", column, self._query_text(call, query))
         self._references[id(reference)] = reference
         self._searches.setdefault(id(reference), []).append(search)
         start, end = call.meta["start"], self._closing_paren(call.meta["end"])

@@ -14,7 +14,8 @@ import msgspec
 from indextables.errors import NotSupported, QueryInvalid
 from indextables.sql.command import Args, Found, Reference, Token, query_of
 from indextables.sql.spark.filters import filters_of
-from indextables.sql.textsearch import NEEDS_ONE, SCORE, Search
+from indextables.sql.textsearch import NEEDS_ONE, SCORE
+from indextables.table.read import Mark
 
 __all__ = ["Need", "Rewritten", "rewrite_for_spark"]
 
@@ -32,8 +33,8 @@ class Need(msgspec.Struct, frozen=True):
     6. Rows for which one of `filters` is not true are not needed.
     """
 
-    required: tuple[Search, ...] = ()
-    marked: tuple[Search, ...] = ()
+    required: tuple[Mark, ...] = ()
+    marked: tuple[Mark, ...] = ()
     shows_required: bool = False
     columns: tuple[str, ...] | None = None
     score: bool = False
@@ -73,8 +74,8 @@ class _Rewriter:
         self._columns = columns
         self._args = args
         self._edits: list[tuple[int, int, str | int]] = []
-        self._required: dict[int, list[Search]] = {}
-        self._marked: dict[int, list[Search]] = {}
+        self._required: dict[int, list[Mark]] = {}
+        self._marked: dict[int, list[Mark]] = {}
         self._bound: list[Token] = []
         self._by_node = {id(node): ref for node, ref in zip(found.nodes, found.references, strict=True)}
         self._starts = {token.start: place for place, token in enumerate(found.tokens)}
@@ -163,7 +164,7 @@ class _Rewriter:
         column = None
         if call.column is not None:
             column = next(n for n in self._columns[reference.number] if n.lower() == call.column.lower())
-        search = Search(f"{self._prefix}{number}", column, query)
+        search = Mark(f"{self._prefix}{number}", column, query)
         is_required = select is call.node.find_ancestor(_select()) and _is_conjunct(call.node) and not call.negated
         # A sample is taken of all rows, before any condition.
         is_required = is_required and reference.shape == "plain"

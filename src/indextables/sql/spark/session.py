@@ -369,9 +369,9 @@ class _Opened:
     def frame(self, reference: Reference, need: Need) -> DataFrame:
         """The rows that a reference stands for."""
         from indextables.spark.scan import native_scan
-        from indextables.spark.search import Mark, marked_rows
+        from indextables.spark.search import marked_rows
         from indextables.table.environment import table_env
-        from indextables.table.read import live_rows
+        from indextables.table.read import MarkedRows, live_rows
 
         table, snapshot = self.table(reference), self.snapshot(reference)
         counted = live_rows(snapshot.files) if need.counts else None
@@ -392,11 +392,9 @@ class _Opened:
                 text=None,
                 fallback=table.reader_options(table.place()),
             )
-        marks = [[Mark(s.name, s.column, s.query) for s in group] for group in (need.required, need.marked)]
         names = snapshot.schema.names if need.columns is None else need.columns
-        return marked_rows(
-            table, env, snapshot, columns=names, required=marks[0], marked=marks[1], score=need.score, where=where
-        )
+        asked = MarkedRows(tuple(names), tuple(need.required), tuple(need.marked), need.score)
+        return marked_rows(table, env, snapshot, asked, where=where)
 
     def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> Node | None:
         """The filters that leave out files, together; what Spark has and means otherwise is left to it alone."""

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from indextables.table.read import inspect
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
+    from indextables.table.read.marked import Mark, MarkedRows, lengths_only, mark_plan, marked_batches
     from indextables.table.read.order import POSITION, in_order, position_tag, positions
-    from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
+    from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
     from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
         aggregate_rows,
         count,
         explain_search,
-        gone,
+        found_batches,
         order_of,
         search,
+        searcher_over,
         shared_index_cache,
+        show_hits,
     )
     from indextables.table.read.tail import Limits, Place, Tail, place_from, place_to
 
@@ -30,6 +33,8 @@ __all__ = [
     "POSITION",
     "SCORE",
     "Limits",
+    "Mark",
+    "MarkedRows",
     "Place",
     "Searchers",
     "Tail",
@@ -41,13 +46,16 @@ __all__ = [
     "count",
     "detail_of",
     "explain_search",
-    "gone",
+    "found_batches",
     "html_of",
     "in_order",
     "inspect",
     "lease_if_asked",
+    "lengths_only",
     "limited",
     "live_rows",
+    "mark_plan",
+    "marked_batches",
     "order_of",
     "place_from",
     "place_to",
@@ -59,7 +67,10 @@ __all__ = [
     "scan_split",
     "scan_table",
     "search",
+    "searcher_over",
     "shared_index_cache",
+    "show_hits",
+    "still_there",
 ]
 
 if not TYPE_CHECKING:
@@ -68,8 +79,9 @@ if not TYPE_CHECKING:
         {
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
+            "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches"),
             "order": ("POSITION", "in_order", "position_tag", "positions"),
-            "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of"),
+            "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
             "scan": ("limited", "plain_schema", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
@@ -77,10 +89,12 @@ if not TYPE_CHECKING:
                 "aggregate_rows",
                 "count",
                 "explain_search",
-                "gone",
+                "found_batches",
                 "order_of",
                 "search",
+                "searcher_over",
                 "shared_index_cache",
+                "show_hits",
             ),
             "tail": ("Limits", "Place", "Tail", "place_from", "place_to"),
         },

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.env import Env
-from indextables.errors import ObjectNotFound
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
 from indextables.log.wire import int64_array, text_array
 from indextables.split.file import SplitReader, SplitRef
 from indextables.split.index import SCHEMA, field_sizes
-from indextables.table.read.plan import check_rows_readable, prune_files, refs_of
+from indextables.table.read.plan import check_rows_readable, prune_files, refs_of, still_there
 
 __all__ = ["actions_of", "column_sizes", "detail_of", "html_of", "live_rows"]
 
@@ -102,12 +101,8 @@ def column_sizes(env: Env, snapshot: Snapshot, most_splits: int | None = 100) ->
     def one(ref: SplitRef) -> pa.Table:
         return field_sizes(SplitReader(env.store, ref))
 
-    try:
+    with still_there(env, snapshot.version):
         tables = list(env.ambient.map("splits", one, refs))
-    except ObjectNotFound as cause:
-        from indextables.table.read.searching import gone
-
-        raise gone(env, snapshot, cause) from cause
     found = pa.concat_tables([SCHEMA.empty_table(), *tables])
     keys = ["column", "kind", "indexed", "fast", "component"]
     summed = found.group_by(keys).aggregate([("bytes", "sum"), ("raw_bytes", "sum")])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from indextables.env import Env
-from indextables.errors import InvalidArgument, NotSupported
+from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, VersionExpired
 from indextables.log.read import Snapshot
 from indextables.log.wire import DeletionVector, has_own_splits, key_of
 from indextables.query.expr import Node
@@ -19,7 +20,7 @@ from indextables.split.file import SplitRef, dv
 from indextables.table.arguments import check_names
 from indextables.table.read.order import in_order
 
-__all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of"]
+__all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"]
 
 # In the order of the fields of SplitRef after its key.
 _REF_COLUMNS = (
@@ -73,6 +74,19 @@ def refs_of(env: Env, files: pa.Table) -> list[SplitRef]:
     for place, ref in env.ambient.map("splits", lambda row: (row[0], _with_vector(env, refs[row[0]], row[1])), rows):
         refs[place] = ref
     return refs
+
+
+@contextlib.contextmanager
+def still_there(env: Env, version: int) -> Iterator[None]:
+    """Around what reads the files of a pinned version. Raises VersionExpired where one of them is gone."""
+    try:
+        yield
+    except ObjectNotFound as cause:
+        message = (
+            f"a file of version {version} is gone from {env.store.url}: purge was faster, then refresh(), or read the "
+            "table again; or somebody deleted it, then verify() tells what else is missing"
+        )
+        raise VersionExpired(message, version=version, key=cause.details.get("key"), url=env.store.url) from cause
 
 
 def column_names(schema: pa.Schema, columns: Sequence[str] | None, *, what: str = "columns") -> list[str]:
