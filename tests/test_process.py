@@ -35,6 +35,7 @@ NO_MEMORY = {
     "indextables.split.search.state._plan_of": PURE,
     "indextables.split.index.cache_seals._boot": "a fact about the machine, the same until the process ends",
     "indextables.table.environment.process_user": "a fact about the process",
+    "indextables.table.requests.fields_of": PURE,
     "indextables.cli.input.csv_files._rows": PURE,
     "indextables.cli.input.inputs._heads": "one command of the shell: what was read ahead of its streams",
     "indextables.cli.input.inputs._stream": "one command of the shell: its streams",
