@@ -112,13 +112,14 @@ def _tree() -> list[str]:
 
 
 def _named() -> list[str]:
-    """Modules that the architecture names are there, and hold the functions that it names behind them."""
-    home = SOURCE / "indextables"
+    """Modules that the pages for engineers name are there, and hold the functions that are named behind them."""
+    places = (SOURCE / "indextables", ROOT / "tests", ROOT)
     found = []
-    for name, function in re.findall(r"`([\w/]+\.py)`(?:\s`(\w+)\(\)`)?", TREE.read_text()):
-        paths = [place / name for place in (home, ROOT) if (place / name).is_file()] if "/" in name else []
-        if not paths and not any(home.rglob(name)):
-            found.append(f"docs/ARCHITECTURE.md: {name} is named and not there")
-        elif function and not re.search(rf"\bdef {function}\(", paths[0].read_text()):
-            found.append(f"docs/ARCHITECTURE.md: {name} has no function {function}")
+    for page in (TREE, ROOT / "CONTRIBUTING.md"):
+        for name, function in re.findall(r"`([\w/]+\.py)`(?:\s`(\w+)\(\)`)?", page.read_text()):
+            paths = [place / name for place in places if (place / name).is_file()]
+            if not paths and ("/" in name or not any([*place.rglob(name)] for place in places[:2])):
+                found.append(f"{page.name}: {name} is named and not there")
+            elif function and not re.search(rf"\bdef {function}\(", paths[0].read_text()):
+                found.append(f"{page.name}: {name} has no function {function}")
     return found
