@@ -33,7 +33,7 @@ NO_MEMORY = {
     "indextables.split.search.carrier._template": PURE,
     "indextables.split.search.state._tantivy_schema": PURE,
     "indextables.split.search.state._plan_of": PURE,
-    "indextables.split.index.cache_seals._boot": "a fact about the machine, the same until the process ends",
+    "indextables.split.index.cache_disk._boot": "a fact about the machine, the same until the process ends",
     "indextables.table.environment.process_user": "a fact about the process",
     "indextables.table.requests.fields_of": PURE,
     "indextables.cli.input.csv_files._rows": PURE,

@@ -82,7 +82,7 @@ BUGS = [
         "            return self._resolve(slot, encoded)\n"
         "        above = seen.above(slot)\n"
         "        stands = self._stands(seen)\n"
-        "        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):\n"
+        "        if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):\n"
         "            key = version_key(slot)\n"
         "            written_ms = seen.times.get(key)\n"
         "            clock.saw(self.env, written_ms)\n"
@@ -95,7 +95,7 @@ BUGS = [
         "            return self._resolve(slot, encoded)\n"
         "        above = seen.above(slot)\n"
         "        stands = self._stands(seen)\n"
-        "        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):\n"
+        "        if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):\n"
         "            key = version_key(slot)\n"
         "            written_ms = seen.times.get(key)\n"
         "            clock.saw(self.env, written_ms)\n"
@@ -202,7 +202,7 @@ BUGS = [
     ),
     Bug(
         "any checkpoint at or above the base proves the table",
-        LOG + "commit/ground.py",
+        LOG + "commit/lost_base.py",
         "    if told is None:\n        return False\n",
         "    if told is None:\n        return seen.newest is not None\n",
         GROUND_TESTS,
@@ -210,7 +210,7 @@ BUGS = [
     Bug(
         "what lies above a won slot is not looked at",
         COMMIT,
-        "if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):",
+        "if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):",
         "if stands:",
         GROUND_TESTS,
     ),

@@ -17,8 +17,7 @@ from tests.split.search_world import World, build_world, make_rows, open_searche
 
 from indextables.errors import InvalidArgument, LimitExceeded
 from indextables.options import Options
-from indextables.split.search.aggregate_sketch import STANDARD_ERROR, distinct_estimate
-from indextables.split.search.aggregates import aggregate
+from indextables.split.search.aggregates import STANDARD_ERROR, aggregate, distinct_estimate
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 

@@ -21,7 +21,7 @@ from indextables.errors import InvalidArgument, SplitCorrupt, StoreFull
 from indextables.options import Options
 from indextables.split.file.ref import SplitRef
 from indextables.split.index.cache import IndexCache, entry_key
-from indextables.split.index.cache_seals import is_sealed, seal
+from indextables.split.index.cache_disk import is_sealed, seal
 from indextables.split.search.searcher import open_cache
 from indextables.storage import open_store
 

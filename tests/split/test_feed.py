@@ -17,7 +17,7 @@ from indextables.split.file.reader import SplitReader
 from indextables.split.file.scanning import scan
 from indextables.split.index.fields import plan_fields
 from indextables.split.write.feed import Feeder
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 

@@ -12,7 +12,7 @@ from indextables.split.file.reader import SplitReader
 from indextables.split.file.ref import SplitRef
 from indextables.split.file.scanning import scan
 from indextables.split.index.fields import IndexPlan
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest
 from indextables.storage import open_store
 
 VERSIONS = ["v1"]

@@ -23,7 +23,7 @@ from indextables.split.file.reader import SplitReader
 from indextables.split.file.ref import SplitRef
 from indextables.split.file.scanning import scan
 from indextables.split.index import segment
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 

@@ -15,8 +15,7 @@ from indextables.split.file.reader import SplitReader
 from indextables.split.file.ref import SplitRef
 from indextables.split.file.scanning import scan
 from indextables.split.index.fields import plan_fields
-from indextables.split.write.merge import merge_splits, project
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest, merge_splits, project
 from indextables.split.write.reindex import INDEX_FORMAT, foreign_index, reindex, stale_fields
 from indextables.split.write.writer import SplitWriter, write_splits
 from indextables.storage import open_store

@@ -22,7 +22,7 @@ from indextables.split.file.groups import RangesFile, chunk_ranges, decode_group
 from indextables.split.file.reader import SplitReader, resolve
 from indextables.split.file.ref import SplitRef
 from indextables.split.file.scanning import count_rows, scan
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 

@@ -31,7 +31,7 @@ from indextables.split.index import segment
 from indextables.split.index.fields import IndexPlan, plan_fields
 from indextables.split.write.feed import Feeder
 from indextables.split.write.index import native_call
-from indextables.split.write.merge_digest import RowDigest
+from indextables.split.write.merge import RowDigest
 from indextables.split.write.rows import normalise_schema, rows_per_page
 from indextables.split.write.writer import SplitWriter, write_splits
 

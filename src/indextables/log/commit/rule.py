@@ -27,9 +27,9 @@ import msgspec
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError, LogError, StoreError
-from indextables.log.commit import conflict, ground, head
-from indextables.log.commit.ground import lost_ground, replaced
+from indextables.log.commit import conflict, head, lost_base
 from indextables.log.commit.head import Head
+from indextables.log.commit.lost_base import lost_ground, replaced
 from indextables.log.commit.staged import Staged
 from indextables.log.commit.winner import Held, Winner, read_slot
 from indextables.log.read import Confirmed, Log, Mixed, Superseded, by_anchor, clock, confirm, discover, follows, tokens
@@ -192,7 +192,7 @@ class _Attempt:
         if self.env.options[opt.LOG_STOP_AT_GAP]:
             # What lies below a gap can be read. What is put into it would take the place of what was lost.
             discover(self.env, whole=True)
-        self.base = base = ground.linked(self.env, self.base)
+        self.base = base = lost_base.linked(self.env, self.base)
         if not self.env.store.is_local or base.identity is None:
             return
         if tokens.identity_of(self.env, base.version) != base.identity and not self._stands(self._look()):
@@ -202,8 +202,11 @@ class _Attempt:
         """One slot, until it is ours, somebody else's or undecidable. None: catch up and try again."""
         protocol.check_writable(self.base.protocol, self.env.store.url)
         slot = self.base.version + 1
-        if self.env.store.is_local and (above := ground.beyond_gap(self.env, slot, self.base.metadata.id)) is not None:
-            raise _Refused(ground.lost_slot(self.log, slot, above))
+        if (
+            self.env.store.is_local
+            and (above := lost_base.beyond_gap(self.env, slot, self.base.metadata.id)) is not None
+        ):
+            raise _Refused(lost_base.lost_slot(self.log, slot, above))
         encoded = self.work.encode(self.base, self.token)
         held = put_slot(self.env, slot, encoded.data, self.token, check=lambda: self.work.check(encoded))
         if held.state == "other":
@@ -228,7 +231,7 @@ class _Attempt:
             return self._resolve(slot, encoded)
         above = seen.above(slot)
         stands = self._stands(seen)
-        if stands and (above is None or ground.is_followed(self.env, encoded.info, slot)):
+        if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):
             key = version_key(slot)
             written_ms = seen.times.get(key)
             clock.saw(self.env, written_ms)
@@ -238,7 +241,9 @@ class _Attempt:
             # Cleanup was here since the listing: what is missing is no loss.
             return self._resolve(slot, encoded)
         self._withdraw(slot)
-        raise _Refused(lost_ground(self.log, base) if not stands else ground.lost_slot(self.log, slot, above or slot))
+        raise _Refused(
+            lost_ground(self.log, base) if not stands else lost_base.lost_slot(self.log, slot, above or slot)
+        )
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
         """Ask the newest checkpoint, which covers the slot, whose it was."""
@@ -394,7 +399,7 @@ class _Attempt:
         return tokens.newest_tokens(self.env, slot, self.base.metadata.id) is not None
 
     def _stands(self, seen: tokens.Survey) -> bool:
-        return ground.stands(self.env, self.base, seen)
+        return lost_base.stands(self.env, self.base, seen)
 
     def _withdraw(self, slot: int) -> None:
         """Take our file back: it lies in nobody's log, in another table's, or where a lost version belongs.

@@ -2,7 +2,7 @@
 
     entries/<key>/<component>-<crc32c>     one component, decompressed (`pages` as stored); the name proves the bytes
     entries/<key>/<component>-hole         as long as the component, with only its tail: opens, answers nothing
-    entries/<key>/sound                    which of these files were proven by their checksum (`cache_seals`)
+    entries/<key>/sound                    which of these files were proven by their checksum (`cache_disk`)
     tmp/<token>                            files being written, folders of indexes being opened
 
 An entry's key covers store, path, id, size and offsets of the split. Files appear by rename, whole or not at all. A
@@ -42,8 +42,7 @@ from indextables.split.file import (
     layout,
     parse_footer,
 )
-from indextables.split.index.cache_files import children, disk_size, link_all, private_folder, write_all
-from indextables.split.index.cache_seals import is_sealed, seal
+from indextables.split.index.cache_disk import children, disk_size, is_sealed, link_all, private_folder, seal, write_all
 from indextables.storage.store import Store
 
 _FORMAT = "2"

@@ -28,6 +28,7 @@ from indextables.split.search.answer import IndexShard, ReadyShards, RowsShard, 
 from indextables.split.search.answers import (
     cut_out,
     index_answers,
+    may_match,
     may_mean_long_tokens,
     relaxed,
     with_existence,
@@ -38,7 +39,6 @@ from indextables.split.search.carrier import TermStats, make_carrier, merge_stat
 from indextables.split.search.columns import columns_read, mask_of_plan
 from indextables.split.search.components import TERM, needed
 from indextables.split.search.hits import Fallback, SearchMetrics
-from indextables.split.search.search_prune import may_match
 from indextables.split.search.state import SplitState, schema_for_rebuild
 from indextables.split.search.virtual import (
     Member,

@@ -1,4 +1,4 @@
-"""The ground that a commit stands on: is it still there, and if not, why? Another table, a gap, or a damaged file."""
+"""Tells why the version that a commit stands on is gone: another table, a gap, or a damaged file."""
 
 from __future__ import annotations
 
