@@ -172,3 +172,31 @@ def test_a_regular_expression_of_a_search_means_what_rlike_means(odd: Any, patte
     typed = pattern.replace("\\\\", "\\")
     found = sorted(odd.search(f"s:/{typed}/", limit=100)["id"].to_pylist())
     assert found == sorted(odd.to_arrow(where=f"s RLIKE r'^(?:{typed})\\z'")["id"].to_pylist())
+
+
+def test_a_search_for_any_value_finds_what_is_not_null_also_where_lists_and_maps_are_empty(tmp_path: Any) -> None:
+    inner = pa.struct([("s", pa.string())])
+    kinds = {
+        "s": pa.string(),
+        "l": pa.list_(pa.string()),
+        "n": pa.list_(pa.int64()),
+        "m": pa.map_(pa.string(), pa.string()),
+    }
+    kinds |= {"st": inner, "ls": pa.list_(inner)}
+    schema = pa.schema([("k", pa.int64()), *kinds.items()])
+    rows = [
+        {"k": 0},
+        {"k": 1, "s": "", "l": [], "n": [], "m": [], "st": {"s": None}, "ls": []},
+        {"k": 2, "s": "x", "l": ["x"], "n": [1], "m": [("a", "x")], "st": {"s": "x y"}, "ls": [{"s": "x"}]},
+        {"k": 3, "s": "y", "l": [None], "n": [None], "m": [("a", None)], "st": {"s": "y"}, "ls": [None]},
+    ]
+    for indexing in ({}, {"l": {"fast": True}, "s": {"fast": True}}):
+        table = indextables.create(tmp_path / f"t{len(indexing)}", schema, indexing=indexing)
+        table.append(pa.Table.from_pylist(rows, schema=schema))
+        for name in kinds:
+            there = table.to_arrow(where=f"{name} is not null")["k"].to_pylist()
+            assert sorted(table.search(f"{name}:*")["k"].to_pylist()) == there == [1, 2, 3], name
+            assert table.search(f"* AND NOT {name}:*")["k"].to_pylist() == [0], name
+        assert table.search("m.a:*")["k"].to_pylist() == [2]
+        # Strings inside of nested columns are searched by word.
+        assert table.search('st.s:"x-y"')["k"].to_pylist() == [2]

@@ -89,6 +89,9 @@ def mask_of_leaf(leaf: Leaf, rows: pa.Table) -> RowMask:
     if isinstance(leaf, Where):
         return _numpy(evaluate(leaf.predicate, rows))
     column = rows.column(leaf.target.column).combine_chunks()
+    if isinstance(leaf, HasValue) and not leaf.target.path:
+        # A list or map is a value, also where it holds none: as `is not null` has it.
+        return _numpy(pc.is_valid(column))
     values, owners = _flat(column, leaf.target.path)
     matched = _matches(leaf, values)
     found = np.zeros(rows.num_rows, dtype=np.bool_)

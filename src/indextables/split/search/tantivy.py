@@ -65,7 +65,8 @@ def answerable(leaf: Leaf) -> bool:
         case Interval(target=target):
             return target.indexed or (target.fast and len(leaf.intervals) <= MAX_FAST_INTERVALS)
         case HasValue(target=target):
-            return target.fast and not target.nested
+            # The index does not know a list without items from none.
+            return target.fast and not target.nested and not target.multi
         case _:
             return False
 
