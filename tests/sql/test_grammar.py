@@ -27,8 +27,8 @@ from indextables.table.requests import (
     TruncateTimeTravel,
 )
 
-PATH = st.Target("s3://bucket/path", is_path=True)
-NAME = st.Target("logs", is_path=False)
+PATH = st.TableName("s3://bucket/path", is_path=True)
+NAME = st.TableName("logs", is_path=False)
 
 
 def plain(command):
@@ -41,13 +41,13 @@ def plain(command):
     replaced = {
         name: _unplaced(getattr(found, name))
         for name in found.__struct_fields__
-        if isinstance(getattr(found, name), st.Target)
+        if isinstance(getattr(found, name), st.TableName)
     }
     return type(found)(**{**{n: getattr(found, n) for n in found.__struct_fields__}, **replaced})
 
 
 def _unplaced(target):
-    return st.Target(target.text, is_path=target.is_path)
+    return st.TableName(target.text, is_path=target.is_path)
 
 
 SPELLINGS = [
@@ -69,7 +69,7 @@ SPELLINGS = [
     # Those of IndexTables4Spark.
     (
         "REPAIR INDEXFILES TRANSACTION LOG 's3://bucket/path' AT LOCATION '/new'",
-        st.Repair(target=PATH, at=st.Target("/new", is_path=True)),
+        st.Repair(target=PATH, at=st.TableName("/new", is_path=True)),
     ),
     ("INVALIDATE INDEXTABLES TRANSACTION LOG CACHE", st.InvalidateCache()),
     ("INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR 's3://bucket/path'", st.InvalidateCache(target=PATH)),
@@ -187,16 +187,16 @@ def test_the_three_keywords_stand_for_each_other(text, keyword):
 @pytest.mark.parametrize(
     ("spelled", "target"),
     [
-        ("'/a b/c'", st.Target("/a b/c", is_path=True)),
-        ('"/a/c"', st.Target("/a/c", is_path=True)),
-        ("'it''s'", st.Target("it's", is_path=True)),
-        (r"'it\'s \\ here'", st.Target("it's \\ here", is_path=True)),
-        ("indextables.`/a/c`", st.Target("/a/c", is_path=True)),
-        ("IndexTables . `/a/c`".replace(" ", ""), st.Target("/a/c", is_path=True)),
-        ("`a b`", st.Target("a b", is_path=False)),
-        ("`a``b`.c", st.Target("a`b.c", is_path=False)),
-        ("spark_catalog.default.logs", st.Target("spark_catalog.default.logs", is_path=False)),
-        ("splits", st.Target("splits", is_path=False)),
+        ("'/a b/c'", st.TableName("/a b/c", is_path=True)),
+        ('"/a/c"', st.TableName("/a/c", is_path=True)),
+        ("'it''s'", st.TableName("it's", is_path=True)),
+        (r"'it\'s \\ here'", st.TableName("it's \\ here", is_path=True)),
+        ("indextables.`/a/c`", st.TableName("/a/c", is_path=True)),
+        ("IndexTables . `/a/c`".replace(" ", ""), st.TableName("/a/c", is_path=True)),
+        ("`a b`", st.TableName("a b", is_path=False)),
+        ("`a``b`.c", st.TableName("a`b.c", is_path=False)),
+        ("spark_catalog.default.logs", st.TableName("spark_catalog.default.logs", is_path=False)),
+        ("splits", st.TableName("splits", is_path=False)),
     ],
 )
 def test_a_table_is_named_by_path_or_name(spelled, target):
@@ -323,7 +323,7 @@ def test_values_are_bound_by_name_and_by_place():
     text = "RESTORE INDEXTABLE :path TO TIMESTAMP AS OF :at"
     when = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
     assert parse_command(text, {"path": "/t';--", "at": when}) == st.Ask(
-        target=st.Target("/t';--", is_path=True, position=19), request=Restore(timestamp=when)
+        target=st.TableName("/t';--", is_path=True, position=19), request=Restore(timestamp=when)
     )
     found = parse_command("MERGE SPLITS ? WHERE d = ? AND e IN (?, ?) TARGET SIZE ?", ["/t", "x'y", 2, None, 1 << 20])
     assert isinstance(found, st.Ask)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from indextables.query.expr import Node
     from indextables.table.overwrite import PartitionMode
     from indextables.table.rows import Evolution
-    from indextables.table.writing import Target
+    from indextables.table.writing import WriteTarget
 
 __all__ = ["TableWriter", "WrittenFiles"]
 
@@ -298,7 +298,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
             raise InvalidArgument(message, url=self._url)
         return None
 
-    def _replaced(self, target: Target) -> tuple[Node | None, str]:
+    def _replaced(self, target: WriteTarget) -> tuple[Node | None, str]:
         """The predicate of `replaceWhere` and its text."""
         from indextables.query.parse import depends_on_zone, parse
         from indextables.query.prune import is_partition_only
@@ -349,7 +349,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _plan(self) -> _Plan:
         return _PLAN.decode(self._plan_json)
 
-    def _target(self, env: Env, plan: _Plan) -> Target:
+    def _target(self, env: Env, plan: _Plan) -> WriteTarget:
         from indextables.table.writing import target_of
 
         return target_of(plan.metadata, env.over(plan.metadata.configuration))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         unsigned_zeros,
     )
     from indextables.sql.command.run import Consent, execute, run_command
-    from indextables.sql.command.statements import Ask, Target
+    from indextables.sql.command.statements import Ask, TableName
 
 __all__ = [
     "FORMAT",
@@ -45,7 +45,7 @@ __all__ = [
     "Found",
     "LocalContext",
     "Reference",
-    "Target",
+    "TableName",
     "Token",
     "check_comparisons",
     "check_plan",
@@ -100,6 +100,6 @@ if not TYPE_CHECKING:
                 "unsigned_zeros",
             ),
             "run": ("Consent", "execute", "run_command"),
-            "statements": ("Ask", "Target"),
+            "statements": ("Ask", "TableName"),
         },
     )

@@ -11,7 +11,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
 from indextables.log.care import open_log
 from indextables.log.read import Log
 from indextables.query.convert import zone_info
-from indextables.sql.command.statements import Target
+from indextables.sql.command.statements import TableName
 from indextables.table.arguments import millis
 from indextables.table.environment import open_env
 from indextables.table.requests import Moment
@@ -33,11 +33,11 @@ class Context(Protocol):
         """The zone of times that name none."""
         ...
 
-    def knows(self, target: Target) -> bool:
+    def knows(self, target: TableName) -> bool:
         """True if the target is a table of ours: a path with a log of ours, or a name that means one."""
         ...
 
-    def log(self, target: Target) -> Log:
+    def log(self, target: TableName) -> Log:
         """The log of a table that may not be there yet. Raises TableNotFound for a name that means nothing."""
         ...
 
@@ -71,12 +71,12 @@ class LocalContext:
     def time_zone(self) -> str:
         return str(opt.Options(self._options or {})[opt.TIME_ZONE])
 
-    def knows(self, target: Target) -> bool:
+    def knows(self, target: TableName) -> bool:
         if not target.is_path:
             return target.text.lower() in self._names
         return is_table(open_log(open_env(target.text, self._options)))
 
-    def log(self, target: Target) -> Log:
+    def log(self, target: TableName) -> Log:
         if target.is_path:
             return open_log(open_env(target.text, self._options))
         path = self._names.get(target.text.lower())

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from indextables.errors import CommandSyntaxError, InvalidArgument
 from indextables.sql.command.lexer import Token, unquoted
-from indextables.sql.command.statements import Target
+from indextables.sql.command.statements import TableName
 from indextables.table.requests import Moment
 
 __all__ = ["KEYWORDS", "Args", "Cursor", "literal"]
@@ -94,13 +94,13 @@ class Cursor:
 
     # Taking values
 
-    def target(self) -> Target:
+    def target(self) -> TableName:
         """A path in quotes, `` indextables.`path` ``, or a name."""
         token = self.token
         if token is None or token.upper in _NOT_A_NAME:
             self.fail("a path in quotes or the name of a table")
         if token.kind in ("text", "parameter"):
-            return Target(self.string("a path in quotes or the name of a table"), is_path=True, position=token.start)
+            return TableName(self.string("a path in quotes or the name of a table"), is_path=True, position=token.start)
         parts = [self.name("a path in quotes or the name of a table")]
         last = self._tokens[self._at - 1]
         while self._adjacent_dot():
@@ -109,8 +109,8 @@ class Cursor:
         if self.token is not None and self.token.kind == "mark" and self.token.text in ":/-":
             self.fail("a path is written in quotes: 's3://bucket/table'; here is", bare=True)
         if len(parts) == 2 and parts[0].upper() == "INDEXTABLES" and last.kind == "name":
-            return Target(parts[1], is_path=True, position=token.start)
-        return Target(".".join(parts), is_path=False, position=token.start)
+            return TableName(parts[1], is_path=True, position=token.start)
+        return TableName(".".join(parts), is_path=False, position=token.start)
 
     def name(self, what: str = "a name") -> str:
         token = self._take(what, "word", "name")

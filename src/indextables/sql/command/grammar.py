@@ -317,7 +317,7 @@ def _repair(at: Cursor) -> st.Command:
     if at.accept("AT"):
         at.expect("LOCATION")
         position = 0 if at.token is None else at.token.start
-        place = st.Target(at.string("a path in quotes"), is_path=True, position=position)
+        place = st.TableName(at.string("a path in quotes"), is_path=True, position=position)
     at.end("AT LOCATION")
     return st.Repair(target=target, at=place)
 
@@ -336,7 +336,7 @@ def _flush(at: Cursor) -> st.Command:
     return st.FlushCache(target=_of_table(at))
 
 
-def _of_table(at: Cursor) -> st.Target | None:
+def _of_table(at: Cursor) -> st.TableName | None:
     target = None
     if at.accept("FOR"):
         at.accept("TABLE")

@@ -139,7 +139,7 @@ def _create(command: st.CreateTable, context: Context) -> pa.Table:
     from indextables.table.rows import schema_from_ddl
 
     schema = schema_from_ddl(command.columns)
-    place = command.target if command.location is None else st.Target(command.location, is_path=True)
+    place = command.target if command.location is None else st.TableName(command.location, is_path=True)
     log = context.log(place)
     properties = {**indexing_properties(command.indexing, schema), **given_properties(command.properties)}
     name = None if command.target.is_path else command.target.text
@@ -230,7 +230,7 @@ def _flush(command: st.FlushCache, context: Context) -> pa.Table:
 
 def _all_caches(context: Context, what: bytes) -> pa.Table:
     """Every table, in this process and in those of the cluster; the place is only where an environment is made."""
-    log = context.log(st.Target(tempfile.gettempdir(), is_path=True))
+    log = context.log(st.TableName(tempfile.gettempdir(), is_path=True))
     runner = context.runner(log)
     answers = [clear_unit(log.env, what), *runner.run(clear_unit, [what] * max(1, 2 * runner.width))]
     processes: dict[str, int] = {}

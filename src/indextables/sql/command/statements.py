@@ -24,12 +24,12 @@ __all__ = [
     "InvalidateCache",
     "OnlyIfOurs",
     "Repair",
-    "Target",
+    "TableName",
     "Verify",
 ]
 
 
-class Target(msgspec.Struct, frozen=True):
+class TableName(msgspec.Struct, frozen=True):
     """The table that is meant: a path or URL, or a name (parts joined by dots, without backticks)."""
 
     text: str
@@ -44,84 +44,84 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
 class Ask(_Command, frozen=True):
     """A verb of an operator with its parameters, and the table that it is for."""
 
-    target: Target
+    target: TableName
     request: Request
 
 
 class Checkpoint(_Command, frozen=True):
     """`compact` lays the state out anew."""
 
-    target: Target
+    target: TableName
     compact: bool = False
 
 
 class DescribeState(_Command, frozen=True):
     """The newest checkpoint."""
 
-    target: Target
+    target: TableName
 
 
 class DescribeLog(_Command, frozen=True):
     """The actions of the newest version, or of all versions that are left."""
 
-    target: Target
+    target: TableName
     include_all: bool = False
 
 
 class DescribeHistory(_Command, frozen=True):
     """Who did what when; `limit` None for all."""
 
-    target: Target
+    target: TableName
     limit: int | None = None
 
 
 class DescribeDetail(_Command, frozen=True):
     """Sizes and counts of the newest version."""
 
-    target: Target
+    target: TableName
 
 
 class DescribeHealth(_Command, frozen=True):
     """What an operator should look at, with advice."""
 
-    target: Target
+    target: TableName
 
 
 class DescribeSkips(_Command, frozen=True):
     """Splits that merges leave alone."""
 
-    target: Target
+    target: TableName
 
 
 class Verify(_Command, frozen=True):
     """Check the log and that data files are there."""
 
-    target: Target
+    target: TableName
 
 
 class Repair(_Command, frozen=True):
     """`at` is where the new log goes; None where the table has no log left and gets one in its own place."""
 
-    target: Target
-    at: Target | None = None
+    target: TableName
+    at: TableName | None = None
 
 
 class InvalidateCache(_Command, frozen=True):
     """`target` None means all tables."""
 
-    target: Target | None = None
+    target: TableName | None = None
 
 
 class FlushCache(_Command, frozen=True):
     """`target` None means all tables."""
 
-    target: Target | None = None
+    target: TableName | None = None
 
 
 class CreateTable(_Command, frozen=True):
     """`columns` is the text between the parentheses. `location` is None where the target itself is a path."""
 
-    target: Target
+    target: TableName
     columns: str
     if_not_exists: bool = False
     partition_by: tuple[str, ...] = ()
@@ -154,6 +154,6 @@ class OnlyIfOurs(msgspec.Struct, frozen=True):
     `fault` is what is wrong with it, to be raised only then; `command` is None in that case.
     """
 
-    target: Target
+    target: TableName
     command: Command | None = None
     fault: InvalidArgument | None = None

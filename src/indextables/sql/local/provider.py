@@ -22,7 +22,7 @@ from indextables.errors import IndexTablesError, NotSupported
 from indextables.query.expr import Node
 from indextables.query.floats import one_pattern
 from indextables.sql.local.pushdown import Need
-from indextables.sql.local.rewrite import Target
+from indextables.sql.local.rewrite import TableReference
 from indextables.sql.textsearch import NEEDS_ONE, SCORE
 from indextables.table.read import Mark, lengths_only
 
@@ -61,7 +61,7 @@ class Source(Protocol):
         ...
 
 
-def registered_schema(schema: pa.Schema, target: Target) -> pa.Schema:
+def registered_schema(schema: pa.Schema, target: TableReference) -> pa.Schema:
     """What DataFusion gets to see: names in lower case, as it folds them in a statement, and the hidden columns."""
     fields = [pa.field(field.name.lower(), field.type, field.nullable) for field in schema]
     fields += [pa.field(search.name, pa.bool_(), nullable=False) for search in target.searches]
@@ -79,7 +79,7 @@ def register(context: Any, name: str, provider: Provider) -> None:
 class Provider(pads.Dataset):  # type: ignore[misc]
     """One table reference of one statement; `failure` keeps the typed error that DataFusion turns into text."""
 
-    def __init__(self, source: Source, target: Target, need: Need) -> None:
+    def __init__(self, source: Source, target: TableReference, need: Need) -> None:
         self._source = source
         self._target = target
         self._need = need

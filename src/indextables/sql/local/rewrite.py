@@ -23,7 +23,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_TEXT_CHARS",
     "Rewritten",
-    "Target",
+    "TableReference",
     "mentions_search",
     "parse",
     "rewrite",
@@ -34,7 +34,7 @@ MAX_DEPTH = 64
 _FUNCTION = "textsearch"
 
 
-class Target(msgspec.Struct, frozen=True):
+class TableReference(msgspec.Struct, frozen=True):
     """One table reference of the statement: the table it reads and the hidden columns it has on top.
 
     With `score` there is one more, `_score`: that of its only search, in rows that match it.
@@ -49,7 +49,7 @@ class Rewritten(msgspec.Struct, frozen=True):
     """A statement without `TEXTSEARCH`, and what each table name in it stands for."""
 
     text: str
-    targets: dict[str, Target]
+    targets: dict[str, TableReference]
 
 
 def mentions_search(text: str) -> bool:
@@ -64,7 +64,7 @@ def rewrite(text: str, tables: Mapping[str, pa.Schema], params: Mapping[str, obj
     tables it cannot be about, and for text that is no SQL; LimitExceeded for text that is too long or too deep;
     NotSupported for a call whose table reference cannot carry it.
     """
-    plain = {name: Target(name) for name in tables}
+    plain = {name: TableReference(name) for name in tables}
     if not mentions_search(text):
         return Rewritten(text, plain)
     tree, tokens = parse(text)
@@ -92,7 +92,7 @@ class _Rewriter:
         self._references: dict[int, Any] = {}
         self._prefix = _unused_prefix(text, tables)
 
-    def run(self, calls: list[Any], plain: dict[str, Target]) -> Rewritten:
+    def run(self, calls: list[Any], plain: dict[str, TableReference]) -> Rewritten:
         """The whole statement."""
         for number, call in enumerate(calls):
             self._replace_call(number, call)
@@ -103,7 +103,7 @@ class _Rewriter:
             scored = self._is_scored(reference)
             if scored and len(searches) > 1:
                 raise NotSupported(NEEDS_ONE, query=self._text)
-            targets[name] = Target(reference.name.lower(), tuple(searches), scored)
+            targets[name] = TableReference(reference.name.lower(), tuple(searches), scored)
             self._rename_table(reference, name)
         self._hide_from_stars()
         text = self._text

@@ -21,7 +21,7 @@ from indextables.sql.command import (
     Found,
     LocalContext,
     Reference,
-    Target,
+    TableName,
     Token,
     find_references,
     moment_ms,
@@ -68,7 +68,7 @@ class LocalSession:
 
     def check(self, name: str) -> None:
         """Raises TableNotFound, StoreError unless there is a log. It may have a gap: a statement can name a version."""
-        log = self._context.log(Target(name, is_path=False))
+        log = self._context.log(TableName(name, is_path=False))
         try:
             log.latest_version()
         except LogGap:
@@ -78,7 +78,7 @@ class LocalSession:
 
     def schema(self, name: str) -> pa.Schema:
         """The columns of a table. Raises TableNotFound, LogError, StoreError."""
-        return self._snapshot(Target(name, is_path=False)).schema
+        return self._snapshot(TableName(name, is_path=False)).schema
 
     def run(self, text: str, params: Mapping[str, object] | None = None) -> pa.Table:
         """The rows that answer one statement. Values of `$name` are bound, never pasted.
@@ -95,7 +95,7 @@ class LocalSession:
         places = dict(translated.places)
         for name in table_names(translated.text):
             if name.lower() in self._names:
-                places[name.lower()] = (Target(name, is_path=False), self._snapshot(Target(name, is_path=False)))
+                places[name.lower()] = (TableName(name, is_path=False), self._snapshot(TableName(name, is_path=False)))
         from indextables.sql.local.snapshots import SnapshotSource
 
         sources = {}
@@ -110,9 +110,11 @@ class LocalSession:
             return _Translated(text)
         return _translate(found, lambda reference: self._at(found, reference, params))
 
-    def _at(self, found: Found, reference: Reference, params: Mapping[str, object] | None) -> tuple[Target, Snapshot]:
+    def _at(
+        self, found: Found, reference: Reference, params: Mapping[str, object] | None
+    ) -> tuple[TableName, Snapshot]:
         """The table and the version that a reference speaks of."""
-        target = Target(reference.name, is_path=reference.is_path)
+        target = TableName(reference.name, is_path=reference.is_path)
         if reference.as_of is None:
             return target, self._snapshot(target)
         value: Any = value_of(reference.as_of.token, found.tokens, params)
@@ -125,12 +127,12 @@ class LocalSession:
             raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
         return target, snapshot_at(log, value)
 
-    def _snapshot(self, target: Target) -> Snapshot:
+    def _snapshot(self, target: TableName) -> Snapshot:
         version = None if target.is_path else self._pinned.get(target.text.lower())
         log = self._log(target)[0]
         return log.snapshot() if version is None else snapshot_at(log, version)
 
-    def _log(self, target: Target) -> tuple[Log, Searchers]:
+    def _log(self, target: TableName) -> tuple[Log, Searchers]:
         """Kept warm from one statement to the next."""
         log = self._context.log(target)
         if log.url not in self._kept:
@@ -142,10 +144,10 @@ class _Translated(msgspec.Struct, frozen=True):
     """A statement in DataFusion's words, and what the names stand for that it gave to paths and versions."""
 
     text: str
-    places: dict[str, tuple[Target, Snapshot]] = {}
+    places: dict[str, tuple[TableName, Snapshot]] = {}
 
 
-def _translate(found: Found, at: Callable[[Reference], tuple[Target, Snapshot]]) -> _Translated:
+def _translate(found: Found, at: Callable[[Reference], tuple[TableName, Snapshot]]) -> _Translated:
     edits = _searches(found)
     places = {}
     for reference in found.references:

@@ -30,7 +30,7 @@ from indextables.sql.command import (
     Args,
     Found,
     Reference,
-    Target,
+    TableName,
     find_references,
     first_word,
     has_path,
@@ -160,7 +160,7 @@ class SessionContext:
 
         return session_zone(self.spark) or "UTC"
 
-    def knows(self, target: Target) -> bool:
+    def knows(self, target: TableName) -> bool:
         if not target.is_path:
             return self.is_table_name(target.text)
         try:
@@ -199,7 +199,7 @@ class SessionContext:
 
         return bool(self.spark.catalog.tableExists(registry.quoted(name)))
 
-    def log(self, target: Target) -> Log:
+    def log(self, target: TableName) -> Log:
         return self.table(target).log()
 
     def runner(self, log: Log) -> Runner:
@@ -212,7 +212,7 @@ class SessionContext:
 
         registry.register(self.spark, name, url)
 
-    def table(self, target: Target) -> IndexTable:
+    def table(self, target: TableName) -> IndexTable:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
         from indextables.spark.session import registry
         from indextables.spark.table import IndexTable
@@ -336,7 +336,7 @@ class _Opened:
         return list(self.snapshot(reference).schema.names)
 
     def table(self, reference: Reference) -> IndexTable:
-        table = self._context.table(Target(reference.name, is_path=reference.is_path))
+        table = self._context.table(TableName(reference.name, is_path=reference.is_path))
         return self._tables.setdefault(table.url, table)
 
     def log(self, reference: Reference) -> Log:

@@ -20,7 +20,7 @@ from indextables.split.file import SplitReader, SplitRef, dv, scan
 from indextables.split.write import Broken, Merged, merge_splits, project
 from indextables.table.merge.clustering import Range, Sorter
 from indextables.table.requests import Curve
-from indextables.table.writing import Target, add_of, split_folder, target_of
+from indextables.table.writing import WriteTarget, add_of, split_folder, target_of
 
 __all__ = ["Clustering", "MergeAnswer", "MergeUnit", "Piece", "Source", "merge_unit", "ref_of", "sample_unit"]
 
@@ -139,7 +139,7 @@ def _merge_pieces(env: Env, work: MergeUnit, pieces: list[Piece], broken: list[B
             pieces.append(Piece(first, merged.live, adds, merged.deleted))
 
 
-def _merge(env: Env, work: MergeUnit, target: Target, refs: Sequence[SplitRef]) -> Merged:
+def _merge(env: Env, work: MergeUnit, target: WriteTarget, refs: Sequence[SplitRef]) -> Merged:
     clustering = work.clustering
     arrange = None
     if clustering is not None:

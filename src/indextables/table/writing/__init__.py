@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from indextables.table.writing.splits import (
         NOT_IN_THE_LOG,
         SPLITS,
-        Target,
+        WriteTarget,
         add_of,
         discard,
         registered,
@@ -35,8 +35,8 @@ __all__ = [
     "Answer",
     "Partitions",
     "Range",
-    "Target",
     "Where",
+    "WriteTarget",
     "accepted",
     "add_of",
     "begun",
@@ -72,7 +72,7 @@ if not TYPE_CHECKING:
             "splits": (
                 "NOT_IN_THE_LOG",
                 "SPLITS",
-                "Target",
+                "WriteTarget",
                 "add_of",
                 "discard",
                 "registered",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_IN_THE_LOG",
     "SPLITS",
-    "Target",
+    "WriteTarget",
     "add_of",
     "discard",
     "registered",
@@ -44,7 +44,7 @@ SPLITS = "splits/"
 _OPEN_PARTITIONS = 32
 
 
-class Target(msgspec.Struct, frozen=True):
+class WriteTarget(msgspec.Struct, frozen=True):
     """What a writer must know about the table, so that all its splits are alike."""
 
     schema: pa.Schema
@@ -53,14 +53,14 @@ class Target(msgspec.Struct, frozen=True):
     options: Options
 
 
-def target_of(metadata: Metadata, options: Options) -> Target:
+def target_of(metadata: Metadata, options: Options) -> WriteTarget:
     """How rows of this table are written. `options` hold the table's configuration below the call's.
 
     Raises InvalidArgument for indexing options that do not fit a column's type.
     """
     schema = schema_from_json(metadata.schemaString)
     plan = plan_fields(schema, options, previous=_newest_plan(metadata))
-    return Target(schema, tuple(metadata.partitionColumns), plan, options)
+    return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options)
 
 
 def split_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
@@ -77,7 +77,7 @@ def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
     return msgspec.structs.replace(metadata, configuration=configuration)
 
 
-def write_adds(env: Env, target: Target, rows: FittedRows) -> list[Add]:
+def write_adds(env: Env, target: WriteTarget, rows: FittedRows) -> list[Add]:
     """Durable splits for all rows, which fit the target's schema, as `add` actions; on any failure nothing of it stays.
 
     Raises what taking a batch raises (SchemaMismatch for a value that does not fit), SplitError, StoreError.
@@ -124,7 +124,7 @@ def add_of(split: WrittenSplit, partition_columns: Sequence[str], values: Sequen
 class _Writers:
     """One open split writer per partition, within a bound. `close` undoes everything unless `finish` was reached."""
 
-    def __init__(self, env: Env, target: Target) -> None:
+    def __init__(self, env: Env, target: WriteTarget) -> None:
         self._env = env
         self._target = target
         self._open: OrderedDict[tuple[str | None, ...], SplitWriter] = OrderedDict()
