@@ -24,7 +24,6 @@ __all__ = [
     "VECTOR_FIELDS",
     "FileField",
     "empty_files",
-    "fields_of",
     "vector_ids",
 ]
 
@@ -53,7 +52,7 @@ class FileField(NamedTuple):
         return (1 << (self.bits - 1)) - 1
 
 
-def fields_of(action: type[msgspec.Struct]) -> tuple[FileField, ...]:
+def _fields_of(action: type[msgspec.Struct]) -> tuple[FileField, ...]:
     """What a Struct of `actions` declares."""
     return tuple(_field(told) for told in msgspec.structs.fields(action))
 
@@ -73,21 +72,21 @@ def _arrow(kind: Any) -> pa.DataType:
         return STRING_MAP
     if get_origin(kind) is list:
         return pa.list_(_arrow(*get_args(kind)))
-    simple = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}.get(kind)
-    return simple if simple is not None else _struct(fields_of(kind))
+    simple = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+    return DV_TYPE if kind is DeletionVector else simple[kind]
 
 
 def _struct(fields: Iterable[FileField]) -> pa.StructType:
     return pa.struct([(field.name, _arrow(field.kind)) for field in fields])
 
 
-ADD_FIELDS = fields_of(Add)
-REMOVE_FIELDS = fields_of(Remove)
-VECTOR_FIELDS = fields_of(DeletionVector)
+ADD_FIELDS = _fields_of(Add)
+REMOVE_FIELDS = _fields_of(Remove)
+VECTOR_FIELDS = _fields_of(DeletionVector)
 
+DV_TYPE = _struct(VECTOR_FIELDS)
 ADD_TYPE = _struct(ADD_FIELDS)
 REMOVE_TYPE = _struct(REMOVE_FIELDS)
-DV_TYPE = _struct(VECTOR_FIELDS)
 
 # The fields of `add`, then where the entry came from: version and line of its `add`, and that commit's time.
 FILES_SCHEMA = pa.schema(

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt
-from indextables.log.wire.actions import Add, DeletionVector, Remove
-from indextables.log.wire.files import fields_of
+from indextables.log.wire.actions import DeletionVector
+from indextables.log.wire.files import ADD_FIELDS, REMOVE_FIELDS, VECTOR_FIELDS, FileField
 from indextables.log.wire.names import version_key
 
 __all__ = [
@@ -39,22 +40,22 @@ __all__ = [
 MAX_DEPTH = 64
 
 
-def _checked(action: type[msgspec.Struct]) -> Any:
+def _checked(name: str, fields: Iterable[FileField]) -> Any:
     """A Struct that reads the numbers of an action, and of its vector, and knows their ranges."""
     kinds: list[tuple[str, Any, None]] = []
-    for field in fields_of(action):
+    for field in fields:
         if field.kind is int:
             kinds.append((field.name, Annotated[int, msgspec.Meta(ge=0, le=field.most)] | None, None))
         elif field.kind is DeletionVector:
-            kinds.append((field.name, _checked(DeletionVector) | None, None))
-    return msgspec.defstruct(f"_Checked{action.__name__}", kinds, frozen=True, gc=False)
+            kinds.append((field.name, _checked("Vector", VECTOR_FIELDS) | None, None))
+    return msgspec.defstruct(f"_Checked{name}", kinds, frozen=True, gc=False)
 
 
 if TYPE_CHECKING:
     _CheckedAdd: TypeAlias = msgspec.Struct
     _CheckedRemove: TypeAlias = msgspec.Struct
 else:
-    _CheckedAdd, _CheckedRemove = _checked(Add), _checked(Remove)
+    _CheckedAdd, _CheckedRemove = _checked("Add", ADD_FIELDS), _checked("Remove", REMOVE_FIELDS)
 
 
 NOTHING = msgspec.Raw(b"null")

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import get_origin
 
-import msgspec
-
 from indextables.log.checkpoint.avro.frame import Shape
-from indextables.log.wire import ADD_FIELDS, FileField, fields_of
+from indextables.log.wire import ADD_FIELDS, VECTOR_FIELDS, DeletionVector, FileField
 
 __all__ = ["ENTRY", "ENTRY_COLUMNS", "FORMAT_VERSION", "LIST", "SMALL"]
 
@@ -41,8 +39,8 @@ def _declared(field: FileField) -> dict[str, object]:
 
 def _avro(field: FileField) -> object:
     kind = field.kind
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return {"type": "record", "name": kind.__name__, "fields": [_declared(inner) for inner in fields_of(kind)]}
+    if kind is DeletionVector:
+        return {"type": "record", "name": "DeletionVector", "fields": [_declared(inner) for inner in VECTOR_FIELDS]}
     numbers = {32: "int", 64: "long"}
     simple: dict[object, object] = {str: "string", int: numbers[field.bits], bool: "boolean"}
     return simple.get(kind) or {dict: _STRINGS, list: _LIST_OF_STRINGS}[get_origin(kind)]
