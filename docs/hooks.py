@@ -1,4 +1,4 @@
-"""What the site takes from the code while it is built: `{{ options }}`, `{{ exit codes }}` and `{{ commands }}`."""
+"""What the site takes from the code while it is built: options, exit codes and commands, where their marks stand."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ def options() -> str:
     return "\n".join(rows)
 
 
+def load_options() -> str:
+    """Every option of one load of Spark as a row."""
+    from indextables.options import LOADING
+
+    return _of_a_call(LOADING)
+
+
+def save_options() -> str:
+    """Every option of one save of Spark as a row."""
+    from indextables.options import SAVING
+
+    return _of_a_call(SAVING)
+
+
+def _of_a_call(declared: Any) -> str:
+    rows = ["| key | value | meaning | elsewhere |", "|---|---|---|---|"]
+    rows += [f"| `{option.key}` | {option.kind} | {option.help} | {option.instead} |" for option in declared]
+    return "\n".join(rows)
+
+
 def exit_codes() -> str:
     """Every exit code as a row."""
     from indextables.cli.outcome import EXIT_CODES
@@ -47,4 +67,10 @@ def commands() -> str:
     return "\n".join(rows)
 
 
-SECTIONS: dict[str, Callable[[], str]] = {"options": options, "exit codes": exit_codes, "commands": commands}
+SECTIONS: dict[str, Callable[[], str]] = {
+    "options": options,
+    "options of a load": load_options,
+    "options of a save": save_options,
+    "exit codes": exit_codes,
+    "commands": commands,
+}

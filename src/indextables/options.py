@@ -12,6 +12,15 @@ more or check less declares the verbs that need it (`needed_by`): these refuse, 
 
 from __future__ import annotations
 
+from indextables.call_options import (
+    CallOption,
+    asked_flag,
+    asked_names,
+    asked_number,
+    asked_predicate,
+    asked_text,
+    asked_version,
+)
 from indextables.option_values import (
     PREFIX,
     Option,
@@ -27,20 +36,82 @@ from indextables.option_values import (
     zone,
 )
 
-__all__ = ["PREFIX", "Option", "Options", "known_options"]
+__all__ = ["PREFIX", "CallOption", "Option", "Options", "known_options"]
 
 # Options of one load or save of Spark. They are no options of a table: other doors take them as arguments.
-LOADING = ("where", "search", "columns", "limit", "versionAsOf", "timestampAsOf")
-SAVING = (
+_READS = "an argument of the verb that reads"
+WHERE = asked_predicate(
+    "where",
+    "files that cannot match are not read, rows that do not match do not come",
+    instead=_READS,
+)
+SEARCH = asked_text(
+    "search", "a query: only rows that match, with their `_score` as a last column", instead="Table.search(query)"
+)
+COLUMNS = asked_names("columns", "the columns to read; all where it is not given", instead=_READS)
+LIMIT = asked_number("limit", "at most so many rows; with `search` the best ones, best first", instead=_READS)
+VERSION_AS_OF = asked_version(
+    "versionAsOf", "the version to read", instead="open(path, version=...) or Table.at(version)"
+)
+TIMESTAMP_AS_OF = asked_text(
+    "timestampAsOf",
+    "the version that was the newest then",
+    instead="open(path, timestamp=...) or Table.at(timestamp=...)",
+    kind="a time, or milliseconds since 1970",
+)
+LOADING: tuple[CallOption[object], ...] = (WHERE, SEARCH, COLUMNS, LIMIT, VERSION_AS_OF, TIMESTAMP_AS_OF)
+
+PARTITION_BY = asked_names(
     "partitionBy",
+    "the partition columns of a new table, or with `overwriteSchema` those that the table gets",
+    instead="create(..., partition_by=...)",
+)
+REPLACE_WHERE = asked_predicate(
     "replaceWhere",
+    "an overwrite replaces the partitions for which it is true; new rows must satisfy it",
+    instead="Table.overwrite(data, where)",
+)
+PARTITION_OVERWRITE_MODE = asked_text(
     "partitionOverwriteMode",
+    "with `dynamic` an overwrite replaces the partitions that the new rows are in; where it is not given, Spark's own "
+    "setting of that name counts",
+    instead="Table.overwrite(data, partitions='dynamic')",
+    kind="static or dynamic",
+)
+MERGE_SCHEMA = asked_flag(
     "mergeSchema",
+    "the commit adds columns that only the DataFrame has, and widens types",
+    instead="Table.append(data, merge_schema=True)",
+)
+OVERWRITE_SCHEMA = asked_flag(
     "overwriteSchema",
-    "userMetadata",
-    "txnAppId",
-    "txnVersion",
+    "with overwrite of all rows: the schema of the DataFrame becomes the table's",
+    instead="Table.overwrite(data, overwrite_schema=True)",
+)
+USER_METADATA = asked_text(
+    "userMetadata", "a text that the history keeps with the commit", instead="Table.append(data, user_metadata=...)"
+)
+_TXN = "Table.append(data, txn=(application, batch))"
+TXN_APP_ID = asked_text("txnAppId", "the application whose batch this is; needs `txnVersion`", instead=_TXN)
+TXN_VERSION = asked_number(
+    "txnVersion", "the number of the batch: one that the table holds already is not written again", instead=_TXN
+)
+SAVE_MODE = asked_text(
     "saveMode",
+    "what an append does if there is a table already: raise, or leave it alone; `indextables.write` takes it as `mode`",
+    instead="an argument of the verb",
+    kind="error or ignore",
+)
+SAVING: tuple[CallOption[object], ...] = (
+    PARTITION_BY,
+    REPLACE_WHERE,
+    PARTITION_OVERWRITE_MODE,
+    MERGE_SCHEMA,
+    OVERWRITE_SCHEMA,
+    USER_METADATA,
+    TXN_APP_ID,
+    TXN_VERSION,
+    SAVE_MODE,
 )
 
 # Verbs that refuse where an option that they need cannot be read.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from indextables import options as opt
 from indextables.cli.outcome import EXIT_CODES
 from indextables.options import known_options
 
@@ -84,6 +85,14 @@ def test_every_option_is_in_the_reference(sections):
     page = sections["options"]()
     assert all(f"`{option.key}`" in page and option.help in page for option in known_options())
     assert "{{ options }}" in (ROOT / "docs" / "reference" / "options.md").read_text()
+
+
+@pytest.mark.parametrize(("mark", "declared"), [("options of a load", opt.LOADING), ("options of a save", opt.SAVING)])
+def test_every_option_of_one_load_or_save_is_in_the_reference(sections, mark, declared):
+    rows = sections[mark]().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == [option.key for option in declared]
+    assert all(f"| {option.kind} | {option.help} |" in row for row, option in zip(rows, declared, strict=True))
+    assert f"{{{{ {mark} }}}}" in (ROOT / "docs" / "reference" / "options.md").read_text()
 
 
 def test_every_exit_code_and_command_is_in_the_reference(sections):

@@ -14,8 +14,10 @@ from tests.table.unanswered import Unanswered
 
 import indextables
 from indextables.errors import CommitStateUnknown, MetadataChanged
+from indextables.spark.session.settings import WriteOptions
 from indextables.spark.source.stream_write import StreamedFiles, TableStreamWriter
-from indextables.spark.source.writer import TableWriter, WrittenFiles
+from indextables.spark.source.write_task import WrittenFiles
+from indextables.spark.source.writer import TableWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
 OPTIONS = {"optimizeWrite": "true", "transaction.retry.baseDelayMs": "1", "transaction.retry.maxDelayMs": "2"}
@@ -24,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings
 
 
 def writer_of(path, kind=TableWriter, **options):
-    return kind(url=str(path), options={**OPTIONS, **options}, settings={}, schema=SCHEMA, overwrite=False)
+    return kind(str(path), WriteOptions.of({**OPTIONS, **options}), SCHEMA, overwrite=False)
 
 
 def answers_of(writer, *tasks):
@@ -67,7 +69,7 @@ def test_messages_that_come_doubled_and_in_another_order_count_once(tmp_path):
 
 def test_a_batch_that_comes_again_leaves_no_files(tmp_path):
     path = tmp_path / "t"
-    sink = TableStreamWriter(url=str(path), options=OPTIONS, settings={}, schema=SCHEMA, overwrite=False)
+    sink = TableStreamWriter(str(path), WriteOptions.of(OPTIONS), SCHEMA, overwrite=False)
     for _ in range(2):
         writer = writer_of(path)
         sink.commit([StreamedFiles("q", writer, files) for files in answers_of(writer, [1], [2], [3])], 7)
@@ -79,13 +81,8 @@ def test_a_batch_that_comes_again_leaves_no_files(tmp_path):
 def test_a_batch_that_comes_again_is_not_merged_again(tmp_path):
     path = tmp_path / "t"
     for again in (False, True):
-        writer = TableWriter(
-            url=str(path),
-            options=OPTIONS,
-            settings={"txnAppId": "q", "txnVersion": "7"},
-            schema=SCHEMA,
-            overwrite=False,
-        )
+        asked = WriteOptions.of({**OPTIONS, "txnAppId": "q", "txnVersion": "7"})
+        writer = TableWriter(str(path), asked, SCHEMA, overwrite=False)
         answers = answers_of(writer, [1], [2], [3])
         if again:
             # Whoever merged them would find out that one is gone.
@@ -99,7 +96,7 @@ def test_a_batch_that_comes_again_is_not_merged_again(tmp_path):
 def test_the_history_tells_how_many_files_were_merged_before_the_commit(tmp_path):
     path = tmp_path / "t"
     for overwrite in (False, True):
-        writer = TableWriter(url=str(path), options=OPTIONS, settings={}, schema=SCHEMA, overwrite=overwrite)
+        writer = TableWriter(str(path), WriteOptions.of(OPTIONS), SCHEMA, overwrite=overwrite)
         writer.commit(answers_of(writer, [1], [2], [3]))
         told = dict(last_commit(path)["operationMetrics"])
         assert (told["numFiles"], told["numMergedFiles"]) == ("1", "3")

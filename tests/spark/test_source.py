@@ -183,11 +183,13 @@ def test_a_place_without_a_table_is_named(spark, tmp_path):
 
 
 def test_abort_after_a_commit_deletes_nothing(spark, tmp_path):
-    from indextables.spark.source.writer import TableWriter, WrittenFiles
+    from indextables.spark.session.settings import WriteOptions
+    from indextables.spark.source.write_task import WrittenFiles
+    from indextables.spark.source.writer import TableWriter
 
     path = tmp_path / "t"
     schema = spark.range(1).schema
-    writer = TableWriter(url=str(path), options={}, settings={}, schema=schema, overwrite=False)
+    writer = TableWriter(str(path), WriteOptions(), schema, overwrite=False)
     message = writer.write(iter([pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int64())})]))
     assert isinstance(message, WrittenFiles)
     writer.abort([message])

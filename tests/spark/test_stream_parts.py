@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import indextables
 from indextables.errors import InvariantViolated, NotSupported, TableReplaced
+from indextables.spark.session.settings import WriteOptions
 from indextables.spark.source.stream_read import TableStreamReader
 from indextables.spark.source.stream_write import StreamedFiles, TableStreamWriter
 from indextables.spark.source.writer import TableWriter
@@ -27,12 +28,12 @@ def batch(*ids):
 
 def written(path, *ids, query="q"):
     """The message of a task that wrote these rows."""
-    writer = TableWriter(url=str(path), options={}, settings={}, schema=SCHEMA, overwrite=False)
+    writer = TableWriter(str(path), WriteOptions(), SCHEMA, overwrite=False)
     return StreamedFiles(query, writer, writer.write(iter([batch(*ids)] if ids else [])))
 
 
 def sink(path):
-    return TableStreamWriter(url=str(path), options={}, settings={}, schema=SCHEMA, overwrite=False)
+    return TableStreamWriter(str(path), WriteOptions(), SCHEMA, overwrite=False)
 
 
 def ids(path):
@@ -97,7 +98,7 @@ def test_a_task_that_is_told_no_query_writes_nothing(tmp_path):
 
 def test_only_appends_are_offered(tmp_path):
     with pytest.raises(NotSupported, match="foreachBatch"):
-        TableStreamWriter(url=str(tmp_path), options={}, settings={}, schema=SCHEMA, overwrite=True)
+        TableStreamWriter(str(tmp_path), WriteOptions(), SCHEMA, overwrite=True)
 
 
 @pytest.fixture

@@ -254,13 +254,14 @@ def test_options_with_dots_and_the_zone_of_the_session(spark, tmp_path):
 
 def test_two_creators_of_one_table(spark, tmp_path):
     """The mode holds at the commit too, when another writer was faster."""
+    from indextables.spark.session.settings import WriteOptions
     from indextables.spark.source.writer import TableWriter
 
     schema = spark.range(1).schema
 
     def writer(mode):
         settings = {} if mode is None else {"saveMode": mode}
-        return TableWriter(url=str(tmp_path / "t"), options={}, settings=settings, schema=schema, overwrite=False)
+        return TableWriter(str(tmp_path / "t"), WriteOptions.of(settings), schema, overwrite=False)
 
     first, strict, lenient = writer(None), writer("error"), writer("ignore")
     rows = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int64())})

@@ -270,7 +270,7 @@ def test_the_size_of_a_checkpoint_takes_units(tmp_path):
     assert it.open(tmp_path / "t").count() == 12
 
 
-@pytest.mark.parametrize("name", [*opt.LOADING, *opt.SAVING])
+@pytest.mark.parametrize("name", [option.key for option in (*opt.LOADING, *opt.SAVING)])
 @pytest.mark.parametrize(
     "spelled", [str, str.lower, lambda name: opt.PREFIX + name], ids=["as is", "lower", "prefixed"]
 )

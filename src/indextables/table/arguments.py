@@ -6,18 +6,20 @@ import datetime as dt
 import difflib
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from indextables.errors import InvalidArgument
 from indextables.options import PREFIX, known_options
 
 __all__ = [
+    "PartitionMode",
     "check_count",
     "check_flag",
     "check_hours",
     "check_mapping",
     "check_names",
     "check_note",
+    "check_partition_mode",
     "check_spelling",
     "check_text",
     "check_txn",
@@ -25,6 +27,9 @@ __all__ = [
     "is_unicode",
     "millis",
 ]
+
+PartitionMode: TypeAlias = Literal["static", "dynamic"]
+"""`static` replaces what the predicate says, or all; `dynamic` the partitions that the new rows are in."""
 
 _END = 2**63
 
@@ -100,6 +105,17 @@ def check_hours(what: str, value: Any, *, most: int) -> float:
 def check_note(value: Any) -> str | None:
     """The text that a commit keeps for people."""
     return None if value is None else check_text("user_metadata", value)
+
+
+def check_partition_mode(given: object) -> PartitionMode:
+    """What an overwrite replaces: `static` or `dynamic`, in any case."""
+    word = given.lower() if isinstance(given, str) else ""
+    if word == "dynamic":
+        return "dynamic"
+    if word == "static":
+        return "static"
+    message = f"what is overwritten is static or dynamic, not {given!r}"
+    raise InvalidArgument(message, option="partitionOverwriteMode", value=str(given))
 
 
 def check_version(value: Any) -> int:

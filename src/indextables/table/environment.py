@@ -38,24 +38,6 @@ _MEMORY = process.declare(
 
 _CHECKPOINT_WRITERS = 2
 
-_INSTEAD = {
-    "versionAsOf": "open(path, version=...) or Table.at(version)",
-    "timestampAsOf": "open(path, timestamp=...) or Table.at(timestamp=...)",
-    "where": "an argument of the verb that reads",
-    "columns": "an argument of the verb that reads",
-    "limit": "an argument of the verb that reads",
-    "search": "Table.search(query)",
-    "partitionBy": "create(..., partition_by=...)",
-    "replaceWhere": "Table.overwrite(data, where)",
-    "partitionOverwriteMode": "Table.overwrite(data, partitions='dynamic')",
-    "mergeSchema": "Table.append(data, merge_schema=True)",
-    "overwriteSchema": "Table.overwrite(data, overwrite_schema=True)",
-    "userMetadata": "Table.append(data, user_metadata=...)",
-    "txnAppId": "Table.append(data, txn=(application, batch))",
-    "txnVersion": "Table.append(data, txn=(application, batch))",
-}
-"""What the options of a load or save are called where there is none."""
-
 
 def open_env(
     url: str | os.PathLike[str],
@@ -91,15 +73,15 @@ def process_user() -> str:
 
 def _of_a_table(options: Mapping[str, object]) -> Mapping[str, object]:
     """Raises InvalidArgument for what belongs to one load or save: not heeded, it would mean other rows."""
-    own = {name.lower(): name for name in (*LOADING, *SAVING)}
+    own = {option.key.lower(): option for option in (*LOADING, *SAVING)}
     for key in options:
-        name = own.get(key.lower().removeprefix(PREFIX))
-        if name is not None:
+        found = own.get(key.lower().removeprefix(PREFIX))
+        if found is not None:
             message = (
-                f"{name} is an option of one load or save of Spark, not of a table: nobody would heed it here. Give it "
-                f"as {_INSTEAD.get(name, 'an argument of the verb')}. Nothing was read or written"
+                f"{found.key} is an option of one load or save of Spark, not of a table: nobody would heed it here. "
+                f"Give it as {found.instead}. Nothing was read or written"
             )
-            raise InvalidArgument(message, option=name)
+            raise InvalidArgument(message, option=found.key)
     return options
 
 

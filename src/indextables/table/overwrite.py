@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
 from indextables.table.after_write import after_write
 from indextables.table.append import staged_write
+from indextables.table.arguments import PartitionMode
 from indextables.table.rows import (
     Evolution,
     FittedRows,
@@ -45,17 +45,12 @@ from indextables.table.writing import (
 )
 
 __all__ = [
-    "PartitionMode",
-    "check_partition_mode",
     "check_replaceable",
     "commit_overwrite",
     "files_inside",
     "only_inside",
     "overwrite",
 ]
-
-PartitionMode: TypeAlias = Literal["static", "dynamic"]
-"""`static` replaces what the predicate says, or all; `dynamic` the partitions that the new rows are in."""
 
 
 def overwrite(
@@ -116,17 +111,6 @@ def overwrite(
         user_metadata=user_metadata,
         change=None if change is None else (snapshot, change),
     )
-
-
-def check_partition_mode(given: object) -> PartitionMode:
-    """`static` or `dynamic`, in any case. Raises InvalidArgument."""
-    word = given.lower() if isinstance(given, str) else ""
-    if word == "dynamic":
-        return "dynamic"
-    if word == "static":
-        return "static"
-    message = f"what is overwritten is static or dynamic, not {given!r}"
-    raise InvalidArgument(message, option="partitionOverwriteMode", value=str(given))
 
 
 def check_replaceable(metadata: Metadata, where: Node | None, partitions: PartitionMode) -> None:

@@ -1,8 +1,9 @@
 """What was asked of one `load()` or `save()`: its options, typed, and what a worker can see of the session.
 
-Spark gives options as texts, keys in lower case. Those that belong to the door itself (`where`, `replaceWhere`, ...)
-are read here; all others are options of the table. The planner's workers see nothing of the session, tasks see its
-configuration as local properties: `task_session` reads them, and an answer of a task carries them to the commit.
+Spark gives options as texts, keys in lower case. Those that belong to the door itself (`options.LOADING`, `SAVING`) are
+read here, once, into `ReadOptions` or `WriteOptions`; all others are options of the table. The planner's workers see
+nothing of the session, tasks see its configuration as local properties: `task_session` reads them, and an answer of a
+task carries them to the commit.
 """
 
 from __future__ import annotations
@@ -10,17 +11,36 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
 
 from indextables import options as opt
+from indextables.call_options import not_a_column
 from indextables.errors import InvalidArgument, StorePermissionDenied, StoreUnavailable
-from indextables.options import OPTIMIZE_WRITE, PREFIX
+from indextables.options import OPTIMIZE_WRITE, PREFIX, CallOption
 from indextables.spark.session.registry import REGISTRY_PREFIX
-from indextables.table.arguments import check_names, check_text
+from indextables.table.arguments import PartitionMode, check_partition_mode, check_text
 
-__all__ = ["NAMES", "SESSION", "Settings", "check_session", "planning", "session_overwrites", "task_session"]
+__all__ = [
+    "NAMES",
+    "READING",
+    "SESSION",
+    "WRITING",
+    "CallOptions",
+    "ReadOptions",
+    "Settings",
+    "WriteOptions",
+    "check_predicate",
+    "check_session",
+    "names_text",
+    "planning",
+    "session_overwrites",
+    "task_session",
+]
+
+T = TypeVar("T")
 
 SESSION = "indextables.session.secrets"
 """Option: the session's configuration as JSON, where the caller could see it and the planner cannot.
@@ -28,40 +48,50 @@ SESSION = "indextables.session.secrets"
 It may hold credentials: Spark hides options of such a name wherever it shows a plan.
 """
 
-READING, WRITING = opt.LOADING, opt.SAVING
+READING = tuple(option.key for option in opt.LOADING)
+WRITING = tuple(option.key for option in opt.SAVING)
+
+SaveMode: TypeAlias = Literal["error", "ignore"]
+
 NAMES = ("path", "paths", *READING, *WRITING)
 
 _OWN = {name.lower(): name for name in (*NAMES, SESSION)}
 _ALMOST = {**_OWN, OPTIMIZE_WRITE.key.lower(): OPTIMIZE_WRITE.key}
 _LIKENESS = 0.85
-_COLUMN = re.compile(r"Column<.*>", re.DOTALL)
 _OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
 _FAMILIES = (PREFIX, "spark.hadoop.fs.", "fs.", _OVERWRITES.lower())
 
 
 class Settings:
-    """The options of one call. Values are checked when they are asked for."""
+    """The options of one call as texts: those of the door by name, and those of the table."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         """Raises InvalidArgument for a key that is almost one of ours, and for one that is given twice."""
         self._own: dict[str, str] = {}
-        self._others: dict[str, str] = {}
+        self.table_options: dict[str, object] = {}
+        """What is not the door's: options of the table and of its store."""
         for key, value in given.items():
             plain = key.lower().removeprefix(PREFIX)
             if plain not in _OWN:
                 _check_slip(key, plain)
-                self._others[key] = value
+                self.table_options[key] = value
             elif self._own.setdefault(plain, value) != value:
                 message = f"option {_OWN[plain]} is given twice, with and without the prefix {PREFIX}: keep one"
                 raise InvalidArgument(message, option=_OWN[plain])
 
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self._own
+    def __getitem__(self, option: CallOption[T]) -> T | None:
+        """The value, None where it is not given. Raises InvalidArgument."""
+        text = self._own.get(option.key.lower())
+        return None if text is None else option.read(text)
 
     @property
-    def table_options(self) -> dict[str, object]:
-        """What is not the door's: options of the table and of its store."""
-        return dict(self._others)
+    def names(self) -> frozenset[str]:
+        """Every option of the door that is given, as it is declared."""
+        return frozenset(_OWN[plain] for plain in self._own)
+
+    @property
+    def path(self) -> str | None:
+        return self._own.get("path")
 
     @property
     def session(self) -> dict[str, str]:
@@ -77,79 +107,111 @@ class Settings:
             raise InvalidArgument(f"option {SESSION} is no JSON object", option=SESSION)
         return {str(key): str(value) for key, value in found.items()}
 
-    def text(self, name: str) -> str | None:
-        return self._own.get(name.lower())
 
-    def predicate(self, name: str) -> str | None:
-        """A predicate as SQL text; the text of a Spark Column is none."""
-        return check_predicate(name, self.text(name))
+class CallOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a load or save was given: a path, options of the table and its store, what the caller saw of the session.
 
-    def flag(self, name: str) -> bool:
-        """False where it is not given."""
-        text = self._own.get(name.lower(), "false")
-        if text.strip().lower() not in ("true", "false"):
-            raise InvalidArgument(f"option {name} = {text!r} is not true or false", option=name, value=text)
-        return text.strip().lower() == "true"
+    `names` are the options of the door that were given, whatever they say.
+    """
 
-    def count(self, name: str) -> int | None:
-        """A whole number of at least 0."""
-        text = self._own.get(name.lower())
-        if text is None:
-            return None
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            message = f"option {name} = {text!r} is not a whole number of at least 0"
-            raise InvalidArgument(message, option=name, value=text)
-        return int(text)
+    path: str | None = None
+    names: frozenset[str] = frozenset()
+    table_options: dict[str, object] = {}
+    session: dict[str, str] = {}
 
-    def names(self, name: str) -> list[str] | None:
-        """Names separated by commas, or a JSON array of names where one of them has a comma."""
-        text = self._own.get(name.lower())
-        if text is None:
-            return None
-        if text.lstrip().startswith("["):
-            try:
-                return check_names(name, json.loads(text))
-            except ValueError as cause:
-                raise InvalidArgument(f"option {name} = {text!r} is no JSON array of names", option=name) from cause
-        return [part.strip() for part in text.split(",") if part.strip()]
 
-    def version(self) -> int | None:
-        """The version to read. Raises InvalidArgument if a time is named as well."""
-        if "versionAsOf" in self and "timestampAsOf" in self:
+class ReadOptions(CallOptions, frozen=True, kw_only=True):
+    """What was asked of one `load()`."""
+
+    where: str | None = None
+    search: str | None = None
+    columns: list[str] | None = None
+    limit: int | None = None
+    version: int | None = None
+    timestamp: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> ReadOptions:
+        """Every option, checked. Raises InvalidArgument."""
+        texts = Settings(given)
+        version, timestamp = texts[opt.VERSION_AS_OF], texts[opt.TIMESTAMP_AS_OF]
+        if version is not None and timestamp is not None:
             raise InvalidArgument("give versionAsOf or timestampAsOf, not both", option="versionAsOf")
-        text = self.text("versionAsOf")
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise InvalidArgument(f"versionAsOf = {text!r} is not a version", option="versionAsOf", value=text)
-        return None if text is None else int(text)
-
-    def txn(self) -> tuple[str, int] | None:
-        """(application, batch number)."""
-        app, batch = self.text("txnAppId"), self.text("txnVersion")
-        if app is None and batch is None:
-            return None
-        if not app or batch is None or self.count("txnVersion") is None:
-            raise InvalidArgument("txnAppId and txnVersion (a whole number) go together", option="txnVersion")
-        return app, int(batch)
-
-    def save_mode(self) -> str | None:
-        """What a table that is there already means to this write: None, `error` or `ignore`."""
-        text = self.text("saveMode")
-        if text is not None and text not in ("error", "ignore"):
-            raise InvalidArgument(f"saveMode = {text!r} is neither error nor ignore", option="saveMode", value=text)
-        return text
+        return cls(
+            path=texts.path,
+            names=texts.names,
+            table_options=texts.table_options,
+            session=texts.session,
+            where=texts[opt.WHERE],
+            search=texts[opt.SEARCH],
+            columns=texts[opt.COLUMNS],
+            limit=texts[opt.LIMIT],
+            version=version,
+            timestamp=timestamp,
+        )
 
 
-def check_predicate(name: str, given: Any) -> str | None:
+class WriteOptions(CallOptions, frozen=True, kw_only=True):
+    """What was asked of one `save()`.
+
+    `txn` is (application, batch number). `save_mode` says what a table that is there already means to this write.
+    """
+
+    partition_by: list[str] | None = None
+    replace_where: str | None = None
+    partitions: PartitionMode | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    user_metadata: str | None = None
+    txn: tuple[str, int] | None = None
+    save_mode: SaveMode | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> WriteOptions:
+        """Every option, checked. Raises InvalidArgument."""
+        texts = Settings(given)
+        partitions = texts[opt.PARTITION_OVERWRITE_MODE]
+        return cls(
+            path=texts.path,
+            names=texts.names,
+            table_options=texts.table_options,
+            session=texts.session,
+            partition_by=texts[opt.PARTITION_BY],
+            replace_where=texts[opt.REPLACE_WHERE],
+            partitions=None if partitions is None else check_partition_mode(partitions or "static"),
+            merge_schema=texts[opt.MERGE_SCHEMA] or False,
+            overwrite_schema=texts[opt.OVERWRITE_SCHEMA] or False,
+            user_metadata=texts[opt.USER_METADATA],
+            txn=_txn(texts[opt.TXN_APP_ID], texts[opt.TXN_VERSION]),
+            save_mode=_save_mode(texts[opt.SAVE_MODE]),
+        )
+
+
+def _txn(application: str | None, batch: int | None) -> tuple[str, int] | None:
+    if application is None and batch is None:
+        return None
+    if not application or batch is None:
+        raise InvalidArgument("txnAppId and txnVersion (a whole number) go together", option="txnVersion")
+    return application, batch
+
+
+def _save_mode(given: str | None) -> SaveMode | None:
+    if given == "error":
+        return "error"
+    if given == "ignore":
+        return "ignore"
+    if given is not None:
+        raise InvalidArgument(f"saveMode = {given!r} is neither error nor ignore", option="saveMode", value=given)
+    return None
+
+
+def check_predicate(option: CallOption[str], given: Any) -> str | None:
     """A predicate as SQL text. Raises InvalidArgument for a Spark Column, also where only its text is left."""
     if given is None:
         return None
-    if type(given).__name__ == "Column" or (isinstance(given, str) and _COLUMN.fullmatch(given.strip())):
-        message = (
-            f"{name} is SQL text, such as \"day = '2024-01-31'\", because it is read before Spark plans anything; a "
-            "Column goes to DataFrame.where()"
-        )
-        raise InvalidArgument(message, option=name)
-    return check_text(name, given)
+    if type(given).__name__ == "Column":
+        raise not_a_column(option.key)
+    return option.read(check_text(option.key, given))
 
 
 def names_text(names: Sequence[str]) -> str:
@@ -193,12 +255,12 @@ def session_overwrites(session: Mapping[str, str]) -> str | None:
 
 
 @contextlib.contextmanager
-def planning(settings: Settings) -> Iterator[None]:
+def planning(asked: CallOptions) -> Iterator[None]:
     """Where a worker plans: a store that does not let it in may be one that only the session says how to reach."""
     try:
         yield
     except (StorePermissionDenied, StoreUnavailable) as error:
-        if settings.session:
+        if asked.session:
             raise
         message = (
             f"{error.args[0]}. The worker that plans for format('indextables') sees nothing of the session: give keys "

@@ -12,12 +12,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from indextables import options as opt
 from indextables.errors import IndexTablesError, InvalidArgument
 from indextables.options import OPTIMIZE_WRITE, PREFIX, Options
 from indextables.spark.session import (
     SESSION,
     WRITING,
     Settings,
+    WriteOptions,
     check_predicate,
     check_session,
     names_text,
@@ -76,20 +78,20 @@ def write(
     if not (hasattr(df, "write") and hasattr(df, "sparkSession")):
         raise InvalidArgument(f"df is a Spark DataFrame, not {type(df).__name__}: a Table takes other data in append()")
     given = _texts({**check_mapping("options", options), **settings})
-    if "saveMode" in Settings(given):
+    if opt.SAVE_MODE.key in Settings(given).names:
         raise InvalidArgument("say in mode what a table that is there means, not in saveMode", option="saveMode")
     wanted, existing = _modes(mode)
     columns = [partitionBy] if isinstance(partitionBy, str) else partitionBy
     if columns is not None:
-        given["partitionBy"] = names_text(check_names("partitionBy", columns))
+        given[opt.PARTITION_BY.key] = names_text(check_names("partitionBy", columns))
     if existing is not None:
-        given["saveMode"] = existing
+        given[opt.SAVE_MODE.key] = existing
     url = parse_location(path).url
     session = session_options(df.sparkSession)
     check_session(session, WRITING)
-    known = Settings(given)
-    shuffles = Options(known.table_options, session=session)[OPTIMIZE_WRITE]
-    there = _partition_columns(url, known, session) if existing is not None or shuffles else None
+    asked = WriteOptions.of(given)
+    shuffles = Options(asked.table_options, session=session)[OPTIMIZE_WRITE]
+    there = _partition_columns(url, asked, session) if existing is not None or shuffles else None
     if there is not None and existing is not None:
         if existing == "ignore":
             return
@@ -97,7 +99,7 @@ def write(
     if shuffles:
         # The rows of each partition together, in parts of the size that Spark is told to aim at. So the commit, which
         # would merge the small files of many tasks, has nothing to do.
-        df = df.hint("rebalance", *(known.names("partitionBy") or there or ()))
+        df = df.hint("rebalance", *(asked.partition_by or there or ()))
         given = {key: value for key, value in given.items() if key.lower().removeprefix(PREFIX) != _OPTIMIZE}
         given[OPTIMIZE_WRITE.key] = "false"
     writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
@@ -127,8 +129,8 @@ def _texts(given: Mapping[str, object]) -> dict[str, str]:
     """Options as Spark has them. Raises InvalidArgument for values that have no text."""
     texts: dict[str, str] = {}
     for key, value in given.items():
-        if key.lower() == "replacewhere":
-            value = check_predicate("replaceWhere", value)  # noqa: PLW2901 - the same, checked
+        if key.lower() == opt.REPLACE_WHERE.key.lower():
+            value = check_predicate(opt.REPLACE_WHERE, value)  # noqa: PLW2901 - the same, checked
         if value is None:
             continue
         if isinstance(value, bool):
@@ -140,7 +142,7 @@ def _texts(given: Mapping[str, object]) -> dict[str, str]:
     return texts
 
 
-def _partition_columns(url: str, settings: Settings, session: Mapping[str, str]) -> list[str] | None:
+def _partition_columns(url: str, asked: WriteOptions, session: Mapping[str, str]) -> list[str] | None:
     """Those of the table that is there; None where there is none, or where this process cannot tell.
 
     The workers that plan the write look again: what is told here only spares the work before that. A folder that a
@@ -154,6 +156,6 @@ def _partition_columns(url: str, settings: Settings, session: Mapping[str, str])
     if url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:
         return None
     try:
-        return list(Log(open_env(url, settings.table_options, session=session)).metadata_at()[2].partitionColumns)
+        return list(Log(open_env(url, asked.table_options, session=session)).metadata_at()[2].partitionColumns)
     except IndexTablesError:
         return None

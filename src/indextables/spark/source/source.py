@@ -32,7 +32,9 @@ from indextables.spark.session import (
     OWN_KEY,
     PATH_KEY,
     READING,
-    Settings,
+    CallOptions,
+    ReadOptions,
+    WriteOptions,
     carried_path,
     how_to_renew,
     planning,
@@ -80,56 +82,50 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
 
         For CREATE TABLE they carry the path of the table, which is all that a table of the catalog keeps.
         """
-        settings = self._settings()
-        url = self._path(settings)
-        log = self._log(settings, url)
-        with planning(settings):
-            version, _, metadata = log.metadata_at(_version(settings, log))
+        asked = ReadOptions.of(self.options)
+        url = self._path(asked)
+        log = _log(asked, url)
+        with planning(asked):
+            version, _, metadata = log.metadata_at(_version(asked, log))
         whole = spark_schema(metadata.schemaString)
         if any(name in self.options for name in _CATALOG):
-            return _for_catalog(settings, whole, url)
-        self._is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
+            return _for_catalog(asked, whole, url)
+        self._is_pinned = asked.version is not None or asked.timestamp is not None
         self.options["versionAsOf"] = str(version)
         for key in ("timestampAsOf", "spark.indextables.timestampAsOf", "spark.indextables.versionAsOf"):
             self.options.pop(key.lower(), None)
-        return _shown(settings, whole)
+        return _shown(asked, whole)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the pinned version. Raises InvalidArgument, NotSupported, TableNotFound, QueryInvalid."""
         from indextables.spark.source.read import TableReader
 
-        settings = self._settings()
-        _check_columns(settings, schema)
+        asked = ReadOptions.of(self.options)
+        _check_columns(asked, schema)
         if _carried(schema) is not None:
             # Two references to one table of the catalog in one statement both get the options of the first.
             why = "Spark mixes up options of a table of the catalog that a statement names twice:"
-            _refuse_reading(settings, f"{why} {_BY_PATH}")
-        url = self._path(settings, schema)
+            _refuse_reading(asked, f"{why} {_BY_PATH}")
+        url = self._path(asked, schema)
         _check_renamed(schema, url)
         return TableReader(
             url=url,
-            options=settings.table_options,
-            session=settings.session,
-            version=_version(settings, self._log(settings, url)),
+            options=asked.table_options,
+            session=asked.session,
+            version=_version(asked, _log(asked, url)),
             schema=schema,
-            where=settings.predicate("where"),
-            search=settings.text("search"),
-            limit=settings.count("limit"),
+            where=asked.where,
+            search=asked.search,
+            limit=asked.limit,
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Appends or overwrites; a table that is not there is made by the commit. Raises SchemaMismatch at once."""
         from indextables.spark.source.writer import TableWriter
 
-        settings = self._settings()
-        _refuse_in_writes(settings)
-        return TableWriter(
-            url=self._path(settings, writes=True),
-            options=settings.table_options,
-            settings=dict(self.options),
-            schema=schema,
-            overwrite=overwrite,
-        )
+        asked = WriteOptions.of(self.options)
+        _refuse_in_writes(asked)
+        return TableWriter(self._path(asked, writes=True), asked, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is added to the table, from the version on that the query was planned with or an option names.
@@ -138,50 +134,41 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         """
         from indextables.spark.source.stream_read import TableStreamReader
 
-        settings = self._settings()
-        _check_columns(settings, schema)
+        asked = ReadOptions.of(self.options)
+        _check_columns(asked, schema)
         is_pinned = self._is_pinned
         if is_pinned is None:
-            is_pinned = "versionAsOf" in settings or "timestampAsOf" in settings
+            is_pinned = asked.version is not None or asked.timestamp is not None
         if is_pinned:
             message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
             raise InvalidArgument(message, option="versionAsOf")
         for name in ("search", "limit"):
-            if name in settings:
+            if name in asked.names:
                 raise InvalidArgument(f"a stream has no {name}: use where", option=name)
-        url = self._path(settings, schema)
+        url = self._path(asked, schema)
         return TableStreamReader(
             url=url,
-            options=settings.table_options,
+            options=asked.table_options,
             schema=schema,
-            version=_version(settings, self._log(settings, url)),
-            where=settings.predicate("where"),
-            session=settings.session,
+            version=_version(asked, _log(asked, url)),
+            where=asked.where,
+            session=asked.session,
         )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001 - as writer
         """Appends every micro-batch once. Raises SchemaMismatch at once, NotSupported for outputMode complete."""
         from indextables.spark.source.stream_write import TableStreamWriter
 
-        settings = self._settings()
-        _refuse_in_writes(settings)
-        return TableStreamWriter(
-            url=self._path(settings, writes=True),
-            options=settings.table_options,
-            settings=dict(self.options),
-            schema=schema,
-            overwrite=overwrite,
-        )
+        asked = WriteOptions.of(self.options)
+        _refuse_in_writes(asked)
+        return TableStreamWriter(self._path(asked, writes=True), asked, schema, overwrite=overwrite)
 
-    def _settings(self) -> Settings:
-        return Settings(dict(self.options))
-
-    def _path(self, settings: Settings, schema: StructType | None = None, *, writes: bool = False) -> str:
+    def _path(self, asked: CallOptions, schema: StructType | None = None, *, writes: bool = False) -> str:
         """The place as an absolute URL: tasks run in other folders than the driver."""
-        if "paths" in settings:
+        if "paths" in asked.names:
             message = "format('indextables') reads one table at a time: load each path and use union"
             raise InvalidArgument(message, option="paths")
-        path, carried = settings.text("path"), _carried(schema)
+        path, carried = asked.path, _carried(schema)
         if path or carried:
             url = parse_location(path or carried or "").url
             if carried is not None and url != carried:
@@ -201,17 +188,18 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         )
         raise InvalidArgument(message, option="path")
 
-    def _log(self, settings: Settings, url: str) -> Log:
-        from indextables.log.care import open_log
-        from indextables.table.environment import open_env
 
-        return open_log(open_env(url, settings.table_options, session=settings.session))
+def _log(asked: CallOptions, url: str) -> Log:
+    from indextables.log.care import open_log
+    from indextables.table.environment import open_env
+
+    return open_log(open_env(url, asked.table_options, session=asked.session))
 
 
-def _version(settings: Settings, log: Log) -> int | None:
-    version, timestamp = settings.version(), settings.text("timestampAsOf")
+def _version(asked: ReadOptions, log: Log) -> int | None:
+    timestamp = asked.timestamp
     if timestamp is None:
-        return version
+        return asked.version
     from indextables.spark.session import instant_ms
 
     is_number = timestamp.isascii() and timestamp.isdigit()
@@ -220,9 +208,9 @@ def _version(settings: Settings, log: Log) -> int | None:
     return log.snapshot(timestamp_ms=instant_ms(int(timestamp) if is_number else timestamp, zone)).version
 
 
-def _shown(settings: Settings, whole: StructType) -> StructType:
+def _shown(asked: ReadOptions, whole: StructType) -> StructType:
     """The columns that are asked for, and the score of a search."""
-    names = settings.names("columns")
+    names = asked.columns
     shown = whole
     if names is not None:
         spelled = {name.lower(): name for name in whole.names}
@@ -232,7 +220,7 @@ def _shown(settings: Settings, whole: StructType) -> StructType:
             message = f"option columns: there is no column {', '.join(missing) or 'named'}; the table has {there}"
             raise InvalidArgument(message, option="columns")
         shown = StructType([whole[name] for name in dict.fromkeys(spelled[name.lower()] for name in names)])
-    if "search" not in settings:
+    if asked.search is None:
         return shown
     if SCORE in (name.lower() for name in shown.names):
         message = f"the table has a column {SCORE!r} of its own: name the others in option columns"
@@ -240,30 +228,30 @@ def _shown(settings: Settings, whole: StructType) -> StructType:
     return StructType([*shown.fields, StructField(SCORE, DoubleType())])
 
 
-def _check_columns(settings: Settings, schema: StructType) -> None:
+def _check_columns(asked: ReadOptions, schema: StructType) -> None:
     """Raises InvalidArgument where a schema of the reader's own says something else than the option `columns`."""
-    names = settings.names("columns")
+    names = asked.columns
     if names is None:
         return
     shown = [name.lower() for name in schema.names]
-    if "search" in settings:
+    if asked.search is not None:
         shown = [name for name in shown if name != SCORE]
     if shown != list(dict.fromkeys(name.lower() for name in names)):
         message = "schema() and the option columns both say which columns are read: give one of them"
         raise InvalidArgument(message, option="columns")
 
 
-def _refuse_in_writes(settings: Settings) -> None:
+def _refuse_in_writes(asked: WriteOptions) -> None:
     """Raises InvalidArgument for options of reads: an overwrite that heeds no `where` would replace every row."""
     _refuse_reading(
-        settings,
+        asked,
         "{}: an option of reads, which a write does not heed. A filtered view is not written to: use the path; "
         "replaceWhere says which partitions an overwrite replaces. Nothing was written",
     )
 
 
-def _for_catalog(settings: Settings, whole: StructType, url: str) -> StructType:
-    _refuse_reading(settings, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
+def _for_catalog(asked: ReadOptions, whole: StructType, url: str) -> StructType:
+    _refuse_reading(asked, f"a table of the catalog keeps its path only, so that it would forget {_BY_PATH}")
     carries = {PATH_KEY: url, OWN_KEY: False}
     fields = [
         StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **carries, COLUMN_KEY: f.name})
@@ -284,9 +272,9 @@ def _check_renamed(schema: StructType, url: str) -> None:
         raise SchemaMismatch(message, differences=renamed)
 
 
-def _refuse_reading(settings: Settings, why: str) -> None:
+def _refuse_reading(asked: CallOptions, why: str) -> None:
     """Raises InvalidArgument with `why`, where {} stands for the options of reads that were given; if there are any."""
-    given = [name for name in READING if name in settings]
+    given = [name for name in READING if name in asked.names]
     if given:
         raise InvalidArgument(why.format(", ".join(given)), option=given[0])
 

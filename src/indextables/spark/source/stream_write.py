@@ -6,7 +6,7 @@ know travels in the messages of the tasks: the query's id, and the writer that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidArgument, InvariantViolated, NotSupported
-from indextables.spark.session import Settings
-from indextables.spark.source.writer import TableWriter, WrittenFiles
+from indextables.spark.session import WriteOptions
+from indextables.spark.source.write_task import WrittenFiles
+from indextables.spark.source.writer import TableWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,15 +39,7 @@ class StreamedFiles(WriterCommitMessage):  # type: ignore[misc]
 class TableStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """One micro-batch. The table remembers the last batch of every query, and takes none twice."""
 
-    def __init__(
-        self,
-        *,
-        url: str,
-        options: Mapping[str, object],
-        settings: Mapping[str, str],
-        schema: StructType,
-        overwrite: bool,
-    ) -> None:
+    def __init__(self, url: str, asked: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         """Raises SchemaMismatch, InvalidArgument, NotSupported before any task runs."""
         if overwrite:
             message = (
@@ -54,11 +47,10 @@ class TableStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 "with indextables.write(frame, path, mode='overwrite')"
             )
             raise NotSupported(message, option="outputMode")
-        asked = Settings(settings)
-        if "txnAppId" in asked or "txnVersion" in asked:
+        if asked.txn is not None:
             message = "a stream numbers its batches itself: leave out txnAppId and txnVersion"
             raise InvalidArgument(message, option="txnAppId")
-        self._writer = TableWriter(url=url, options=options, settings=settings, schema=schema, overwrite=False)
+        self._writer = TableWriter(url, asked, schema, overwrite=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Durable splits for the rows of one task."""
