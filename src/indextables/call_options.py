@@ -1,4 +1,4 @@
-"""How the text of an option of one load or save of Spark becomes a value. `options.py` declares them.
+"""Turns the text of an option of one load or save of Spark into a value. `options.py` declares them.
 
 They are no options of a table: other doors take them as arguments. So no property, session or environment gives them,
 and they have no default but "not given".

@@ -349,6 +349,20 @@ def test_a_search_without_a_table_of_ours_beside_it_is_refused():
         assert 0 <= caught.value.position < len(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 FROM logs a WHERE EXISTS (SELECT 1 FROM (SELECT 'x' AS message) a WHERE TEXTSEARCH(a.message, 'b'))",
+        "SELECT 1 FROM logs WHERE id IN (SELECT 1 FROM (SELECT 'x' AS message) s WHERE TEXTSEARCH(message, 'b'))",
+        "SELECT 1 FROM logs WHERE id IN (SELECT 1 FROM (SELECT 'x' AS message) WHERE message INDEXQUERY 'b')",
+        "WITH s AS (SELECT 'x' AS message) SELECT 1 FROM logs WHERE EXISTS (SELECT 1 FROM s WHERE TEXTSEARCH(*, 'b'))",
+    ],
+)
+def test_a_search_of_something_nearer_is_not_taken_for_one_of_a_table_further_out(text):
+    with pytest.raises(QueryInvalid, match="table itself"):
+        rewritten(text)
+
+
 WORDS = """SELECT FROM WHERE JOIN ON AND OR NOT logs t other
 indextables.`p` TEXTSEARCH(message,'q') message INDEXQUERY 'q'
 INDEXQUERYALL('q') VERSION AS OF 3 @v1 * count(*) ( ) , ; x INSERT INTO VALUES WITH EXPLAIN DESCRIBE :a ? {d} _score"""

@@ -55,6 +55,25 @@ def test_a_search_in_a_subquery_may_be_about_the_outer_table():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 FROM t a WHERE EXISTS (SELECT 1 FROM (SELECT 'x' AS message) a WHERE TEXTSEARCH(a.message, 'b'))",
+        "SELECT 1 FROM t WHERE id IN (SELECT 1 FROM (SELECT 'x' AS message) s WHERE TEXTSEARCH(message, 'b'))",
+        "WITH s AS (SELECT 'x' AS message) SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM s WHERE TEXTSEARCH(*, 'b'))",
+    ],
+)
+def test_a_search_of_something_nearer_is_not_taken_for_one_of_a_table_further_out(text):
+    with pytest.raises(NotSupported, match="table itself"):
+        rewrite(text, TABLES)
+
+
+@pytest.mark.parametrize("star", ["sum(t.*)", "(t.*)"])
+def test_a_star_inside_of_something_else_shows_no_hidden_column(star):
+    with pytest.raises(NotSupported, match="name the columns"):
+        rewrite(f"SELECT {star} FROM t WHERE TEXTSEARCH(message, 'a')", TABLES)
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
         ("SELECT 1 FROM t WHERE TEXTSEARCH(message)", QueryInvalid, "takes a column"),

@@ -1,4 +1,4 @@
-"""What the driver does when all tasks have answered: one version names their files, and none where that is refused."""
+"""Commits the files of all tasks in one version, or in none where that is refused."""
 
 from __future__ import annotations
 

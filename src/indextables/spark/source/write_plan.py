@@ -1,4 +1,4 @@
-"""What a write writes for which table: decided while Spark plans, before any file is written.
+"""Plans a write before any file is written: for which table and which schema, and what is refused.
 
 Whether the table is there, which schema the rows are written for, whether they fit it: tasks and commit get the answers
 as plain data.

@@ -1,4 +1,4 @@
-"""What a task of a write does: its rows become durable splits, and a message says which."""
+"""Turns the rows of one task into durable splits, and tells which in a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The write side as Spark calls it: a writer is planned once, copied to every task and to the commit, perhaps aborted.
+"""`TableWriter` is what Spark calls to write: planned once, then copied to every task and to the commit or the abort.
 
 `write_plan`, `write_task` and `write_commit` do the work of each role; each process loads what its role needs.
 """
