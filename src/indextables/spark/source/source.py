@@ -91,8 +91,9 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         if any(name in self.options for name in _CATALOG):
             return _for_catalog(asked, whole, url)
         self._is_pinned = asked.version is not None or asked.timestamp is not None
-        self.options["versionAsOf"] = str(version)
-        for key in ("timestampAsOf", "spark.indextables.timestampAsOf", "spark.indextables.versionAsOf"):
+        pinned, time = opt.VERSION_AS_OF.key, opt.TIMESTAMP_AS_OF.key
+        self.options[pinned] = str(version)
+        for key in (time, opt.PREFIX + time, opt.PREFIX + pinned):
             self.options.pop(key.lower(), None)
         return _shown(asked, whole)
 
@@ -142,7 +143,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         if is_pinned:
             message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
             raise InvalidArgument(message, option="versionAsOf")
-        for name in ("search", "limit"):
+        for name in (opt.SEARCH.key, opt.LIMIT.key):
             if name in asked.names:
                 raise InvalidArgument(f"a stream has no {name}: use where", option=name)
         url = self._path(asked, schema)

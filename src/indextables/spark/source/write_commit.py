@@ -78,7 +78,9 @@ def _commit(
         )
 
 
-def _created(log: Log, request: WriteRequest, plan: WritePlan, target: WriteTarget, adds: Sequence[Add]) -> Metadata | None:
+def _created(
+    log: Log, request: WriteRequest, plan: WritePlan, target: WriteTarget, adds: Sequence[Add]
+) -> Metadata | None:
     """Version 0, made here or by whoever was faster with the same schema; None where that ends this write."""
     wanted = wanted_indexing(log.env.options, target.schema.names)
     configuration = {**wanted, **plan.metadata.configuration}
