@@ -25,6 +25,7 @@ from indextables.sql.command import (
     no_decimal,
     unsigned_zeros,
 )
+from indextables.sql.local.ends import columns_with_ends
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
@@ -63,17 +64,18 @@ def run(
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
-    needs, limit, without = _planned(rewritten, schemas, values)
+    planned = _planned(rewritten, schemas, values)
     if _MOVING.search(text):
-        needs = {name: Need(need.columns, None, need.required) for name, need in needs.items()}
+        needs = {name: Need(need.columns, None, need.required) for name, need in planned.needs.items()}
+        planned = planned._replace(needs=needs)
     try:
-        context = _context(memory_limit, limit=limit, without=without)
-        result = _execute(rewritten, sources, needs, values, context)
+        context = _context(memory_limit, limit=planned.limit, without=planned.without)
+        result = _execute(rewritten, sources, planned, values, context)
     except QueryInvalid as fault:
         if _PLANNER_BUG not in str(fault.__cause__):
             raise
-        context = _context(memory_limit, partitions=1, without=without)
-        result = _execute(rewritten, sources, needs, values, context)
+        context = _context(memory_limit, partitions=1, without=planned.without)
+        result = _execute(rewritten, sources, planned, values, context)
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     return _as_asked(result, spelled, hidden)
 
@@ -100,12 +102,13 @@ def _note_use() -> None:
 
 
 def _execute(
-    rewritten: Rewritten, sources: Mapping[str, Source], needs: Mapping[str, Need], values: Any, context: Any
+    rewritten: Rewritten, sources: Mapping[str, Source], planned: _Planned, values: Any, context: Any
 ) -> pa.Table:
     providers = []
     for name, target in rewritten.targets.items():
         # A table that the plan does not read (its condition is never true) still has to exist.
-        provider = Provider(sources[target.table], target, needs.get(name, Need(frozenset())))
+        need = planned.needs.get(name, Need(frozenset()))
+        provider = Provider(sources[target.table], target, need, planned.without_nan)
         register(context, name, provider)
         providers.append(provider)
     plan = _plan(context, rewritten.text, values)
@@ -121,11 +124,15 @@ def _execute(
 
 
 class _Planned(NamedTuple):
-    """What each table must give, after how many rows the statement stops, and the rule it is planned without."""
+    """What each table must give, after how many rows the statement stops, and the rule it is planned without.
+
+    And the columns in which NaN would be taken wrong.
+    """
 
     needs: dict[str, Need]
     limit: int | None
     without: str | None
+    without_nan: frozenset[str]
 
 
 def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> _Planned:
@@ -141,7 +148,8 @@ def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any
             plan, without = other, SIMPLIFIER
     own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
     hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
-    return _Planned(needs_of(plan, own, hidden), row_limit(plan), without)
+    without_nan = columns_with_ends(plan.display_indent(), schemas.values())
+    return _Planned(needs_of(plan, own, hidden), row_limit(plan), without, without_nan)
 
 
 def _over_nothing(

@@ -21,6 +21,7 @@ from datafusion import SQLOptions, col
 from indextables.errors import IndexTablesError, NotSupported
 from indextables.query.expr import Node
 from indextables.query.floats import one_pattern
+from indextables.sql.local.ends import check_ends
 from indextables.sql.local.pushdown import Need
 from indextables.sql.local.rewrite import TableReference
 from indextables.sql.textsearch import NEEDS_ONE, SCORE
@@ -77,12 +78,18 @@ def register(context: Any, name: str, provider: Provider) -> None:
 
 
 class Provider(pads.Dataset):  # type: ignore[misc]
-    """One table reference of one statement; `failure` keeps the typed error that DataFusion turns into text."""
+    """One table reference of one statement; `failure` keeps the typed error that DataFusion turns into text.
 
-    def __init__(self, source: Source, target: TableReference, need: Need) -> None:
+    NaN in a column of `without_nan` (lower case) is such a failure.
+    """
+
+    def __init__(
+        self, source: Source, target: TableReference, need: Need, without_nan: frozenset[str] = frozenset()
+    ) -> None:
         self._source = source
         self._target = target
         self._need = need
+        self._without_nan = without_nan
         self._registered = registered_schema(source.schema, target)
         self.failure: IndexTablesError | None = None
         self.closed = False
@@ -148,6 +155,7 @@ class Provider(pads.Dataset):  # type: ignore[misc]
         marked = tuple(search for search in hidden if search not in required)
         spelled = {field.name.lower(): field.name for field in self._source.schema}
         own = tuple(spelled[name] for name in columns if name in spelled)
+        own_names = [name.lower() for name in own if pa.types.is_floating(self._source.schema.field(name).type)]
         order = [*(name.lower() for name in own), *(search.name for search in marked), *([SCORE] if scored else [])]
         limit = self._need.limit
         try:
@@ -161,6 +169,8 @@ class Provider(pads.Dataset):  # type: ignore[misc]
                     continue
                 # DataFusion hashes and sorts floating-point numbers by their bits.
                 present = dict(zip(order, map(one_pattern, batch.columns), strict=True))
+                for name in self._without_nan.intersection(own_names):
+                    check_ends(name, present[name])
                 always = pa.repeat(pa.scalar(value=True), batch.num_rows)
                 arrays = [present.get(name, always) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
