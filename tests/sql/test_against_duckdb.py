@@ -191,6 +191,7 @@ WRONG_IN_DATAFUSION = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", WRONG_IN_DATAFUSION)
 def test_what_datafusion_answers_wrong_is_refused_with_what_to_write(table, statement):
     with pytest.raises(NotSupported, match=r"not offered|write"):
@@ -242,18 +243,21 @@ def test_a_function_stands_beside_lists_or_is_refused_by_name(table, called):
         table.sql(f"select k from t where i not in (1, null) or i not in (2) and {called}")
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(statements())
 def test_a_statement_gives_the_rows_of_another_engine_or_is_refused(table, duck, statement):
     check(table, duck, statement)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(lists_of_one_column())
 def test_lists_over_one_column_are_answered_right(table, duck, condition):
     assert check(table, duck, f"select x.k from t x where {condition}")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(nested(asked("x"), 2))
 def test_a_subquery_in_a_condition_is_answered_right_or_refused(table, duck, condition):
