@@ -159,7 +159,7 @@ def test_a_store_that_never_answers_gives_unknown_and_the_token_tells_later(tabl
         append(log, [add("a")])
     assert not isinstance(caught.value, CommitError)
     assert log.env.store.count("delete") == 0
-    with pytest.raises(CommitStateUnknown, match="delayed put"):
+    with pytest.raises(CommitStateUnknown, match="delayed request"):
         resolve_token(table.process(), caught.value.token, caught.value.version)
     append(table.process(), [add("b")])
     assert resolve_token(table.process(), caught.value.token, caught.value.version) is None
