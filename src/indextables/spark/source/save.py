@@ -156,6 +156,6 @@ def _partition_columns(url: str, asked: WriteOptions, session: Mapping[str, str]
     if url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:
         return None
     try:
-        return list(Log(open_env(url, asked.table_options, session=session)).metadata_at()[2].partitionColumns)
+        return list(Log(open_env(url, asked.table_options, session=session)).metadata_at().metadata.partitionColumns)
     except IndexTablesError:
         return None

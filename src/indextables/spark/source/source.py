@@ -171,11 +171,12 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             raise InvalidArgument(message, option="paths")
         path, carried = asked.path, _carried(schema)
         if path or carried:
-            url = parse_location(path or carried or "").url
+            location = parse_location(path or carried or "")
+            url = location.url
             if carried is not None and url != carried:
                 message = f"the table of the catalog is the one at {carried}, the option path says {url}: load the path"
                 raise InvalidArgument(message, option="path")
-            if url.startswith("memory:"):
+            if not location.outlives_process:
                 message = f"{url} is in the memory of one process, and Spark works in several: use a folder or a store"
                 raise InvalidArgument(message, option="path")
             return url

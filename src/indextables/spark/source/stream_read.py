@@ -139,7 +139,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """Raises TableReplaced if the table was dropped and made anew since this reader opened it."""
         from indextables.log.read import Log
 
-        now = Log(self._env()).metadata_at()[2].id
+        now = Log(self._env()).metadata_at().metadata.id
         if now != tail.baseline.id:
             message = (
                 f"the stream reads the table {tail.baseline.id}, at {self._url} there is {now} now: it was dropped and "
