@@ -13,7 +13,10 @@ import indextables
 from indextables import IndexTable
 from indextables.errors import LogCorrupt, LogGap
 from indextables.log.care.opening import open_log
+from indextables.log.wire.actions import Add, CommitInfo, Metadata, Protocol, Remove
+from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import version_key
+from indextables.log.wire.protocol import new_table_protocol
 from indextables.spark.tasks.replay import DistributedTail, forget_in_workers, tasks_for
 from indextables.spark.tasks.runner import Place
 from indextables.table.environment import open_env
@@ -190,3 +193,37 @@ def test_a_fault_of_the_store_in_a_task_changes_nothing(spark, s3, table_name):
     forget_in_workers(env.store.url)
     s3.inject(Fault(method="GET", key=r"0005\.json", before=503, times=2))
     assert_same(open_log(env, tail=DistributedTail(spark, env, Place(url, settings))).snapshot().state, here)
+
+
+def foreign(path, *, becomes_ours_at=None):
+    """A table of 13 versions that logs its names as they are on disk, percent signs included, at least at first."""
+    (path / "_transaction_log").mkdir(parents=True)
+    schema = '{"type":"struct","fields":[{"name":"x","type":"long","nullable":true,"metadata":{}}]}'
+    names = [f"region=a%2Fb/part-{number}%41.split" for number in range(13)]
+    for version, name in enumerate(names):
+        actions = [CommitInfo(timestamp=version + 1, token=f"{version:032x}", tableId="t")]
+        if version == 0:
+            actions += [Protocol(2, 2), Metadata(id="t", schemaString=schema)]
+        else:
+            actions.append(Add(name, {}, 4, 1, dataChange=True))
+        if version == becomes_ours_at:
+            actions.append(new_table_protocol())
+        if version == 12:
+            actions.append(Remove(names[3], dataChange=True, deletionTimestamp=1))
+        (path / version_key(version)).write_bytes(encode_version(actions, compress=False))
+    return sorted(name for name in names[1:] if name != names[3])
+
+
+def test_tasks_read_names_by_the_rule_of_the_table_that_the_driver_tells_them(spark, tmp_path):
+    left = foreign(tmp_path / "t")
+    log, tail, local = cold(spark, str(tmp_path / "t"))
+    assert_same(log.snapshot().state, local.snapshot().state)
+    assert sorted(log.snapshot().files["path"].to_pylist()) == left
+    assert tail.metrics.files == 13
+
+
+def test_the_driver_reads_versions_in_which_the_rule_of_names_changes(spark, tmp_path):
+    foreign(tmp_path / "t", becomes_ours_at=8)
+    log, tail, local = cold(spark, str(tmp_path / "t"))
+    assert_same(log.snapshot().state, local.snapshot().state)
+    assert tail.metrics is None
