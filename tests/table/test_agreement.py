@@ -140,7 +140,9 @@ def test_where_and_sql_give_the_rows_that_python_gives(odd: Any, case: Case) -> 
     assert sorted(odd.to_arrow(columns=["id"], where=case.where)["id"].to_pylist()) == wanted, case.where
     assert odd.count(where=case.where) == len(wanted), case.where
     if case.sql is not None:
-        assert sorted(odd.sql(f"SELECT id FROM t WHERE {case.sql}")["id"].to_pylist()) == wanted, case.sql
+        # A zero with a sign is refused there: it is written 0.0.
+        text = case.sql.replace("-0.0", "0.0")
+        assert sorted(odd.sql(f"SELECT id FROM t WHERE {text}")["id"].to_pylist()) == wanted, text
 
 
 def searched(value: Any) -> str:
