@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_where_and_sql_give_the_rows_that_python_gives(odd: Any, case: Case) -> 
     assert odd.count(where=case.where) == len(wanted), case.where
     if case.sql is not None:
         # A zero with a sign is refused there: it is written 0.0.
-        text = case.sql.replace("-0.0", "0.0")
+        text = re.sub(r"(?<![\d.])-0\.0(?!\d)", "0.0", case.sql)
         assert sorted(odd.sql(f"SELECT id FROM t WHERE {text}")["id"].to_pylist()) == wanted, text
 
 

@@ -20,6 +20,7 @@ SIMPLIFIER = "simplify_expressions"
 
 _MAKERS = re.compile(r"\b(?:IN|ANY|SOME|ALL)\s*\(|\bOR\b|\b(?:array|list)_|~|\b(?:regexp_|I?LIKE\b)", re.IGNORECASE)
 _SHOWN_TEXT = re.compile(r"Utf8(?:View)?\(\"[^\"]*\"\)")
+_SHOWN_ZONE = re.compile(r"\b(?:Some\(|Timestamp\(\w+, )\"[^\"]*\"\)")
 _NAME = r"(?P<name>[^\s(]*)"
 _LITERAL = r"(?:CAST\(\w+\([^()]*\) AS \w+\)|\w+\([^()]*\))"
 _LIST = re.compile(rf"{_NAME} (?:NOT )?IN \(\[(?P<items>.*?)\]\)")
@@ -38,7 +39,7 @@ def has_lists(text: str) -> bool:
 
 def may_merge(plan: str) -> bool:
     """Whether lists could be merged wrongly in `plan`, as DataFusion shows it, optimized without its simplifier."""
-    shown = _SHOWN_TEXT.sub("Utf8(_)", plan)
+    shown = _SHOWN_ZONE.sub("zoned", _SHOWN_TEXT.sub("Utf8(_)", plan))
     if '"' in shown:
         return True
     total, strange = 0, False
