@@ -39,7 +39,7 @@ def test_replace_where_replaces_the_partitions_it_names(spark, parts):
     assert held(parts) == [0, 3, 6, 100]
     before = splits(parts)
     for options, reason in (
-        ({"replaceWhere": "id = 1"}, "no partition columns"),
+        ({"replaceWhere": "id = 1"}, "are not partition columns"),
         ({"replaceWhere": "part = 2"}, "do not satisfy"),
         ({"replaceWhere": "Column<'(part = 1)'>"}, r"DataFrame\.where\(\)"),
         ({"replaceWhere": "part = 1", "partitionOverwriteMode": "dynamic"}, "give one"),
@@ -222,7 +222,7 @@ def test_errors_are_those_of_this_library(spark, tmp_path):
         indextables.write(pa.table({"id": [1]}), path)
     with pytest.raises(InvalidArgument, match="is mergeSchema meant"):
         indextables.write(spark.range(1), path, mode="append", mergeSchem=True)
-    with pytest.raises(NotSupported, match="no partition columns"):
+    with pytest.raises(NotSupported, match="are not partition columns"):
         indextables.write(spark.range(1), path, mode="overwrite", replaceWhere="id = 1")
     assert held(path) == [0]
 
