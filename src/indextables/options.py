@@ -42,20 +42,20 @@ __all__ = ["PREFIX", "CallOption", "Option", "Options", "known_options"]
 _READS = "an argument of the verb that reads"
 WHERE = asked_predicate(
     "where",
-    "files that cannot match are not read, rows that do not match do not come",
+    "a SQL predicate: only rows for which it is true, and files that cannot hold any are not read",
     instead=_READS,
 )
 SEARCH = asked_text(
-    "search", "a query: only rows that match, with their `_score` as a last column", instead="Table.search(query)"
+    "search", "a query: only rows that match, with a last column `_score`", instead="Table.search(query)"
 )
 COLUMNS = asked_names("columns", "the columns to read; all where it is not given", instead=_READS)
-LIMIT = asked_number("limit", "at most so many rows; with `search` the best ones, best first", instead=_READS)
+LIMIT = asked_number("limit", "at most this many rows; with `search` the best ones, best first", instead=_READS)
 VERSION_AS_OF = asked_version(
     "versionAsOf", "the version to read", instead="open(path, version=...) or Table.at(version)"
 )
 TIMESTAMP_AS_OF = asked_text(
     "timestampAsOf",
-    "the version that was the newest then",
+    "read the version that was the newest at this time",
     instead="open(path, timestamp=...) or Table.at(timestamp=...)",
     kind="a time, or milliseconds since 1970",
 )
@@ -68,7 +68,7 @@ PARTITION_BY = asked_names(
 )
 REPLACE_WHERE = asked_predicate(
     "replaceWhere",
-    "an overwrite replaces the partitions for which it is true; new rows must satisfy it",
+    "a predicate on partition columns: an overwrite replaces the partitions where it is true; new rows must satisfy it",
     instead="Table.overwrite(data, where)",
 )
 PARTITION_OVERWRITE_MODE = asked_text(
@@ -124,37 +124,50 @@ _ROWS = ("overwrite", "drop partitions")
 # Log
 TRANSACTION_CACHE_ENABLED = flag("transaction.cache.enabled", True, "keep parsed log files in memory")
 TRANSACTION_CACHE_EXPIRATION_SECONDS = count(
-    "transaction.cache.expirationSeconds", 300, "how long a cached answer may be used, from its loading"
+    "transaction.cache.expirationSeconds",
+    300,
+    "seconds for which a parsed log file in memory is used after it was read",
 )
 TRANSACTION_USE_OPTIMIZED = flag(
-    "transaction.useOptimized", True, "false selects plain sequential replay; results are the same"
+    "transaction.useOptimized", True, "false reads the log one file after the other; results are the same"
 )
 TRANSACTION_COMPRESSION_ENABLED = flag("transaction.compression.enabled", True, "write version files as gzip")
 TRANSACTION_RETRY_MAX_ATTEMPTS = count(
     "transaction.retry.maxAttempts",
     10,
-    "how often a commit that lost a race tries again; blind appends are bound only where it is set",
+    "how often a commit that lost a race tries again; plain appends are limited only if this is set",
     least=1,
 )
-TRANSACTION_RETRY_BASE_DELAY_MS = count("transaction.retry.baseDelayMs", 100, "first wait after a fault")
-TRANSACTION_RETRY_MAX_DELAY_MS = count("transaction.retry.maxDelayMs", 5000, "longest wait after a fault")
+TRANSACTION_RETRY_BASE_DELAY_MS = count(
+    "transaction.retry.baseDelayMs", 100, "milliseconds of the first wait after a fault"
+)
+TRANSACTION_RETRY_MAX_DELAY_MS = count(
+    "transaction.retry.maxDelayMs", 5000, "milliseconds of the longest wait after a fault"
+)
 TRANSACTION_DISTRIBUTED_ENABLED = flag(
     "transaction.distributed.enabled", True, "let Spark's tasks read long tails of logs in object stores"
 )
 TRANSACTION_DISTRIBUTED_MIN_FILES = count(
-    "transaction.distributed.minFiles", 10, "version files from which on tasks read them", least=1
+    "transaction.distributed.minFiles", 10, "number of version files from which on Spark's tasks read a tail", least=1
 )
 TRANSACTION_DISTRIBUTED_PARALLELISM = count(
-    "transaction.distributed.parallelism", 0, "tasks that read a log; 0 is as many as run at the same time"
+    "transaction.distributed.parallelism",
+    0,
+    "number of tasks that read a tail; 0 is as many as can run at the same time",
 )
 TRANSACTION_DISTRIBUTED_ADAPTIVE = flag(
-    "transaction.distributed.adaptiveParallelism", True, "fewer tasks for fewer version files"
+    "transaction.distributed.adaptiveParallelism", True, "use fewer tasks for fewer version files"
 )
 COMMIT_TOKEN_WINDOW = count("commit.tokenWindow", 8192, "how many commit tokens a checkpoint carries", least=1)
 COMMIT_MAX_CLOCK_SKEW_MS = count(
-    "commit.maxClockSkewMs", 300_000, "how far the local clock may be off the store's", needed_by=_CLEANUP
+    "commit.maxClockSkewMs",
+    300_000,
+    "milliseconds by which the clocks of this machine and of the store may differ",
+    needed_by=_CLEANUP,
 )
-COMMIT_USER = text("commit.user", "", "who commits say did it; empty is the user of the process, in Spark Spark's own")
+COMMIT_USER = text(
+    "commit.user", "", "the user that commits name; empty is the user of the process, in Spark the one of Spark"
+)
 ISOLATION_LEVEL = choice(
     "isolationLevel",
     "writeserializable",
@@ -163,14 +176,18 @@ ISOLATION_LEVEL = choice(
     "serializable",
     needed_by=_ROWS,
 )
-LOG_STOP_AT_GAP = flag("log.stopAtGap", False, "read a log with a gap up to it, with a warning, instead of raising")
+LOG_STOP_AT_GAP = flag(
+    "log.stopAtGap", False, "read a log that lacks a version file up to that gap, with a warning, instead of raising"
+)
 MAX_STALENESS_MS = count(
-    "maxStaleness", 0, "milliseconds for which a read may take the newest version found before for the newest"
+    "maxStaleness",
+    0,
+    "milliseconds for which a read uses the newest version that was found before, without looking again",
 )
 
 # Storage
 STORAGE_FSYNC = flag("storage.fsync", True, "make local files survive a power loss before a commit is reported")
-STORAGE_TIMEOUT_SECONDS = count("storage.timeoutSeconds", 30, "deadline of one store call", least=1)
+STORAGE_TIMEOUT_SECONDS = count("storage.timeoutSeconds", 30, "seconds that one call of the store may take", least=1)
 STORAGE_RETRIES = count("storage.retries", 4, "how often a failed store call is repeated")
 STORAGE_ENDPOINT = text("storage.endpoint", "", "URL of the store's service, where it is not the cloud's own")
 STORAGE_REGION = text("storage.region", "", "region of the bucket")
@@ -197,10 +214,12 @@ CHECKPOINT_INTERVAL = count(
     "checkpoint.interval", 10, "commits between checkpoints", least=1, aliases=("delta.checkpointInterval",)
 )
 CHECKPOINT_ASYNC = flag("checkpoint.async", False, "write checkpoints in the background")
-CHECKPOINT_PARALLELISM = count("checkpoint.parallelism", 8, "threads that read version files", least=1)
-CHECKPOINT_READ_TIMEOUT_SECONDS = count("checkpoint.read.timeoutSeconds", 30, "patience of a parallel read", least=1)
+CHECKPOINT_PARALLELISM = count("checkpoint.parallelism", 8, "number of threads that read version files", least=1)
+CHECKPOINT_READ_TIMEOUT_SECONDS = count(
+    "checkpoint.read.timeoutSeconds", 30, "seconds without progress after which a parallel read fails", least=1
+)
 CHECKPOINT_RETENTION = count(
-    "checkpoint.retention", 0, "version files always kept, counted back from the head", needed_by=_CLEANUP
+    "checkpoint.retention", 0, "number of newest version files that cleanup always keeps", needed_by=_CLEANUP
 )
 CHECKPOINT_COMPRESSION = choice(
     "checkpoint.compression", "snappy", "codec of Parquet checkpoints", "snappy", "zstd", "gzip", "lz4", "none"
@@ -209,7 +228,10 @@ CHECKPOINT_MAX_FILE_SIZE = size(
     "checkpoint.maxFileSize", 134_217_728, "bytes above which a checkpoint is written in parts"
 )
 CHECKPOINT_RETENTION_DURATION = count(
-    "checkpointRetention.duration", 7_200_000, "milliseconds that a superseded checkpoint is kept", needed_by=_CLEANUP
+    "checkpointRetention.duration",
+    7_200_000,
+    "milliseconds that a checkpoint is kept after a newer one",
+    needed_by=_CLEANUP,
 )
 LOG_RETENTION_DURATION = count(
     "logRetention.duration", 2_592_000_000, "milliseconds that version files are kept", needed_by=_CLEANUP
@@ -222,52 +244,64 @@ CLEANUP_DRY_RUN = flag("cleanup.dryRun", False, "list what cleanup would delete,
 PURGE_TX_LOG_RETENTION_HOURS = count(
     "purge.txLogRetentionHours",
     720,
-    "hours that version files are kept; where set, it outranks logRetention.duration",
+    "hours that version files are kept; if this is set, logRetention.duration does not count",
     needed_by=_CLEANUP,
 )
 STATE_FORMAT = choice("state.format", "avro", "format of new checkpoints", "avro", "parquet", "json")
 STATE_COMPRESSION = choice("state.compression", "zstd", "codec of Avro manifests", "zstd", "snappy", "deflate", "none")
 STATE_COMPRESSION_LEVEL = count("state.compressionLevel", 3, "zstd level of Avro manifests", least=1, most=22)
-STATE_READ_PARALLELISM = count("state.read.parallelism", 8, "threads that read manifests", least=1)
+STATE_READ_PARALLELISM = count("state.read.parallelism", 8, "number of threads that read manifests", least=1)
 STATE_ENTRIES_PER_MANIFEST = count("state.entriesPerManifest", 50_000, "entries in a full manifest", least=1)
 STATE_COMPACTION_TOMBSTONE_THRESHOLD = ratio(
-    "state.compaction.tombstoneThreshold", 0.10, "share of tombstones above which a state is compacted"
+    "state.compaction.tombstoneThreshold",
+    0.10,
+    "share of tombstones, from 0 to 1, above which a checkpoint is compacted",
 )
 STATE_COMPACTION_MAX_MANIFESTS = count(
-    "state.compaction.maxManifests", 20, "undersized manifests above which some are merged", least=1
+    "state.compaction.maxManifests", 20, "number of small manifests above which some are merged", least=1
 )
-STATE_COMPACTION_AFTER_MERGE = flag("state.compaction.afterMerge", True, "compact the state after merge splits")
+STATE_COMPACTION_AFTER_MERGE = flag("state.compaction.afterMerge", True, "compact the checkpoint after merge splits")
 STATE_RETENTION_VERSIONS = count(
-    "state.retention.versions", 2, "old states kept within the log's retention", least=1, needed_by=_CLEANUP
+    "state.retention.versions",
+    2,
+    "number of old checkpoints kept within the log's retention",
+    least=1,
+    needed_by=_CLEANUP,
 )
-STATE_RETENTION_HOURS = count("state.retention.hours", 168, "hours that old states are kept", needed_by=_CLEANUP)
+STATE_RETENTION_HOURS = count("state.retention.hours", 168, "hours that old checkpoints are kept", needed_by=_CLEANUP)
 STATE_GC_MIN_MANIFEST_AGE_HOURS = count(
     "state.gc.minManifestAgeHours", 1, "hours before an unreferenced manifest may be deleted", needed_by=_CLEANUP
 )
-STATE_RETRY_MAX_ATTEMPTS = count("state.retry.maxAttempts", 10, "how often a state write is tried", least=1)
-STATE_RETRY_BASE_DELAY_MS = count("state.retry.baseDelayMs", 100, "first wait between state writes")
-STATE_RETRY_MAX_DELAY_MS = count("state.retry.maxDelayMs", 5000, "longest wait between state writes")
+STATE_RETRY_MAX_ATTEMPTS = count("state.retry.maxAttempts", 10, "how often writing a checkpoint is tried", least=1)
+STATE_RETRY_BASE_DELAY_MS = count(
+    "state.retry.baseDelayMs", 100, "milliseconds of the first wait before a checkpoint is tried again"
+)
+STATE_RETRY_MAX_DELAY_MS = count(
+    "state.retry.maxDelayMs", 5000, "milliseconds of the longest wait before a checkpoint is tried again"
+)
 
 # Purge
 PURGE_DEFAULT_RETENTION_HOURS = count(
     "purge.defaultRetentionHours",
     168,
-    "age, in hours, from which purge takes data files that no version needs",
+    "hours for which purge keeps data files that no version needs",
     needed_by=_PURGE,
 )
 PURGE_MIN_RETENTION_HOURS = count(
     "purge.minRetentionHours",
     24,
-    "the safe age, in hours: purge of anything younger has to be forced",
+    "the safe age in hours: purge deletes younger data files only with `force`",
     needed_by=_PURGE,
 )
-PURGE_RETENTION_CHECK_ENABLED = flag("purge.retentionCheckEnabled", True, "refuse ages below the safe one")
+PURGE_RETENTION_CHECK_ENABLED = flag(
+    "purge.retentionCheckEnabled", True, "refuse ages below `purge.minRetentionHours` without `force`"
+)
 PURGE_ON_WRITE_ENABLED = flag("purgeOnWrite.enabled", False, "purge after writes, in the background")
 PURGE_ON_WRITE_ASYNC = flag("purgeOnWrite.async.enabled", True, "false purges before the write returns")
 PURGE_ON_WRITE_AFTER_WRITES = count(
     "purgeOnWrite.triggerAfterWrites",
     10,
-    "versions between two purges on write; 0 is none",
+    "number of versions between two purges on write; 0 never purges by this count",
     least=0,
     needed_by=_PURGE_ON_WRITE,
 )
@@ -289,24 +323,28 @@ PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS = count(
 not_below(PURGE_ON_WRITE_SPLIT_RETENTION_HOURS, PURGE_MIN_RETENTION_HOURS, PURGE_RETENTION_CHECK_ENABLED)
 not_below(PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS, PURGE_MIN_RETENTION_HOURS, PURGE_RETENTION_CHECK_ENABLED)
 READER_LEASE_HOURS = count(
-    "reader.leaseHours", 0, "hours for which an opened table keeps its version from cleanup and purge; 0 is not at all"
+    "reader.leaseHours", 0, "hours for which an opened table keeps its version from cleanup and purge; 0 does not"
 )
 
 # Statistics
 STATS_TRUNCATION_ENABLED = flag("stats.truncation.enabled", True, "cut long strings in statistics")
 STATS_TRUNCATION_MAX_LENGTH = count("stats.truncation.maxLength", 32, "characters kept of a long string", least=1)
-DATA_SKIPPING_NUM_INDEXED_COLS = count("dataSkippingNumIndexedCols", 32, "columns that get statistics")
+DATA_SKIPPING_NUM_INDEXED_COLS = count("dataSkippingNumIndexedCols", 32, "number of columns that get statistics")
 
 # Reading and writing
-PROGRESS = choice("progress", "auto", "when long work shows how far it is", "auto", "always", "never")
-TIME_ZONE = zone("timeZone", "UTC", "zone of literals that name none")
+PROGRESS = choice("progress", "auto", "when long work shows a progress bar", "auto", "always", "never")
+TIME_ZONE = zone("timeZone", "UTC", "time zone of times in predicates that name none")
 
 # Streaming
 STARTING_VERSION = text("startingVersion", "", "version whose changes a stream reads first, or latest")
-STARTING_TIMESTAMP = text("startingTimestamp", "", "a stream first reads the changes of the first commit from then on")
-MAX_FILES_PER_TRIGGER = count("maxFilesPerTrigger", 1000, "files that a micro-batch of a stream reads", least=1)
+STARTING_TIMESTAMP = text("startingTimestamp", "", "a stream starts with the first commit at or after this time")
+MAX_FILES_PER_TRIGGER = count(
+    "maxFilesPerTrigger", 1000, "number of files that a micro-batch of a stream reads at most", least=1
+)
 MAX_BYTES_PER_TRIGGER = count(
-    "maxBytesPerTrigger", 0, "bytes of files that a micro-batch of a stream reads, one file at least; 0 is no bound"
+    "maxBytesPerTrigger",
+    0,
+    "bytes of files that a micro-batch of a stream reads at most, one file at least; 0 is no limit",
 )
 SKIP_CHANGE_COMMITS = flag(
     "skipChangeCommits", False, "a stream passes over commits that removed or rewrote rows, instead of stopping there"
@@ -343,16 +381,20 @@ OPTIMIZE_WRITE = flag(
 OPTIMIZE_WRITE_MAX_MERGE_SIZE = size(
     "optimizeWrite.maxMergeSize",
     536_870_912,
-    "bytes of small splits that the commit of a write with `optimizeWrite` merges at most; the rest stays as written",
+    "bytes of small splits that a write with `optimizeWrite` merges at most; the rest stays as written",
 )
 
 # Merge splits
 MERGE_TARGET_SIZE = size(
     "merge.targetSize", 1_073_741_824, "bytes that the sources of a merged split may have together"
 )
-MERGE_MAX_SOURCES = count("merge.maxSourceSplitsPerMerge", 1000, "splits that are merged into one at most", least=2)
+MERGE_MAX_SOURCES = count(
+    "merge.maxSourceSplitsPerMerge", 1000, "number of splits that are merged into one at most", least=2
+)
 MERGE_GROUPS_PER_COMMIT = count(
-    "merge.groupsPerCommit", 0, "merged splits that are committed together; 0 is four times what runs at once"
+    "merge.groupsPerCommit",
+    0,
+    "number of merged splits that are committed together; 0 is four times as many as are merged at once",
 )
 MERGE_SKIP_COOLDOWN_HOURS = count(
     "skippedFiles.cooldownDuration", 24, "hours for which a split that could not be merged is left alone"
@@ -366,40 +408,49 @@ MERGE_ON_WRITE_ASYNC = flag(
 MERGE_ON_WRITE_MIN_SPLITS = count(
     "mergeOnWrite.minSplits",
     32,
-    "small splits of one partition in a row that make a merge on write worth its while",
+    "number of small splits, one after the other in a partition, from which on a merge on write merges them",
     least=2,
 )
 MERGE_ON_WRITE_SMALL_SIZE = size(
     "mergeOnWrite.smallSize", 67_108_864, "bytes below which a split is small for a merge on write"
 )
 MERGE_ON_WRITE_MAX_GROUPS = count(
-    "mergeOnWrite.maxGroups", 4, "merged splits that one merge on write makes at most", least=1
+    "mergeOnWrite.maxGroups", 4, "number of merged splits that one merge on write makes at most", least=1
 )
 MERGE_LEASE_SECONDS = count(
     "mergeOnWrite.leaseSeconds",
     1800,
-    "seconds after which a merge on write that never ended stands in nobody's way",
+    "seconds after which others may merge on write although one has not ended, since its process may be gone",
     least=1,
 )
 
 # Search
 CACHE_DIRECTORY = text(
-    "cache.directory", "", "folder of the index cache; empty is one of this user's own below the temporary folder"
+    "cache.directory",
+    "",
+    "folder of the index cache; empty is a folder of this user below the temporary folder",
 )
-SEARCH_DEFAULT_OPERATOR = choice("search.defaultOperator", "or", "what nothing between two words means", "or", "and")
+SEARCH_DEFAULT_OPERATOR = choice(
+    "search.defaultOperator", "or", "the operator between two words that have none", "or", "and"
+)
 SEARCH_DEFAULT_FIELDS = text(
     "search.defaultFields", "", "columns, separated by commas, for words without a field; empty is all text columns"
 )
 SEARCH_DRIVER_MAX_SPLITS = count(
-    "search.driver.maxSplits", 64, "a Spark search of a table with more splits runs in tasks; 0 always does"
+    "search.driver.maxSplits",
+    64,
+    "a Spark search of a table with more splits runs in tasks, others in the driver; 0 always uses tasks",
 )
 SEARCH_DRIVER_MAX_BYTES = count(
-    "search.driver.maxBytes", 8_589_934_592, "a Spark search of a table with more bytes of splits runs in tasks"
+    "search.driver.maxBytes", 8_589_934_592, "a Spark search of a table with splits of more bytes runs in tasks"
 )
 CACHE_ROWS_SIZE = count(
-    "cache.rowsSize", 134_217_728, "bytes of memory for decoded rows that searches come back for; 0 keeps none", least=0
+    "cache.rowsSize",
+    134_217_728,
+    "bytes of memory in which searches keep decoded rows for the next search; 0 keeps none",
+    least=0,
 )
-CACHE_MAX_SIZE = count("cache.maxSize", 10_737_418_240, "bytes that the index cache may take", least=1_048_576)
+CACHE_MAX_SIZE = count("cache.maxSize", 10_737_418_240, "bytes of disk that the index cache may take", least=1_048_576)
 
 # SQL without Spark
 SQL_MEMORY_LIMIT = count(

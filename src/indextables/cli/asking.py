@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
 
-Yes = Annotated[bool, Option("--yes", "-y", help="Do it without a question.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no bar.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do it without asking first.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Do not show a progress bar.")]
 
 
 class Declined(Exception):

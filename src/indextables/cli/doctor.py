@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    table: Annotated[str | None, Argument(metavar="TABLE", help="Also try to reach this place.")] = None,
+    table: Annotated[str | None, Argument(metavar="TABLE", help="Also try to reach this table's store.")] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:

@@ -51,7 +51,7 @@ def schema(
 
 def history(
     table: TablePath,
-    limit: Annotated[int | None, Option("--limit", "-n", least=1, help="The newest so many only.")] = None,
+    limit: Annotated[int | None, Option("--limit", "-n", least=1, help="Only this many commits, the newest.")] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,14 +72,14 @@ def describe(
     table: TablePath,
     files: Annotated[bool, Option("--files", help="List the data files too.")] = False,
     columns: Annotated[
-        bool, Option("--columns", help="List what each column costs, in its rows and its index.")
+        bool, Option("--columns", help="List the bytes that each column takes, in rows and index.")
     ] = False,
     version: AtVersion = None,
     timestamp: AtTime = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show version, files, sizes, state and settings, and what should be done about the newest version.
+    """Show version, files, sizes, checkpoint and settings, and what the table needs an operator to do.
 
     \b
     Examples:
@@ -121,7 +121,7 @@ def verify(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the log, the state and the data files; exit with 1 if something is wrong.
+    """Check the log, its checkpoints and the data files; exit with 1 if something is wrong.
 
     \b
     Examples:
@@ -149,7 +149,7 @@ def verify(
 
 
 def checkpoint(table: TablePath, option: Settings = None) -> None:
-    """Write a checkpoint of the current version, so that opening needs no replay.
+    """Write a checkpoint of the newest version, so that opening the table reads less.
 
     \b
     Examples:
@@ -162,7 +162,9 @@ def checkpoint(table: TablePath, option: Settings = None) -> None:
 
 def log(
     table: TablePath,
-    number: Annotated[int | None, Argument(metavar="VERSION", help="Default: the newest.")] = None,
+    number: Annotated[
+        int | None, Argument(metavar="VERSION", help="The number of a version; default: the newest.")
+    ] = None,
     option: Settings = None,
 ) -> None:
     """Show the actions of one version as JSON lines, as they are in the log.

@@ -57,9 +57,9 @@ def merge_splits(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make few large files of many small ones. Rows, their order and searches stay the same; appends go on.
+    """Merge small files into larger ones. Rows, their order and searches stay the same; others may append meanwhile.
 
-    What is finished is committed in batches and stays, whatever happens later.
+    Finished files are committed in batches, and stay if a later batch fails.
 
     \b
     Examples:
@@ -83,12 +83,12 @@ def merge_splits(
 
 def skips(
     table: TablePath,
-    clear: Annotated[bool, Option("--clear", help="Let the next merge try them again.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Let the next merge try these files again.")] = False,
     path: Annotated[list[str] | None, Option("--path", help=fields_of(ClearSkips)[0].field.help)] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the files that a merge could not read and until when it leaves them alone; or clear them.
+    """Show the files that a merge could not read and until when merges leave them alone; --clear ends that.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def purge(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no version needs which stays readable. This cannot be undone.
+    """Delete old versions, and the files that no remaining version needs. This cannot be undone.
 
     \b
     Examples:
@@ -155,7 +155,7 @@ def drop_partitions(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove whole partitions with their rows. `restore` brings them back until a purge takes their files.
+    """Remove whole partitions with their rows. `restore` brings them back until a purge deletes their files.
 
     \b
     Examples:
@@ -226,7 +226,7 @@ def restore(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the table what it was, by one more version; what it is now stays readable as the version before.
+    """Bring back the table as it was, by a new version; what it is now stays readable as the version before.
 
     \b
     Examples:
@@ -248,7 +248,7 @@ def reindex(
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a new index to files whose index is missing, foreign or not what the table wants by now. Rows stay.
+    """Give a new index to files whose index is missing, damaged or made by other rules than the table has now.
 
     \b
     Examples:
@@ -310,16 +310,16 @@ def repair(
     table: TablePath,
     at: Annotated[
         str | None,
-        Option("--at", metavar="PLACE", help="Where the new log is written; default: in place of a lost one."),
+        Option("--at", metavar="PLACE", help="Where to write the new log; default: in place, if no log is left."),
     ] = None,
-    pointer: Annotated[bool, Option("--pointer", help="Only write _last_checkpoint anew, in place.")] = False,
+    pointer: Annotated[bool, Option("--pointer", help="Only write the file _last_checkpoint again, in place.")] = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the newest readable version as a new log, without data files that are gone; the table is not touched.
 
-    To use the new log, put its _transaction_log in the place of the broken one. Where no version can be read, the log
-    is made of the splits; without --at in place, where no log is left.
+    To use the new log, put its _transaction_log in the place of the broken one. Where no version can be read, the
+    new log is made from the splits. Without --at the log is written in place, if no log is left.
 
     \b
     Examples:
@@ -342,12 +342,12 @@ def repair(
 def rebuild(
     table: TablePath,
     at: Annotated[
-        str | None, Option("--at", metavar="PLACE", help="Where the log is written; default: in place.")
+        str | None, Option("--at", metavar="PLACE", help="Where to write the log; default: in place.")
     ] = None,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a log from the splits alone, for a table whose own log is lost. Overwrites none.
+    """Write a log from the splits alone, for a table whose log is lost. It never overwrites a log.
 
     \b
     Examples:
@@ -360,7 +360,7 @@ def rebuild(
 
 
 def compact(table: TablePath, option: Settings = None) -> None:
-    """Write a checkpoint that is laid out anew, sorted by partition; data files are not touched.
+    """Write a checkpoint with all manifests new, sorted by partition; data files are not touched.
 
     \b
     Examples:
@@ -372,12 +372,12 @@ def compact(table: TablePath, option: Settings = None) -> None:
 
 def clean_up(
     table: TablePath,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be deleted.")] = False,
     yes: Yes = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete old checkpoints and the version files they cover, as far as retention lets them go.
+    """Delete checkpoints and version files of the log that are older than the table keeps them.
 
     \b
     Examples:

@@ -24,13 +24,15 @@ __all__ = [
 TablePath = Annotated[str, Argument(metavar="TABLE", help="Folder or URL of the table.")]
 Settings = Annotated[
     list[str] | None,
-    Option("--option", "-o", metavar="KEY=VALUE", help="Set an option; may be given often."),
+    Option("--option", "-o", metavar="KEY=VALUE", help="Set an option; can be given several times."),
 ]
 AsJson = Annotated[bool, Option("--json", help="One JSON object per line instead of a table.")]
-Where = Annotated[str | None, Option("--where", "-w", metavar="SQL", help="Only rows for which this holds.")]
+Where = Annotated[
+    str | None, Option("--where", "-w", metavar="SQL", help="Only rows for which this predicate is true.")
+]
 Columns = Annotated[str | None, Option("--columns", "-c", metavar="A,B", help="Show these columns only.")]
 AtVersion = Annotated[int | None, Option("--version", "-v", metavar="N", help="Read this version.")]
-AtTime = Annotated[str | None, Option("--timestamp", metavar="TIME", help="Read what was current at this time.")]
+AtTime = Annotated[str | None, Option("--timestamp", metavar="TIME", help="Read the version that was the newest then.")]
 
 
 def open_table(

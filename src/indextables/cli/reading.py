@@ -37,8 +37,8 @@ def search(
     query: _Query,
     columns: Columns = None,
     where: Where = None,
-    limit: Annotated[int, Option("--limit", "-n", least=1, help="At most so many rows, the best first.")] = 10,
-    offset: Annotated[int, Option("--offset", least=0, help="Leave out so many of the best.")] = 0,
+    limit: Annotated[int, Option("--limit", "-n", least=1, help="At most this many rows, the best first.")] = 10,
+    offset: Annotated[int, Option("--offset", least=0, help="Leave out this many of the best.")] = 0,
     order_by: Annotated[
         str | None, Option("--order-by", metavar="COLUMN", help="Order by this column instead of score.")
     ] = None,
@@ -78,13 +78,15 @@ def search(
 
 def sql(
     table: TablePath,
-    statement: Annotated[str | None, Argument(metavar="STATEMENT", help="The table is t in it.")] = None,
+    statement: Annotated[
+        str | None, Argument(metavar="STATEMENT", help="A SELECT or a command; the table is called t.")
+    ] = None,
     file: Annotated[
         str | None, Option("--file", "-f", metavar="FILE", help="Statements that end with ; (- for a pipe).")
     ] = None,
     with_table: Annotated[
         list[str] | None,
-        Option("--with", metavar="NAME=TABLE", help="Another table under this name."),
+        Option("--with", metavar="NAME=TABLE", help="Another table, and its name in the statement."),
     ] = None,
     param: Annotated[
         list[str] | None,
@@ -130,7 +132,7 @@ def sql(
 
 def count(
     table: TablePath,
-    query: Annotated[str | None, Argument(metavar="QUERY", help="Count what matches.")] = None,
+    query: Annotated[str | None, Argument(metavar="QUERY", help="Count only rows that match this query.")] = None,
     where: Where = None,
     version: AtVersion = None,
     timestamp: AtTime = None,

@@ -27,7 +27,7 @@ __all__ = ["create", "ingest"]
 
 _Text = Annotated[
     list[str] | None,
-    Option("--text", metavar="COLUMN", help="Search this column by words; may be given often."),
+    Option("--text", metavar="COLUMN", help="Make the words of this column searchable; can be given several times."),
 ]
 _Index = Annotated[
     list[str] | None,
@@ -35,9 +35,12 @@ _Index = Annotated[
 ]
 _Fast = Annotated[
     list[str] | None,
-    Option("--fast", metavar="COLUMN", help="Sort and aggregate by this column in the index."),
+    Option("--fast", metavar="COLUMN", help="Keep this column in the index, for sorting and aggregation."),
 ]
-_PartitionBy = Annotated[str | None, Option("--partition-by", metavar="A,B", help="One folder per value.")]
+_PartitionBy = Annotated[
+    str | None,
+    Option("--partition-by", metavar="A,B", help="Partition columns: each combination of their values gets a folder."),
+]
 _Properties = Annotated[
     list[str] | None,
     Option("--property", metavar="KEY=VALUE", help="A property that the table keeps."),
@@ -46,7 +49,9 @@ _Properties = Annotated[
 
 def create(
     table: TablePath,
-    schema: Annotated[str | None, Option("--schema", metavar="DDL", help="ts timestamp, message string, ...")] = None,
+    schema: Annotated[
+        str | None, Option("--schema", metavar="DDL", help="The columns: ts timestamp, message string, ...")
+    ] = None,
     like: Annotated[str | None, Option("--like", metavar="FILE", help="Take the schema of this file.")] = None,
     partition_by: _PartitionBy = None,
     text: _Text = None,
@@ -55,7 +60,7 @@ def create(
     table_property: _Properties = None,
     option: Settings = None,
 ) -> None:
-    """Make an empty table.
+    """Create an empty table.
 
     \b
     Examples:
@@ -86,7 +91,9 @@ def create(
 def ingest(
     table: TablePath,
     files: Annotated[list[str], Argument(metavar="FILE", help="Files, or - for standard input.")],
-    kind: Annotated[str | None, Option("--format", metavar="KIND", help="jsonl, csv or parquet; else by name.")] = None,
+    kind: Annotated[
+        str | None, Option("--format", metavar="KIND", help="jsonl, csv or parquet; default: what the file name says.")
+    ] = None,
     once: Annotated[bool, Option("--once", help="Leave out a file whose bytes the table has taken before.")] = False,
     partition_by: _PartitionBy = None,
     text: _Text = None,
@@ -96,7 +103,7 @@ def ingest(
     option: Settings = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
 ) -> None:
-    """Append files; each becomes one version, whole or not at all. Makes the table if there is none.
+    """Append files; each becomes one version, whole or not at all. Creates the table if there is none.
 
     A new table gets the columns of the first file. Files are JSON lines, CSV or Parquet, also as .gz or .zst.
 

@@ -49,7 +49,7 @@ class Handle:
 
     @property
     def url(self) -> str:
-        """Where the table is, without credentials."""
+        """The URL of the table, without credentials."""
         return self._log.env.store.url
 
     @property

@@ -34,38 +34,41 @@ class Looking(Handle):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The columns of the table, as an Arrow schema."""
         schema = self._seen.schema
         return plain_schema(schema, schema.names)
 
     @property
     def partition_columns(self) -> list[str]:
-        """The columns by whose values files are kept apart, in the order of their folders."""
+        """The partition columns, in the order of their folders. Rows of one file have the same values in them."""
         return self._seen.partition_columns
 
     @property
     def protocol(self) -> Protocol:
-        """What a client must understand."""
+        """The protocol: what a program must understand to read and to write this table."""
         return self._seen.protocol
 
     @property
     def metadata(self) -> Metadata:
-        """Identity, schema and properties as logged."""
+        """The metadata as the log holds it: id, name, schema, partition columns, properties."""
         return self._seen.metadata
 
     def files(self, where: str | None = None) -> pa.Table:
-        """The live files that may hold rows for which `where` is true, one per row, as logged. Raises QueryInvalid."""
+        """List the data files of this version that may hold rows for which `where` is true, a row for each.
+
+        The columns are the fields of the log's `add` entries. Raises QueryInvalid, LogError, StoreError.
+        """
         return self._answer(lambda snapshot: prune_files(snapshot, self._predicate(where)))
 
     def detail(self) -> dict[str, Any]:
-        """Sizes and counts, as data: id, name, version, files, bytes, rows, partition columns, properties."""
+        """Tell what the table is, as a dict: id, name, version, files, bytes, rows, partition columns, properties."""
         return self._answer(lambda snapshot: detail_of(snapshot, self.url))
 
     def sizes(self, most_splits: int | None = 100) -> pa.Table:
-        """What each column costs: the bytes of its rows and of its field in each component of the index.
+        """Tell how many bytes each column takes: in the rows, and in each component of the index.
 
         Args:
-            most_splits: Look at so many splits, those added last; None looks at all, two small reads each.
+            most_splits: Look only at this many splits, those added last; None looks at all. Each takes two small reads.
 
         Raises NotSupported for another system's tables, SplitCorrupt, VersionExpired, StoreError.
         """
@@ -73,12 +76,15 @@ class Looking(Handle):
         return self._answer(lambda snapshot: inspect_verb.column_sizes(self._log.env, snapshot, most_splits))
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """One row per commit, newest first, up to the newest there is. Raises InvalidArgument for a limit below 1."""
+        """List the commits of the table, newest first, a row for each; also those after the version of this handle.
+
+        Raises InvalidArgument for a limit below 1, LogError, StoreError.
+        """
         check_count("limit", limit, least=1)
         return history_verb.history(self._log, limit)
 
     def log(self, version: int | None = None) -> pa.Table:
-        """The actions of one version (default: this one), in order, as JSON: columns `line`, `action` and `value`.
+        """List the actions of one version file (default: this version), as JSON: columns `line`, `action` and `value`.
 
         Raises VersionNotFound, VersionExpired, LogCorrupt.
         """
@@ -86,22 +92,26 @@ class Looking(Handle):
         return actions_of(raw_lines(self._log.stored(wanted)))
 
     def state(self) -> StateDescription:
-        """The newest checkpoint as data: format, version, files, manifests, tombstones, skips."""
+        """Describe the newest checkpoint: format, version, files, manifests, tombstones, skips.
+
+        Raises LogError, StoreError.
+        """
         self._log.check_table()
         return describe_verb.describe_state(self._log.env)
 
     def verify(self, *, data_files: bool = True) -> VerifyReport:
-        """Check every file of the log, and that every live data file is there and is its own; changes nothing.
+        """Check every file of the log, and that every data file exists and is the one that the log names.
 
-        Raises TableNotFound, StoreError; everything else is a finding of the report.
+        Nothing is changed, and no row is read. `data_files=False` checks the log alone. Raises TableNotFound,
+        StoreError; everything else that is wrong stands in the report.
         """
         self._log.check_table()
         return verify_verb.verify_table(self._log.env, data_files=data_files)
 
     def resolve(self, token: str, version: int) -> int | None:
-        """What became of a commit that ended with CommitStateUnknown: its version, or None if it is not in the table.
+        """Find out what became of a commit that ended with CommitStateUnknown: its version, or None if it failed.
 
-        None is final: the commit never will be in the table, so its write may be repeated.
+        None is final: the commit will never be in the table, so the write may be repeated.
 
         Args:
             token: The `token` of the exception.
@@ -115,6 +125,9 @@ class Looking(Handle):
         return resolve_verb.resolve_token(self._log, check_text("token", token), check_version(version))
 
     def txn_version(self, application: str) -> int | None:
-        """The last batch of an application that this version holds; None if it holds none."""
+        """Tell the number of the last batch of an application that this version holds; None if it holds none.
+
+        It is the number in the `txn` of `append` and `overwrite`.
+        """
         txn = self._answer(lambda snapshot: snapshot.txns).get(application)
         return None if txn is None else txn.version

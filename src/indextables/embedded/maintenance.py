@@ -81,24 +81,28 @@ class Maintenance(Handle):
     ) -> MergeReport:
         """Merge small splits of the newest version into larger ones; rows and searches stay the same.
 
-        Appends go on meanwhile. What is finished is committed in batches and stays, whatever happens later.
+        Others may append meanwhile. Finished splits are committed in batches, and stay if a later batch fails.
 
         Args:
-            where: A SQL predicate on partition columns; only their splits are merged.
-            target_size: Bytes that the sources of a merged split have together at most (`merge.targetSize`).
-            max_dest_splits: Make at most so many merged splits, those with the most sources.
-            max_source_splits_per_merge: Merge at most so many splits into one (`merge.maxSourceSplitsPerMerge`).
+            where: Merge only in partitions for whose values this SQL predicate is true. It may read partition columns
+                only.
+            target_size: Splits are merged into one as long as they have at most this many bytes together (default:
+                the option `merge.targetSize`).
+            max_dest_splits: Make at most this many merged splits, those with the most sources.
+            max_source_splits_per_merge: Merge at most this many splits into one (default: the option
+                `merge.maxSourceSplitsPerMerge`).
             cluster_by: Sort rows by these columns, so that predicates on them read fewer files. Without it rows keep
                 their order within a partition.
-            curve: `zorder` or `hilbert`: how several columns make one order.
+            curve: `zorder` or `hilbert`: how several columns of `cluster_by` make one order.
             dry_run: Only plan; `plan` of the report says which splits would be merged.
-            progress: Called with a `Step` after every batch.
+            progress: A function that is called with a `Step` after every batch.
 
         Raises:
-            InvalidArgument: An argument is wrong (QueryInvalid for `where`).
+            InvalidArgument: An argument is wrong.
+            QueryInvalid: `where` cannot be understood.
             NotSupported: `where` reads other than partition columns, or the table is another system's.
-            MetadataChanged: The schema changed meanwhile; what was committed before stays.
-            CommitStateUnknown: Whether the last batch is in the log cannot be told; nothing was deleted.
+            MetadataChanged: Somebody changed the schema meanwhile; batches that were committed before stay.
+            CommitStateUnknown: The store did not tell whether the last batch is in the log; nothing was deleted.
         """
         request = MergeSplits(
             where=where,
@@ -115,11 +119,14 @@ class Maintenance(Handle):
         return report
 
     def skips(self) -> pa.Table:
-        """The live splits that a merge could not read: path, reason, count, and until when they are left alone."""
+        """List the splits that a merge could not read: path, reason, count, and until when merges leave them alone."""
         return skips_verb.skips(self._log)
 
     def clear_skips(self, paths: Sequence[str] | None = None) -> int:
-        """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
+        """Let the next merge try skipped splits again: those at `paths`, or all. Return how many these are.
+
+        Raises InvalidArgument for a path that is not skipped, CommitConflict, CommitStateUnknown.
+        """
         return skips_verb.clear_skips(self._log, ClearSkips(paths=paths))
 
     def purge(
@@ -131,18 +138,20 @@ class Maintenance(Handle):
         force: bool = False,
         progress: Progress | None = None,
     ) -> PurgeReport:
-        """Delete data files, version files, checkpoints and manifests that no version needs which stays readable.
+        """Delete old versions, and the data files, checkpoints and manifests that no remaining version needs.
 
         Args:
-            older_than_hours: Data files younger than this stay (`purge.defaultRetentionHours`).
-            tx_log_retention_hours: How long versions stay readable (`purge.txLogRetentionHours`).
-            dry_run: List exactly what would go; nothing is written.
-            force: Allow ages below `purge.minRetentionHours`; only when nobody else uses the table.
-            progress: Called with a `Step` after each listing and batch.
+            older_than_hours: Keep data files that are younger than this many hours (default: the option
+                `purge.defaultRetentionHours`).
+            tx_log_retention_hours: Keep versions readable for this many hours (default: the option
+                `purge.txLogRetentionHours`).
+            dry_run: Delete nothing; the report lists exactly what would be deleted.
+            force: Allow fewer hours than `purge.minRetentionHours`. This is safe only if nobody else uses the table.
+            progress: A function that is called with a `Step` after each listing and batch.
 
         Raises:
-            InvalidArgument: An age is none, or below the safe one without `force`.
-            ClockSkew: The store's clock and ours are too far apart to judge any age.
+            InvalidArgument: A number of hours is wrong, or below `purge.minRetentionHours` without `force`.
+            ClockSkew: This machine's clock and the store's disagree too much to tell how old a file is.
             LogError, StoreError: Something could not be read. Nothing was deleted.
         """
         request = Purge(
@@ -154,9 +163,12 @@ class Maintenance(Handle):
         return purge_verb.purge(self._log, request, runner=self._runner(), progress=progress)
 
     def drop_partitions(self, where: str, *, dry_run: bool = False) -> DropReport:
-        """Remove the partitions for whose values `where` is true, with all their rows, in one version.
+        """Remove the partitions for whose values `where` is true, with all their rows, in one commit.
 
-        `where` may read partition columns only. Raises QueryInvalid, NotSupported, CommitConflict, CommitStateUnknown.
+        `where` may read partition columns only. With `dry_run` the report says what would be removed. Older versions
+        still hold the rows until they are purged.
+
+        Raises QueryInvalid, NotSupported, CommitConflict, CommitStateUnknown.
         """
         request = DropPartitions(where=where, dry_run=dry_run)
         report = drop_verb.drop_partitions(self._log, request, pinned=self._snapshot)
@@ -165,7 +177,9 @@ class Maintenance(Handle):
         return report
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress | None = None) -> TruncateReport:
-        """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay.
+        """Make every version but the newest unreadable. This cannot be undone; the rows of the newest version stay.
+
+        With `dry_run` the report says what would be deleted.
 
         Raises ClockSkew, CommitConflict, CommitStateUnknown, LogError, StoreError.
         """
@@ -181,10 +195,12 @@ class Maintenance(Handle):
         timestamp: dt.datetime | str | int | None = None,
         progress: Progress | None = None,
     ) -> RestoreReport:
-        """Make the table what it was at a version or at a time, by one more commit.
+        """Bring back the table as it was at a version or at a time, by a new commit; later versions stay readable.
+
+        A time is a datetime, ISO text, or milliseconds since the epoch.
 
         Raises VersionNotFound, VersionExpired (`missing` names data files that are gone), CommitConflict,
-        CommitStateUnknown, InvalidArgument unless exactly one is given.
+        CommitStateUnknown, and InvalidArgument unless exactly one of the two is given.
         """
         request = Restore(version=version, timestamp=timestamp)
         report = restore_verb.restore(self._log, request, runner=self._runner(), progress=progress)
@@ -194,9 +210,10 @@ class Maintenance(Handle):
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
     ) -> ReindexReport:
-        """Give a new index to splits whose index is missing, foreign or not what the table wants by now.
+        """Give a new index to splits whose index is missing, damaged, or made by other rules than the table has now.
 
-        `where` limits it to splits that may hold rows for which it is true; `force` rewrites all of them. Rows stay.
+        `where` limits this to splits that may hold rows for which it is true; `force` gives all of them a new index.
+        Rows stay the same.
 
         Raises QueryInvalid, NotSupported, MetadataChanged, CommitConflict, CommitStateUnknown.
         """
@@ -213,7 +230,7 @@ class Maintenance(Handle):
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> PrewarmReport:
-        """Load the indexes that searches on `columns` (default: any) read, of the splits that may match `where`.
+        """Load into the cache what searches on `columns` read (default: on any), of the splits that may match `where`.
 
         Raises QueryInvalid, InvalidArgument for a column that is not there, NotSupported, StoreError.
         """
@@ -221,18 +238,26 @@ class Maintenance(Handle):
         return prewarm_verb.prewarm(self._log, request, runner=self._runner(), progress=progress)
 
     def flush_caches(self) -> CacheReport:
-        """Delete cached indexes from disk, and forget what is in memory about this table. Results do not change."""
+        """Delete cached indexes from the disk, and forget what this process holds in memory about this table.
+
+        Results do not change; the next searches read more.
+        """
         return prewarm_verb.flush_caches(self._log, runner=self._runner())
 
     def health(self) -> Health:
-        """Facts about log, files and caches of the newest version, and what to do about each problem."""
+        """Report on log, files and caches of the newest version, with what to do about each problem.
+
+        Raises LogError, StoreError.
+        """
         return health_verb.health(self._log)
 
     def protect(self, hours: float = 1.0) -> Protection:
-        """Keep this version from cleanup and purge for so long, or until `release()`; a context for `with`.
+        """Keep cleanup and purge from deleting this version for some hours, or until `release()` of what is returned.
 
-        `renew()` starts the time again. Raises InvalidArgument for more than a week, VersionExpired if this version can
-        no longer be read, StoreError where nothing may be written, or while a cleanup is at work for long.
+        Use it in `with`, which releases it at the end. `renew()` starts the hours again.
+
+        Raises InvalidArgument for more than a week, VersionExpired if this version can no longer be read, StoreError
+        where this process may not write, or if a cleanup that runs now does not end in time.
         """
         check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot

@@ -79,24 +79,26 @@ def create(
     options: Mapping[str, object] | None = None,
     ambient: Ambient | None = None,
 ) -> Table:
-    """Make a table, or open the one with the same schema and partitioning that is there.
+    """Create a table; if `path` has one with the same schema and partition columns, open that.
 
     Args:
         path: A folder or a URL (`s3://`, `az://`, `gs://`, `memory://`).
         schema: A pyarrow Schema, or data that has one.
-        partition_by: Columns by whose values files are kept apart.
-        indexing: Which string columns are searched as text: `{"message": "text"}`; see the guide for more.
+        partition_by: The partition columns: each combination of their values gets its own files.
+        indexing: How columns are indexed: `{"message": "text"}` makes the words of `message` searchable. The guide
+            on the embedded table lists the kinds.
         properties: Table properties, kept in the log.
-        name: For people.
-        description: For people.
-        options: How this process works with the table, credentials included. Never written to the table.
-        ambient: Time, chance and threads; the system's by default.
+        name: A name for people to read; nothing finds the table by it.
+        description: A description for people to read.
+        options: How this process works with the table, credentials included. They are never written to the table.
+        ambient: The source of time, chance and threads, which tests replace; the system's by default.
 
     Raises:
         SchemaInvalid: No table can have this schema.
-        SchemaMismatch: A table with another schema is there.
+        SchemaMismatch: The path has a table with another schema.
         InvalidArgument: A column or option is wrong; nothing was written.
-        CommitStateUnknown: The store did not tell whether the table was made.
+        StoreError: The store refused, or is not safe for commits.
+        CommitStateUnknown: The store did not tell whether the table was created.
     """
     log = open_log(open_env(path, check_spelling("options", options), ambient=ambient))
     arrow = schema_of(schema)
@@ -117,17 +119,24 @@ def open_table(
     timestamp: dt.datetime | str | int | None = None,
     ambient: Ambient | None = None,
 ) -> Table:
-    """The newest version of the table at `path`, pinned until `refresh()`.
+    """Open the table at `path`; the handle reads the version that is newest now until `refresh()`.
 
-    `version` or `timestamp` opens another one, as `Table.at` does; a version can be opened also where a newer one is
-    damaged or lost.
+    Args:
+        path: A folder or a URL (`s3://`, `az://`, `gs://`, `memory://`).
+        options: How this process works with the table, credentials included. They are never written to the table.
+        version: Open this version instead; that works even where a newer one is damaged or lost.
+        timestamp: Open the version that was the newest at this time (a datetime, ISO text, or milliseconds since the
+            epoch).
+        ambient: The source of time, chance and threads, which tests replace; the system's by default.
 
     Raises:
         TableNotFound: There is no table.
-        VersionNotFound, VersionExpired: It has no such version, or not any more.
-        InvalidArgument: Both a version and a timestamp are given.
-        ProtocolUnsupported: It needs a newer library.
-        LogError: Its log cannot be read as it stands.
+        VersionNotFound: The table never had this version.
+        VersionExpired: The table had this version, but cleanup has deleted it.
+        InvalidArgument: A path or option is wrong, or both a version and a timestamp are given.
+        ProtocolUnsupported: The table needs a newer library.
+        LogError: The log is damaged; `indextables.repair` may help.
+        StoreError: The store did not answer, or refused.
     """
     log = open_log(open_env(path, check_spelling("options", options), ambient=ambient))
     try:
@@ -140,22 +149,27 @@ def open_table(
 
 
 class Table(Looking, Maintenance):
-    """One version of a table, until `refresh()` or a write of this handle moves it on.
+    """A table in this process. It reads one version, until `refresh()` or one of its own writes moves it to another.
 
-    Made by `indextables.open` and `indextables.create`. Safe to use from several threads.
+    `indextables.open` and `indextables.create` return one. Several threads may use it at the same time.
     """
 
     # When?
 
     def at(self, version: int | None = None, timestamp: dt.datetime | str | int | None = None) -> Table:
-        """The table at a version, or as it was at a time (a datetime, ISO text, or milliseconds since the epoch).
+        """Return a handle on another version: by its number, or the one that was the newest at a time.
 
-        Raises VersionNotFound, VersionExpired, InvalidArgument unless exactly one is given.
+        A time is a datetime, ISO text, or milliseconds since the epoch.
+
+        Raises VersionNotFound, VersionExpired, and InvalidArgument unless exactly one of the two is given.
         """
         return Table(self._log, _snapshot_at(self._log, version, timestamp))
 
     def refresh(self) -> Table:
-        """Move this handle to the newest version, also where another table lives here by now; returns itself."""
+        """Move this handle to the newest version and return it; if the table was replaced by another, to that one.
+
+        Raises TableNotFound, LogError, StoreError; the handle then stays where it was.
+        """
         self._move_on()
         return self
 
@@ -169,23 +183,26 @@ class Table(Looking, Maintenance):
         merge_schema: bool = False,
         user_metadata: str | None = None,
     ) -> int:
-        """Add rows in one commit; returns the version that holds them (this handle's, if there were none).
+        """Add rows in one commit; return the version that holds them, or this handle's version if there were no rows.
 
-        When the commit is in the log the version is returned, whatever becomes of reading it: what stands in the way
-        of that is logged, and raised by the next call that reads.
+        Once the commit is in the log this returns, even if the new version cannot be read back just now: that problem
+        is logged, and the next call that reads raises it.
 
         Args:
             data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
-                Columns are found in any case; a missing one becomes null.
+                Upper and lower case of column names do not matter; a missing column becomes null.
             txn: (application, batch number): a batch that the table holds already is not written again.
             merge_schema: Add the columns that only the data has, and widen types (int to long, float to double) where
-                it needs that; rows that are there hold null in new columns.
+                the data needs it; older rows hold null in new columns.
             user_metadata: A text that the history keeps with the commit.
 
         Raises:
             SchemaMismatch: The data does not fit; names each difference. Nothing was written.
-            CommitConflict: The schema was changed meanwhile. Nothing was committed, no file stays.
-            CommitStateUnknown: The store did not tell; `token` finds out. Nothing was deleted.
+            InvalidArgument: An argument is wrong. Nothing was written.
+            CommitConflict: Somebody changed the schema meanwhile. Nothing was committed, no file stays.
+            CommitStateUnknown: The store did not tell whether the commit is in the log. Nothing was deleted;
+                `resolve(error.token, error.version)` finds out.
+            StoreError: The store did not answer, or refused. Nothing was committed.
         """
         version = self._snapshot.version
         committed = self._append(data, txn, merge_schema=merge_schema, user_metadata=user_metadata)
@@ -225,21 +242,28 @@ class Table(Looking, Maintenance):
         partition_by: Sequence[str] | None = None,
         user_metadata: str | None = None,
     ) -> int:
-        """Replace all rows, those of the partitions that `where` names, or those of the partitions of the new rows.
+        """Replace rows by new ones in one commit: all rows, or whole partitions. Return the version.
 
-        Somebody else's overwrite, delete or update of these rows since this call began is a CommitConflict; what was
-        appended meanwhile is replaced too. A serializable table counts from the version of this handle, and appends as
-        well. Returns the version. Raises as `append`, and NotSupported for other predicates.
+        If somebody else overwrote, deleted or updated these rows since this call began, it raises CommitConflict; rows
+        that were appended meanwhile are replaced too. In a table with `isolationLevel` serializable, appends conflict
+        as well, and commits count from the version of this handle on.
 
         Args:
             data: As for `append`.
-            where: A predicate on partition columns, which the new rows must satisfy.
+            where: Replace only the partitions for whose values this predicate is true. It may read partition columns
+                only, and the new rows must satisfy it.
             partitions: "dynamic" replaces the partitions that the new rows are in, and no others.
             txn: As for `append`.
             merge_schema: As for `append`.
             overwrite_schema: The schema of the data becomes the table's; all rows are replaced.
             partition_by: With `overwrite_schema`, the partition columns from now on; by default they stay.
             user_metadata: As for `append`.
+
+        Raises:
+            SchemaMismatch, InvalidArgument, CommitStateUnknown, StoreError: As for `append`.
+            CommitConflict: Somebody changed these rows or the schema meanwhile. Nothing was committed.
+            QueryInvalid: `where` cannot be understood; `position` says where.
+            NotSupported: `where` reads other than partition columns.
         """
         snapshot, batch = self._snapshot, check_txn(txn)
         predicate = self._predicate(where)
@@ -262,25 +286,31 @@ class Table(Looking, Maintenance):
         return self._pin(committed.version)
 
     def checkpoint(self) -> int:
-        """Write the state of the newest version, so that opening it reads less; returns that version.
+        """Write a checkpoint of the newest version, so that opening the table reads less; return that version.
 
-        Raises NotSupported for tables of another system, CheckpointError, LogError, StoreError.
+        A table of an older protocol is upgraded first, by a commit of its own.
+
+        Raises NotSupported for tables of another system, CheckpointError, CommitError, LogError, StoreError.
         """
         return state_verb.checkpoint(self._newest_env()).version
 
     def compact(self) -> int:
-        """As `checkpoint`, laid out anew by partition; data files are not touched."""
+        """Write a checkpoint of the newest version with all manifests new, sorted by partition; return that version.
+
+        Data files are not touched. Raises as `checkpoint`.
+        """
         return state_verb.checkpoint(self._newest_env(), compact="full").version
 
     def clean_up(self, *, dry_run: bool | None = None) -> CleanupReport:
-        """Delete old checkpoints and the version files that they cover, as far as retention lets them go.
+        """Delete checkpoints and version files of the log that are older than the table keeps them.
 
-        `dry_run` only lists them (default: `cleanup.dryRun`); data files are not touched. Raises StoreError.
+        Data files are not touched. With `dry_run` nothing is deleted, and the report lists what would be (default: the
+        option `cleanup.dryRun`). Raises LogError, StoreError.
         """
         return cleanup_verb.clean_up(self._newest_env(), dry_run=dry_run)
 
     def invalidate_cache(self) -> None:
-        """Forget what is in memory about this table; results do not change."""
+        """Forget what this process holds in memory about this table; results do not change."""
         self._log.invalidate()
 
     # Read
@@ -288,10 +318,15 @@ class Table(Looking, Maintenance):
     def scan(
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pa.RecordBatchReader:
-        """The rows for which `where` is true, in the order in which they were written, batch by batch.
+        """Read the rows for which `where` is true, in the order in which they were written, batch by batch.
 
-        Raises QueryInvalid, InvalidArgument, NotSupported for tables of another system; while it is read SplitCorrupt,
-        VersionExpired, StoreError.
+        Args:
+            columns: The columns to return; all by default.
+            where: A SQL predicate: `"status >= 500"`.
+            limit: At most this many rows; all by default.
+
+        Raises QueryInvalid, InvalidArgument, NotSupported for tables of another system; while the batches are read
+        SplitCorrupt, VersionExpired, StoreError.
         """
         check_count("limit", limit)
         return self._answer(
@@ -301,7 +336,7 @@ class Table(Looking, Maintenance):
     def to_arrow(
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pa.Table:
-        """As `scan`, all in memory."""
+        """Read the same rows as `scan`, all at once into memory. Raises as `scan`."""
         return self.scan(columns, where, limit).read_all()
 
     def search(
@@ -314,23 +349,24 @@ class Table(Looking, Maintenance):
         order_by: str | tuple[str, str] | None = None,
         highlight: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The rows that match a query, best first, with a column `_score`.
+        """Search: return the rows that match a query, best first, with a column `_score`.
 
         Args:
             query: Words, phrases and fields: `timeout`, `message:"connection reset"`, `level:ERROR AND NOT retry`.
                 Words without a field are looked for in all text columns, and any of them will do.
             columns: The columns to return; all by default.
             where: A SQL predicate that the rows must satisfy as well.
-            limit: At most so many rows; None for all.
-            offset: Leave out the first so many.
-            order_by: A column, `"time desc"`, to order by instead of the score; then there is no `_score`.
+            limit: At most this many rows; None for all.
+            offset: Leave out this many rows at the beginning.
+            order_by: Order by a column instead of the score: `"time desc"`; then there is no `_score`.
             highlight: Text columns; each adds a column `_highlight_<name>`, a piece of the text as HTML in which what
                 matched stands in `<em>`.
 
         Raises:
             QueryInvalid: The query or the predicate cannot be understood; `position` says where.
-            InvalidArgument: A column is not there.
+            InvalidArgument: A column is not there, or an argument is wrong.
             NotSupported: The table is another system's.
+            SplitCorrupt, VersionExpired, StoreError: A file of the table is damaged, deleted or out of reach.
         """
         check_count("limit", limit)
         check_count("offset", offset)
@@ -350,7 +386,7 @@ class Table(Looking, Maintenance):
         )
 
     def explain(self, query: str | None, where: str | None = None) -> dict[str, Any]:
-        """How `search` understands a query and a predicate, and what it reads to answer them. For people; no row comes.
+        """Tell how `search` understands a query and a predicate, and what it reads to answer them. For people.
 
         `conditions` lists the conditions, each with its kind, its columns and what answers it: the `index`, or the
         Parquet `columns`, which takes longer. `components` are the parts of an index that are read; `indexes` and
@@ -370,12 +406,15 @@ class Table(Looking, Maintenance):
         aggregations: Mapping[str, Mapping[str, Mapping[str, Any]]],
         where: str | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Buckets and statistics over the rows that match, exact, by name.
+        """Compute buckets and statistics over the rows that match, exactly.
 
-        Kinds are `terms`, `date_histogram`, `histogram`, `range`, `stats`, `cardinality` and `percentiles`:
-        `{"levels": {"terms": {"field": "level", "size": 10}}}`. Without a query all rows count.
+        Args:
+            query: As for `search`; None takes all rows.
+            aggregations: What to compute, by name: `{"levels": {"terms": {"field": "level", "size": 10}}}`. Kinds are
+                `terms`, `date_histogram`, `histogram`, `range`, `stats`, `cardinality` and `percentiles`.
+            where: A SQL predicate that the rows must satisfy as well.
 
-        Raises QueryInvalid, InvalidArgument for an aggregation that is none, NotSupported.
+        Raises as `search`, and InvalidArgument for an aggregation that cannot be computed.
         """
         return self._answer(
             lambda snapshot: aggregate_rows(
@@ -384,7 +423,10 @@ class Table(Looking, Maintenance):
         )
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
-        """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
+        """Count the rows that match. Without a query and a predicate the log tells, and no data file is opened.
+
+        Raises as `search`.
+        """
         return self._answer(
             lambda snapshot: count(self._log.env, self._searchers, snapshot, query, self._predicate(where))
         )
@@ -396,20 +438,20 @@ class Table(Looking, Maintenance):
         tables: Mapping[str, Table] | None = None,
         params: Mapping[str, object] | None = None,
     ) -> pa.Table:
-        """The answer to a SELECT over this version, which is called `t` in it.
+        """Run a SELECT over this version and return its rows. In the statement the table is called `t`.
 
-        `TEXTSEARCH(column | *, 'query')` is true where a search matches, exactly, wherever it stands. Only queries are
-        run; for another version, ask `at(...)` first.
+        `TEXTSEARCH(column, 'query')` is true for the rows that match a search in a column, `TEXTSEARCH(*, 'query')` in
+        any text column. Only queries are run. To query another version, call `at(...)` first.
 
         Args:
             statement: One SELECT in DataFusion's dialect.
             tables: Other tables, by the names they have in the statement.
-            params: Values of `$name` in the statement; they are bound, never pasted.
+            params: Values of `$name` in the statement; they are passed as values, never pasted into the text.
 
         Raises:
             QueryInvalid: The statement, or a search in it, cannot be understood or evaluated.
-            NotSupported: It is not a query, or TEXTSEARCH stands where no table is.
-            InvalidArgument: Two tables have one name, or the statement is not a text.
+            NotSupported: The statement is not a query, or uses what cannot be answered correctly.
+            InvalidArgument: Two tables have the same name, or the statement is not a text.
         """
         from indextables.sql.local import SnapshotSource, select
 

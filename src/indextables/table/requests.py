@@ -150,13 +150,17 @@ class MergeSplits(Request, frozen=True):
         None
     )
     max_dest_splits: Annotated[
-        int | None, Field("count", "Make at most so many merged files.", _at_least(1), least=1)
+        int | None, Field("count", "Make at most this many merged files.", _at_least(1), least=1)
     ] = None
     max_source_splits_per_merge: Annotated[
-        int | None, Field("count", "Merge at most so many files into one.", _at_least(2), least=2)
+        int | None, Field("count", "Merge at most this many files into one.", _at_least(2), least=2)
     ] = None
-    cluster_by: Annotated[Sequence[str], _names("Sort rows by these columns.")] = ()
-    curve: Annotated[str, Field("choice", "zorder or hilbert.", _curve, "CURVE")] = "zorder"
+    cluster_by: Annotated[
+        Sequence[str], _names("Sort rows by these columns, so that predicates on them read fewer files.")
+    ] = ()
+    curve: Annotated[
+        str, Field("choice", "How several columns of --cluster-by make one order: zorder or hilbert.", _curve, "CURVE")
+    ] = "zorder"
     dry_run: _DryRun = False
 
     @property
@@ -166,10 +170,10 @@ class MergeSplits(Request, frozen=True):
 
 
 class Purge(Request, frozen=True):
-    """Delete what no version needs that stays readable."""
+    """Delete old versions, and the files that no remaining version needs."""
 
-    older_than_hours: Annotated[float | None, _hours("Keep data files younger than this.")] = None
-    tx_log_retention_hours: Annotated[float | None, _hours("Keep versions this long.")] = None
+    older_than_hours: Annotated[float | None, _hours("Keep data files that are younger than this many hours.")] = None
+    tx_log_retention_hours: Annotated[float | None, _hours("Keep versions readable for this many hours.")] = None
     force: Annotated[bool, _flag("Allow less than the safe age; only if nobody else uses the table.")] = False
     dry_run: _DryRun = False
 
@@ -177,7 +181,16 @@ class Purge(Request, frozen=True):
 class DropPartitions(Request, frozen=True):
     """Remove the partitions for whose values `where` is true, with all their rows."""
 
-    where: Annotated[str, Field("text", "Which: on partition columns only.", _some_predicate, "SQL", "-w")]
+    where: Annotated[
+        str,
+        Field(
+            "text",
+            "The partitions for whose values this is true; partition columns only.",
+            _some_predicate,
+            "SQL",
+            "-w",
+        ),
+    ]
     dry_run: _DryRun = False
 
 
@@ -191,7 +204,9 @@ class Restore(Request, frozen=True):
     """Make the table what it was: at exactly one of `version` and `timestamp`."""
 
     version: Annotated[int | None, Field("version", "To this version.", _version, "N", "-v")] = None
-    timestamp: Annotated[Moment | None, Field("time", "To what was current then.", _as_given, "TIME")] = None
+    timestamp: Annotated[
+        Moment | None, Field("time", "To the version that was the newest at this time.", _as_given, "TIME")
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.timestamp is None):
@@ -203,20 +218,20 @@ class Reindex(Request, frozen=True):
     """Give a new index to splits whose index is missing, foreign or not what the table wants."""
 
     where: _MayMatch = None
-    force: Annotated[bool, _flag("Also where the index is as it should be.")] = False
+    force: Annotated[bool, _flag("Also splits whose index is as it should be.")] = False
 
 
 class Prewarm(Request, frozen=True):
     """Bring the indexes that searches on `columns` read into the cache; None for all."""
 
     where: _MayMatch = None
-    columns: Annotated[Sequence[str] | None, _names("What searches on these columns read.", "-c")] = None
+    columns: Annotated[Sequence[str] | None, _names("Load what searches on these columns read.", "-c")] = None
 
 
 class ClearSkips(Request, frozen=True):
     """Let merges try these splits again; None for all that are skipped."""
 
-    paths: Annotated[Sequence[str] | None, _names("With --clear: only this file; may be given often.")] = None
+    paths: Annotated[Sequence[str] | None, _names("With --clear: only this file; can be given several times.")] = None
 
 
 REQUESTS: tuple[type[Request], ...] = (

@@ -59,9 +59,9 @@ def write(
     """Write a DataFrame, classic or Connect, into the table at `path`, in one commit.
 
     Args:
-        df: What to write. Its schema becomes that of a new table.
-        path: A folder or URL that all workers reach.
-        mode: What to do if there is a table: `error` raises, `ignore` leaves it alone, `append` adds the rows,
+        df: The rows to write. A new table gets the schema of the DataFrame.
+        path: A folder or URL that all workers can reach.
+        mode: What to do if there is a table: `error` raises, `ignore` leaves the table alone, `append` adds the rows,
             `overwrite` replaces all rows, or those that `replaceWhere` or `partitionOverwriteMode` names.
         partitionBy: The partition columns of a new table.
         options: Options whose names hold dots: `{"indexing.typemap.message": "text"}`.
@@ -72,8 +72,10 @@ def write(
     Raises:
         InvalidArgument: A mode, an option or a path is wrong, or there is a table and the mode is `error`.
         SchemaMismatch: The rows do not fit the table; names each difference. Nothing was written.
-        CommitConflict: Another commit clashes. Nothing was committed.
-        CommitStateUnknown: The store did not tell. Nothing was deleted.
+        QueryInvalid: `replaceWhere` cannot be understood.
+        CommitConflict: Somebody else changed the same rows or the schema meanwhile. Nothing was committed.
+        CommitStateUnknown: The store did not tell whether the commit is in the log. Nothing was deleted; `resolve` of
+            an embedded `Table` finds out.
     """
     if not (hasattr(df, "write") and hasattr(df, "sparkSession")):
         raise InvalidArgument(f"df is a Spark DataFrame, not {type(df).__name__}: a Table takes other data in append()")

@@ -23,7 +23,7 @@ H = TypeVar("H", bound=SparkHandle)
 
 
 class TableBuilder(Generic[H]):
-    """Collects what a table shall be; `execute()` makes it. Every step returns the builder."""
+    """Collects what a new table will be; `execute()` creates it. Every other method returns the builder."""
 
     def __init__(self, spark: SparkSession, made: type[H], if_there: Literal["error", "ignore"]) -> None:
         self._spark = spark
@@ -39,12 +39,12 @@ class TableBuilder(Generic[H]):
         self._options: dict[str, object] = {}
 
     def location(self, path: str | os.PathLike[str]) -> TableBuilder[H]:
-        """Where the table shall be: a folder or a URL."""
+        """Say where the table will be: a folder or a URL."""
         self._path = path
         return self
 
     def tableName(self, name: str) -> TableBuilder[H]:
-        """What this session shall call it, for `forName` and SQL. Raises InvalidArgument."""
+        """Give the table a name in this session, for `forName` and SQL. Raises InvalidArgument."""
         registry.key_of_name(name)
         self._name = name
         return self
@@ -57,7 +57,7 @@ class TableBuilder(Generic[H]):
         comment: str | None = None,
         indexing: str | Mapping[str, object] | None = None,
     ) -> TableBuilder[H]:
-        """One more column; `indexing="text"` makes it searchable by words."""
+        """Add a column; `indexing="text"` makes its words searchable. Raises InvalidArgument."""
         from pyspark.sql.types import DataType, StructField
 
         check_text("the name of a column", name)
@@ -76,12 +76,12 @@ class TableBuilder(Generic[H]):
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:
-        """Further columns, as a schema has them."""
+        """Add columns from a schema or a list of its fields."""
         self._fields += list(cols)
         return self
 
     def partitionedBy(self, *cols: str) -> TableBuilder[H]:
-        """Columns by whose values files are kept apart."""
+        """Name the partition columns: each combination of their values gets its own files. Raises InvalidArgument."""
         given: tuple[Any, ...] = cols
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])
@@ -89,25 +89,32 @@ class TableBuilder(Generic[H]):
         return self
 
     def property(self, key: str, value: str) -> TableBuilder[H]:
-        """A property of the table, kept in its log."""
+        """Set a property of the table, kept in its log. Raises InvalidArgument."""
         self._properties[check_text("the key of a property", key)] = value
         return self
 
     def comment(self, comment: str) -> TableBuilder[H]:
-        """For people."""
+        """Describe the table, for people to read. Raises InvalidArgument."""
         self._comment = check_text("the comment of a table", comment)
         return self
 
     def option(self, key: str, value: object) -> TableBuilder[H]:
-        """How this session works with the table, credentials included. Never written to the table."""
+        """Set an option: how this session works with the table, credentials included. It is never written there.
+
+        Raises InvalidArgument.
+        """
         self._options[check_text("the key of an option", key)] = value
         return self
 
     def execute(self) -> H:
-        """Make the table.
+        """Create the table and return it.
 
-        Raises InvalidArgument without a location or where there is a table already, SchemaInvalid, SchemaMismatch
-        where another one is there, NotSupported for texts with a collation, CommitStateUnknown.
+        Raises:
+            InvalidArgument: There is no location, or `create` finds a table there; an option or property is wrong.
+            SchemaInvalid: No table can have these columns.
+            SchemaMismatch: The location has a table with other columns.
+            NotSupported: A text column has a collation.
+            CommitStateUnknown: The store did not tell whether the table was created.
         """
         from pyspark.sql.types import StructType
 

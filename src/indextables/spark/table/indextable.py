@@ -34,27 +34,27 @@ __all__ = ["IndexTable"]
 
 
 class IndexTable(Maintenance, SparkHandle):
-    """A table and the session that works with it. Every call sees the newest version, unless it names another."""
+    """A table in a Spark session. Every call works on the newest version, unless it names another."""
 
     @classmethod
     def forPath(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> IndexTable:
-        """The table at a path or URL. Raises TableNotFound, InvalidArgument."""
+        """Return the table at a path or URL. Raises TableNotFound, InvalidArgument, LogError, StoreError."""
         table = cls(spark, path, options)
         table.log().latest_version()
         return table
 
     @classmethod
     def forName(cls, spark: SparkSession, name: str, options: Mapping[str, object] | None = None) -> IndexTable:
-        """The table of this name in the session. Raises TableNotFound, InvalidArgument."""
+        """Return the table that has this name in the session. Raises as `forPath`."""
         return cls.forPath(spark, registry.resolve(spark, name), options)
 
     @classmethod
     def isIndexTable(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> bool:
-        """True if there is a table at this path. Raises StoreError where the store does not tell."""
+        """Tell whether there is a table at this path. Raises StoreError where the store does not tell, LogError."""
         try:
             cls.forPath(spark, path, options)
         except TableNotFound:
@@ -63,27 +63,27 @@ class IndexTable(Maintenance, SparkHandle):
 
     @classmethod
     def create(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
-        """Begin to describe a table; `execute()` makes it, or fails if there is one."""
+        """Return a builder that describes a new table; its `execute()` creates it, or raises if there is one."""
         return TableBuilder(spark, cls, "error")
 
     @classmethod
     def createIfNotExists(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
-        """As `create`; a table with the same schema and partitioning is taken as it is."""
+        """Return a builder as `create` does; its `execute()` takes an existing table that has the same columns."""
         return TableBuilder(spark, cls, "ignore")
 
     # What is it?
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """The number of the newest version. Raises TableNotFound, LogError, StoreError."""
         return self.log().latest_version()
 
     def schema(self) -> StructType:
-        """The columns."""
+        """Return the columns of the newest version. Raises TableNotFound, LogError, StoreError."""
         return spark_schema(self.log().metadata_at().metadata.schemaString)
 
     def detail(self) -> DataFrame:
-        """One row: id, name, url, version, files, bytes, rows, partition columns, properties, protocol."""
+        """Tell what the table is, in one row: id, name, url, version, files, bytes, rows, columns and so on."""
         found = detail_of(self.log().snapshot(), self.url)
         properties = found.pop("properties")
         plain = pa.Table.from_pylist([found], schema=_detail_schema())
@@ -91,7 +91,7 @@ class IndexTable(Maintenance, SparkHandle):
         return self.spark.createDataFrame(plain.append_column("properties", pairs))
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """One row per commit, newest first. Raises InvalidArgument for a limit below 1."""
+        """List the commits, newest first, a row for each. Raises InvalidArgument for a limit below 1, LogError."""
         check_count("limit", limit, least=1)
         return self.spark.createDataFrame(history(self.log(), limit))
 
@@ -104,14 +104,22 @@ class IndexTable(Maintenance, SparkHandle):
         versionAsOf: int | None = None,
         timestampAsOf: dt.datetime | str | int | None = None,
     ) -> DataFrame:
-        """The rows, read by Spark itself. The DataFrame stays at the version that is newest now.
+        """Return the rows as a DataFrame, which Spark itself reads. It stays at the version that is newest now.
 
-        `where` leaves out splits before Spark plans and is answered exactly; a later `.where()` only filters rows.
-        Columns have the names and types of the table and may be null for Spark. A time as text that names no zone is in
-        that of the session, a datetime without one in that of this process, as Spark gives and takes them.
+        Args:
+            where: A SQL predicate. Splits that cannot match are left out before Spark plans; a later `.where()` of the
+                DataFrame gives the same rows, but reads every split.
+            columns: The columns to return; all by default. Spark sees every column as nullable.
+            versionAsOf: Read this version instead of the newest.
+            timestampAsOf: Read the version that was the newest at this time: a datetime, text, or milliseconds since
+                the epoch. A text without a time zone is in that of the session, a datetime without one in that of this
+                process, as everywhere in Spark.
 
-        Raises QueryInvalid, InvalidArgument, VersionNotFound, VersionExpired, NotSupported for tables of another
-        system.
+        Raises:
+            QueryInvalid: `where` cannot be understood; `position` says where.
+            InvalidArgument: A column is not there, or an argument is wrong.
+            VersionNotFound, VersionExpired: The table never had this version, or no longer has it.
+            NotSupported: The table is another system's.
         """
         place = self.place()
         log = self.log(place)
@@ -136,23 +144,23 @@ class IndexTable(Maintenance, SparkHandle):
         limit: int | None = None,
         highlight: Sequence[str] | None = None,
     ) -> DataFrame:
-        """The rows that match a query, with a column `_score`; with a limit the best ones, best first.
+        """Search: return the rows that match a query, with a column `_score`; with a limit the best ones, best first.
 
-        The query is checked and the statistics of the table are gathered now; the rows are read when the DataFrame is
-        used, by tasks over the splits. A small answer from a small table (`search.driver.maxSplits`) is found at once
-        by the driver. Words of the query are looked for in all text columns unless they name one.
+        This call checks the query and gathers the statistics that scores need. Tasks read the rows when the DataFrame
+        is used; in a small table (`search.driver.maxSplits`) the driver finds a small answer at once.
 
         Args:
             query: Words, phrases and fields: `timeout`, `message:"connection reset"`, `level:ERROR AND NOT retry`.
+                Words without a field are looked for in all text columns, and any of them will do.
             columns: The columns to return; all by default.
             where: A SQL predicate that the rows must satisfy as well.
-            limit: At most so many rows; all by default, in no order.
+            limit: At most this many rows; all by default, in no order.
             highlight: Text columns; each adds a column `_highlight_<name>`, a piece of the text as HTML in which what
                 matched stands in `<em>`.
 
         Raises:
             QueryInvalid: The query or the predicate cannot be understood; `position` says where.
-            InvalidArgument: A column is not there.
+            InvalidArgument: A column is not there, or an argument is wrong.
             NotSupported: The table is another system's.
         """
         check_count("limit", limit)
@@ -161,7 +169,10 @@ class IndexTable(Maintenance, SparkHandle):
         return search_rows(self.spark, env, snapshot, question, self.runner(place=place), place)
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
-        """How many rows match; all rows are counted from the log, without opening a file. Raises as `search`."""
+        """Count the rows that match. Without a query and a predicate the log tells, and no data file is opened.
+
+        Raises as `search`.
+        """
         if query is not None:
             place = self.place()
             snapshot, env, question = self._asked(place, check_text("a query", query), where)
@@ -170,7 +181,10 @@ class IndexTable(Maintenance, SparkHandle):
         return int(self.toDF(where).count()) if known is None else known
 
     def invalidateCaches(self) -> CacheReport:
-        """Forget what driver and executors hold in memory about this table; workers that no task reaches now, later."""
+        """Forget what driver and executors hold in memory about this table; results do not change.
+
+        A worker that no task of this call reaches does so when it next runs a task for this table.
+        """
         forget_in_workers(self.url)
         return super().invalidateCaches()
 

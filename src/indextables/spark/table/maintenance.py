@@ -57,7 +57,7 @@ __all__ = ["Maintenance"]
 
 
 class Maintenance(SparkHandle):
-    """Merge, purge, restore and the like. Parameters, reports and errors are those of the embedded table."""
+    """Merge, purge, restore and the like. Parameters, reports and errors are those of the embedded `Table`."""
 
     def mergeSplits(
         self,
@@ -73,7 +73,7 @@ class Maintenance(SparkHandle):
     ) -> MergeReport:
         """Merge small splits of the newest version into larger ones, a task per group; rows stay the same.
 
-        Parameters and report are those of the embedded `Table.merge_splits`; so is what it raises.
+        Parameters, report and errors are those of `Table.merge_splits`.
         """
         request = MergeSplits(
             where=where,
@@ -87,11 +87,14 @@ class Maintenance(SparkHandle):
         return merge_verb.merge_splits(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def skips(self) -> DataFrame:
-        """The live splits that a merge could not read: path, reason, count, and until when they are left alone."""
+        """List the splits that a merge could not read: path, reason, count, and until when merges leave them alone."""
         return frame_of(self.spark, skips_verb.skips(self.log()))
 
     def clearSkips(self, paths: Sequence[str] | None = None) -> int:
-        """Let the next merge try these splits again, or all; how many. Raises InvalidArgument for one not skipped."""
+        """Let the next merge try skipped splits again: those at `paths`, or all. Return how many these are.
+
+        Raises InvalidArgument for a path that is not skipped, CommitConflict, CommitStateUnknown.
+        """
         return skips_verb.clear_skips(self.log(), ClearSkips(paths=paths))
 
     def purge(
@@ -103,7 +106,10 @@ class Maintenance(SparkHandle):
         force: bool = False,
         progress: Progress | None = None,
     ) -> PurgeReport:
-        """Delete what no version needs that stays readable; listing and deleting are tasks."""
+        """Delete old versions, and the data files, checkpoints and manifests that no remaining version needs.
+
+        Tasks list and delete. Parameters, report and errors are those of `Table.purge`.
+        """
         request = Purge(
             older_than_hours=olderThanHours,
             tx_log_retention_hours=txLogRetentionHours,
@@ -113,16 +119,25 @@ class Maintenance(SparkHandle):
         return purge_verb.purge(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def dropPartitions(self, where: str, *, dryRun: bool = False) -> DropReport:
-        """Remove the partitions for whose values `where` is true, with all their rows, in one version."""
+        """Remove the partitions for whose values `where` is true, with all their rows, in one commit.
+
+        Parameters, report and errors are those of `Table.drop_partitions`.
+        """
         return drop_verb.drop_partitions(self.log(), DropPartitions(where=where, dry_run=dryRun))
 
     def truncateTimeTravel(self, *, dryRun: bool = False, progress: Progress | None = None) -> TruncateReport:
-        """Make every version but the newest unreadable. This cannot be undone; rows of the newest version stay."""
+        """Make every version but the newest unreadable. This cannot be undone; the rows of the newest version stay.
+
+        Parameters, report and errors are those of `Table.truncate_time_travel`.
+        """
         request = TruncateTimeTravel(dry_run=dryRun)
         return truncate_verb.truncate_time_travel(self.log(), request, progress=self.progress(progress))
 
     def restoreToVersion(self, version: int, *, progress: Progress | None = None) -> RestoreReport:
-        """Make the table what it was at a version, by one more commit."""
+        """Bring back the table as it was at a version, by a new commit; later versions stay readable.
+
+        Report and errors are those of `Table.restore`.
+        """
         told = self.progress(progress)
         request = Restore(version=version)
         return restore_verb.restore(self.log(), request, runner=self.runner(), progress=told)
@@ -130,9 +145,10 @@ class Maintenance(SparkHandle):
     def restoreToTimestamp(
         self, timestamp: dt.datetime | str | int, *, progress: Progress | None = None
     ) -> RestoreReport:
-        """Make the table what it was at a time (a datetime, ISO text, or milliseconds since the epoch).
+        """Bring back the table as it was at a time (a datetime, ISO text, or milliseconds since the epoch).
 
-        A text that names no zone is in that of the session, a datetime without one in that of this process.
+        A text without a time zone is in that of the session, a datetime without one in that of this process. Report and
+        errors are those of `Table.restore`.
         """
         request = Restore(timestamp=instant_ms(timestamp, session_zone(self.spark)))
         told = self.progress(progress)
@@ -141,7 +157,10 @@ class Maintenance(SparkHandle):
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
     ) -> ReindexReport:
-        """Give a new index to splits whose index is missing, foreign or not what the table wants; a task each."""
+        """Give a new index to splits whose index is missing, damaged, or made by other rules than the table has now.
+
+        Each split is a task. Parameters, report and errors are those of `Table.reindex`.
+        """
         return reindex_verb.reindex(
             self.log(), Reindex(where=where, force=force), runner=self.runner(), progress=self.progress(progress)
         )
@@ -153,46 +172,64 @@ class Maintenance(SparkHandle):
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> PrewarmReport:
-        """Load indexes into the caches of the executors: those that searches on `columns` read (default: all)."""
+        """Load into the caches of the executors what searches on `columns` read (default: on any column).
+
+        Parameters, report and errors are those of `Table.prewarm`.
+        """
         request = Prewarm(where=where, columns=columns)
         return prewarm_verb.prewarm(self.log(), request, runner=self.runner(), progress=self.progress(progress))
 
     def flushCaches(self) -> CacheReport:
-        """Delete cached indexes from the disks of driver and executors, and what they hold in memory of this table.
+        """Delete cached indexes from the disks of driver and executors; forget what they hold in memory of this table.
 
-        Spark chooses who runs the tasks: a busy executor may get none. `processes` of the report are those that did.
+        Spark chooses where the tasks run, and a busy executor may get none. `processes` of the report names those
+        that were reached, as `host:pid`.
         """
         return prewarm_verb.flush_caches(self.log(), runner=self.runner())
 
     def invalidateCaches(self) -> CacheReport:
-        """Forget what driver and executors hold in memory about this table; as `flushCaches`, those that answer."""
+        """Forget what driver and executors hold in memory about this table, in the processes that a task reaches."""
         return prewarm_verb.invalidate_caches(self.log(), runner=self.runner())
 
     def checkpoint(self) -> int:
-        """Write the state of the newest version now; the version that it holds. Upgrades tables of older protocols."""
+        """Write a checkpoint of the newest version, so that opening the table reads less; return that version.
+
+        A table of an older protocol is upgraded first, by a commit of its own. Raises as `Table.checkpoint`.
+        """
         return checkpoint(self._newest_env()).version
 
     def compact(self) -> int:
-        """As `checkpoint`, and lay all manifests out anew, sorted by partition, without tombstones."""
+        """Write a checkpoint of the newest version with all manifests new, sorted by partition; return that version.
+
+        Data files are not touched. Raises as `checkpoint`.
+        """
         return checkpoint(self._newest_env(), compact="full").version
 
     def repair(self, at: str | os.PathLike[str] | None = None) -> RepairReport:
         """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
 
-        Where no version can be read, the log is made of the splits; without `at` in place, where no log is left.
+        Where no version can be read, the new log is made from the splits. Without `at` the log is written in place;
+        that is allowed only where no log is left. Report and errors are those of `indextables.repair`.
         """
         return maintain.repair(self.url, at=at, options=self.options)
 
     def verify(self, *, dataFiles: bool = True) -> VerifyReport:
-        """Check every file of the log, and that every live data file is there; changes nothing."""
+        """Check every file of the log, and that every data file exists and is the one that the log names.
+
+        Nothing is changed, and no row is read. `dataFiles=False` checks the log alone. Raises TableNotFound,
+        StoreError; everything else that is wrong stands in the report.
+        """
         return verify_table(self.env(), data_files=dataFiles)
 
     def describeState(self) -> StateDescription:
-        """The newest checkpoint as data; no file entries are read."""
+        """Describe the newest checkpoint: format, version, files, manifests, tombstones, skips. Raises StoreError."""
         return describe_state(self.env())
 
     def health(self) -> Health:
-        """Facts about log, files and caches of the newest version, and what to do about each problem."""
+        """Report on log, files and caches of the newest version, with what to do about each problem.
+
+        Raises LogError, StoreError.
+        """
         return health_verb.health(self.log())
 
     def _newest_env(self) -> Env:

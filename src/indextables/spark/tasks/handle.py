@@ -25,7 +25,7 @@ __all__ = ["SparkHandle"]
 
 
 class SparkHandle:
-    """A place and a session. Nothing is pinned: every verb looks for the newest version."""
+    """A table's URL and a session. It is pinned to no version: every verb looks for the newest one."""
 
     def __init__(
         self, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
@@ -42,7 +42,7 @@ class SparkHandle:
         return place_of(self.spark, self.url, self.options)
 
     def env(self, place: Place | None = None) -> Env:
-        """The environment of a place, by default with the session's configuration as it is now.
+        """Return store, ambient and options of a place, by default with the session's configuration as it is now.
 
         Raises InvalidArgument.
         """
@@ -50,26 +50,26 @@ class SparkHandle:
         return open_env(place.url, place.options, session=place.session)
 
     def log(self, place: Place | None = None) -> Log:
-        """The log, looked at anew; a long tail in an object store is read by tasks."""
+        """Return a new `Log` of the table; tasks read its tail where that is long and in an object store."""
         place = self.place() if place is None else place
         env = self.env(place)
         return open_log(env, tail=DistributedTail(self.spark, env, place))
 
     def reader_options(self, place: Place | None = None) -> dict[str, str]:
-        """What the data source must be told, since its workers do not see the session: keys without prefix."""
+        """Return the options that the data source must be given, since its workers do not see the session."""
         place = self.place() if place is None else place
         resolved = Options(place.options, session=place.session, environ={})
         return {key: resolved[key] for key in resolved}
 
     def progress(self, given: Progress | None = None) -> Progress | None:
-        """Whom to tell how far a verb is: whoever the caller names, else a bar where somebody looks."""
+        """Return what a long verb reports its progress to: `given`, else a bar if a person watches, else None."""
         if given is not None:
             return given
         env = self.env()
         return progress_of(env.options, env.ambient)
 
     def runner(self, width: int | None = None, place: Place | None = None) -> Runner:
-        """Tasks of the cluster; threads of the driver for a table in its memory, which no task can see."""
+        """Return what runs units: tasks of the cluster, or threads of the driver for a table in its memory."""
         if not parse_location(self.url).outlives_process:
             return Threads(self.env(place), width=width or 4)
         return SparkRunner(self.spark, self.url, self.options, place=place)

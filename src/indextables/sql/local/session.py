@@ -42,7 +42,7 @@ _EVERYWHERE = "_indexall"
 
 
 class LocalSession:
-    """Tables by name, each read at its newest version, unless the name is pinned to another."""
+    """Runs SQL over tables that have names. Every statement reads the newest versions, unless a name is pinned."""
 
     def __init__(
         self,
@@ -53,7 +53,15 @@ class LocalSession:
         progress: Progress | None = None,
         consent: Consent | None = None,
     ) -> None:
-        """`consent` is called before commands that take something away."""
+        """Give tables names.
+
+        Args:
+            names: The path or URL of each table, by its name in statements.
+            options: How this process works with the tables, credentials included.
+            pinned: The version that a name means; a name that is not here means the newest.
+            progress: A function that is called with a `Step` while a command works.
+            consent: A function that is called before a command deletes something; what it raises stops the command.
+        """
         self._names = {name.lower(): path for name, path in names.items()}
         self._context = LocalContext(self._names, options, progress)
         self._options = opt.Options(options or {})
@@ -63,11 +71,14 @@ class LocalSession:
 
     @property
     def names(self) -> list[str]:
-        """The names that mean a table."""
+        """The names of the tables, sorted."""
         return sorted(self._names)
 
     def check(self, name: str) -> None:
-        """Raises TableNotFound, StoreError unless there is a log. It may have a gap: a statement can name a version."""
+        """Check that there is a log where a name points to. Raises TableNotFound, StoreError.
+
+        The log may have a gap: statements that name an older version still work.
+        """
         log = self._context.log(TableName(name, is_path=False))
         try:
             log.latest_version()
@@ -77,14 +88,20 @@ class LocalSession:
             raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
     def schema(self, name: str) -> pa.Schema:
-        """The columns of a table. Raises TableNotFound, LogError, StoreError."""
+        """Return the columns of a table. Raises TableNotFound, LogError, StoreError."""
         return self._snapshot(TableName(name, is_path=False)).schema
 
     def run(self, text: str, params: Mapping[str, object] | None = None) -> pa.Table:
-        """The rows that answer one statement. Values of `$name` are bound, never pasted.
+        """Run one statement, a SELECT or a command, and return its rows.
 
-        Raises CommandSyntaxError and QueryInvalid (with `query` and `position`), NotSupported, and what a command's
-        verb or reading a table raises.
+        Args:
+            text: The statement.
+            params: Values of `$name` in the statement; they are passed as values, never pasted into the text.
+
+        Raises:
+            CommandSyntaxError, QueryInvalid: The statement cannot be understood; `position` says where.
+            NotSupported: The statement uses what cannot be answered correctly.
+            IndexTablesError: What reading the tables, or the method that a command stands for, raises.
         """
         rows = run_command(text, self._context, params, consent=self._consent)
         if rows is not None:

@@ -38,9 +38,10 @@ _NAME = re.compile(r"(?:^|/)split-([0-9a-f]{32})\.split$")
 
 
 def verify(path: Path, options: Mapping[str, object] | None = None, *, data_files: bool = True) -> VerifyReport:
-    """Check every file of the log, and that every live data file is there and is its own; also if it does not open.
+    """Check every file of the log, and that every data file exists and is the one that the log names.
 
-    Changes nothing. Raises TableNotFound, StoreError; everything else is a finding of the report.
+    The table need not open for this. Nothing is changed, and no row is read; `data_files=False` checks the log alone.
+    Raises TableNotFound, StoreError; everything else that is wrong stands in the report.
     """
     return verify_table(open_env(path, options), data_files=data_files)
 
@@ -48,17 +49,19 @@ def verify(path: Path, options: Mapping[str, object] | None = None, *, data_file
 def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
     """Write the newest version that can be read as a new log at `at`, without data files that do not exist.
 
-    Where no version can be read, the log is made of the splits, as `rebuild` does; so it is without `at`, in place,
-    where neither a version nor a checkpoint is left. The source is not touched; the report names each file that was
-    left out, and warns where newer versions are lost. Paths stay relative to the table: to use the new log, put its
-    `_transaction_log` in the place of the broken one. Doing it again changes nothing.
+    The table at `path` is not touched. The report names each file that was left out, and warns if newer versions are
+    lost. Paths in the new log are relative to the table: to use it, put its `_transaction_log` folder in the place of
+    the broken one. Calling it again changes nothing.
+
+    Where no version can be read, the new log is made from the splits, as `rebuild` does. Without `at` the log is made
+    from the splits and written in place; that is allowed only where neither a version nor a checkpoint is left.
 
     Raises:
         InvalidArgument: `at` holds another log; or there is no `at`, and the table has a log.
         TableNotFound: There is neither a log nor a split.
         ProtocolUnsupported: The table needs a newer library.
         SchemaMismatch: No version can be read, and the splits do not fit together.
-        StoreError: A listing failed; then nothing was decided by half of it.
+        StoreError: A listing failed. Nothing was written.
     """
     return repair_table(open_env(path, options), None if at is None else open_env(at, options))
 
@@ -81,14 +84,15 @@ def repair_table(env: Env, target: Env | None) -> RepairReport:
 def rebuild(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
     """Write a log from the splits alone: at `at`, or in place where neither a version nor a checkpoint is left.
 
-    Every split is read, for its schema, its index, its partition values and its bounds; those that cannot be read are
-    left out and listed. Splits of before and after a widening make one table, with the wider type. Splits that had been
-    removed but not purged come back; deletion vectors, properties and history are gone.
+    Every split is read, for its schema, its index, its partition values and its bounds; splits that cannot be read are
+    left out, and the report lists them. Where splits hold a column in a narrow and in a wider type, the table gets the
+    wider one. Splits that had been removed but not purged come back; deletion vectors, properties and history are lost.
 
     Raises:
-        InvalidArgument: A log is there.
+        InvalidArgument: There is a log already.
         TableNotFound: There are no splits.
         SchemaMismatch: The splits do not fit together.
+        StoreError: A listing failed. Nothing was written.
     """
     env = open_env(path, options)
     target = None if at is None else open_env(at, options)
@@ -96,24 +100,28 @@ def rebuild(path: Path, *, at: Path | None = None, options: Mapping[str, object]
 
 
 def recreate_pointer(path: Path, options: Mapping[str, object] | None = None) -> int | None:
-    """Point `_last_checkpoint` to the newest checkpoint that can be used; its version, None if there is none.
+    """Make the file `_last_checkpoint` name the newest usable checkpoint; return its version, None if there is none.
 
-    Results are the same without it. Raises StoreError.
+    The file is only a hint: results are the same without it. Raises StoreError.
     """
     ref = point_again(open_env(path, options))
     return None if ref is None else ref.version
 
 
 def cache_stats() -> CacheStats:
-    """How often the parsed log files in memory spared a read, since the process started.
+    """Tell how often this process found parsed log files in its memory instead of reading them.
 
-    `hit_rates()` has `protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate`, `versionsListHitRate`.
+    `hit_rates()` of the result has `protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate` and
+    `versionsListHitRate`, each between 0 and 1.
     """
     return CacheStats(process.stats())
 
 
 def invalidate_caches(path: Path | None = None, options: Mapping[str, object] | None = None) -> None:
-    """Forget what is in memory about the table at `path` and below it, or about all tables. Results do not change."""
+    """Forget what this process remembers about the tables at and below `path`, or about all. Results do not change.
+
+    Raises InvalidArgument for a path or option that is wrong.
+    """
     if path is None:
         process.forget_all()
     else:
