@@ -28,9 +28,15 @@ def remove(path: str, *, data_change: bool = True, **more: object) -> Remove:
     return Remove(path, dataChange=data_change, **more)
 
 
-def version(number: int, *actions: object, blind: bool | None = None, token: str = "t") -> VersionContent:  # noqa: S107 - a commit token
+def version(
+    number: int,
+    *actions: object,
+    blind: bool | None = None,
+    token: str = "t",  # noqa: S107 - a commit token
+    operation: str = "TEST",
+) -> VersionContent:
     """A version as its bytes come back from the store."""
-    info = CommitInfo(timestamp=1, inCommitTimestamp=number, operation="TEST", isBlindAppend=blind, token=token)
+    info = CommitInfo(timestamp=1, inCommitTimestamp=number, operation=operation, isBlindAppend=blind, token=token)
     return decode_version(encode_version([info, *actions], compress=False), number)
 
 

@@ -31,7 +31,8 @@ MERGE = version(5, remove("f1", data_change=False), remove("f2", data_change=Fal
 PROPERTIES = version(5, msgspec.structs.replace(METADATA, configuration={"k": "v"}))
 NEW_SCHEMA = version(5, msgspec.structs.replace(METADATA, schemaString="{}"))
 REGISTRY = version(5, msgspec.structs.replace(METADATA, configuration={"docMappingSchema.abc": "{}"}), add("new"))
-UPGRADE = version(5, Protocol(4, 4, ["deletionVectors", "parquetSplit"], ["deletionVectors", "parquetSplit"]))
+UPGRADE = version(5, Protocol(4, 4, ["columnMapping", "parquetSplit"], ["columnMapping", "parquetSplit"]))
+VECTORS_COME = version(5, Protocol(4, 4, ["deletionVectors", "parquetSplit"], ["deletionVectors", "parquetSplit"]))
 
 
 def always(_adds):
@@ -151,18 +152,61 @@ def test_two_changes_of_one_domain_clash():
 VECTOR = DeletionVector("i", "abc", 3, 1)
 
 
-def test_vectors_of_one_file_are_united_where_the_transaction_can():
-    winner = version(5, remove("f1"), add("f1", deletionVector=VECTOR))
-    able = judge(ours("rows", removed=paths("f1"), read=paths("f1"), added=paths("f1"), unites=True), winner)
-    assert able.clash is None
-    assert able.unite == ("f1",)
-    unable = judge(ours("rows", removed=paths("f1"), added=paths("f1")), winner)
-    assert unable.clash is not None
+def test_whoever_repairs_is_asked_what_files_mean_and_whoever_does_not_clashes():
+    for winner in (DELETE, UPDATE, MERGE, version(5, remove("f1"), add("f1", deletionVector=VECTOR))):
+        able = judge(ours("rows", removed=paths("f1"), added=paths("f1"), repairs=True, may_match=always), winner)
+        assert able.clash is None
+        assert able.repair
+        assert judge(ours("rows", removed=paths("f1"), added=paths("f1")), winner).clash is not None
 
 
-def test_vectors_are_not_united_with_a_file_that_is_gone():
-    verdict = judge(ours("rows", removed=paths("f1"), unites=True), DELETE)
-    assert verdict.clash is not None
+def test_whoever_read_the_whole_table_cannot_repair():
+    assert judge(ours("rows", repairs=True, read_all=True), DELETE).clash is not None
+
+
+def test_a_file_that_was_only_read_may_lose_rows_that_were_not_ours():
+    winner = version(5, remove("f1"), add("f1", deletionVector=VECTOR), blind=False)
+    assert judge(ours("rows", removed=paths("f2"), read=paths("f1")), winner).clash is None
+
+
+@pytest.mark.parametrize(("operation", "before"), [("RESTORE", 2), ("RESTORE", 0), ("DELETE", 1)])
+def test_rows_that_come_back_because_a_vector_shrank_are_new_rows(operation, before):
+    told = remove("f1", deletionVector=DeletionVector("i", "abcd", 4, before) if before else None)
+    back = add("f1", deletionVector=VECTOR if before else None)
+    winner = version(5, told, back, blind=False, operation=operation)
+    clash = judge(ours("rows", removed=paths("f2"), may_match=always), winner).clash
+    assert (clash is not None) == (operation == "RESTORE" and before > 0)
+
+
+def test_rows_are_changed_on_top_of_new_properties_and_not_of_a_new_constraint():
+    constraint = version(5, msgspec.structs.replace(METADATA, configuration={"constraints.c": "x > 0"}))
+    rows = ours("rows", repairs=True)
+    assert judge(rows, PROPERTIES).metadata is not None
+    assert judge(rows, constraint).clash is not None
+    assert judge(rows, NEW_SCHEMA).clash is not None
+
+
+def test_a_feature_that_changes_nothing_for_the_commit_is_followed():
+    for kind in ("append", "rows", "merge_splits", "overwrite", "metadata"):
+        verdict = judge(ours(kind, removed=paths("f9")), VECTORS_COME)
+        assert verdict.clash is None
+        assert verdict.protocol is not None
+        assert verdict.protocol.writerFeatures == ["deletionVectors", "parquetSplit"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Protocol(4, 5, ["deletionVectors", "parquetSplit"], ["deletionVectors", "parquetSplit"]),
+        Protocol(4, 4, ["deletionVectors"], ["deletionVectors", "parquetSplit"]),
+        Protocol(4, 4, ["columnMapping", "parquetSplit"], ["columnMapping", "parquetSplit"]),
+    ],
+    ids=["higher version", "a feature less", "what changes how rows are written"],
+)
+def test_every_other_change_of_the_protocol_clashes(after):
+    clash = judge(ours("append"), version(5, after)).clash
+    assert clash is not None
+    assert clash.kind == "protocol"
 
 
 def test_a_new_vector_brings_no_phantom_rows():
@@ -217,7 +261,7 @@ commits_of_ours = st.builds(
     read_all=st.booleans(),
     serializable=st.booleans(),
     may_match=st.sampled_from([None, always, never]),
-    unites=st.booleans(),
+    repairs=st.booleans(),
     regroups=st.booleans(),
 )
 
@@ -232,7 +276,7 @@ def test_a_vector_set_by_add_alone_counts_as_one_set_by_remove_and_add(mine, win
         # What nobody removed could also be a file that comes back with its vector, and with rows.
         assert "added rows" in alone.clash.reason or "changed rows in the range" in alone.clash.reason
     else:
-        assert (named.unite, named.give_up) == (alone.unite, alone.give_up)
+        assert (named.repair, named.give_up) == (alone.repair, alone.give_up)
 
 
 @given(st.sampled_from(["rows", "merge_splits", "overwrite"]), st.booleans(), st.booleans())

@@ -26,6 +26,7 @@ from indextables.log.commit.resolve import (
 )
 from indextables.log.commit.staged import Staged
 from indextables.log.commit.transaction import Transaction
+from indextables.log.wire import protocol
 from indextables.log.wire.actions import DeletionVector, DomainMetadata, Metadata, Protocol
 from indextables.log.wire.crcfile import parse_crc, totals_of
 from indextables.log.wire.files import FILES_SCHEMA
@@ -230,18 +231,42 @@ def test_vectors_are_united_on_the_winners(log, rival):
     tx.commit_or_raise()
     both = DeletionVector("i", "abd", 4, 2)
 
-    def unite(staged, winner, files):
-        assert list(files) == ["a"]
+    def unite(staged, winner):
         assert winner.adds["deletionVector"].to_pylist()[0]["pathOrInlineDv"] == "abc"
         return Staged(removes=(remove("a", deletionVector=VECTOR),), adds=(add("a", deletionVector=both),))
 
     mine = Transaction(log, first, operation="DELETE").remove([remove("a")]).add([add("a", deletionVector=both)])
-    assert mine.unite_with(unite).commit_or_raise().version == 3
+    assert mine.repair_with(unite).commit_or_raise().version == 3
     live = open_log(log.env).snapshot().files
     assert live["deletionVector"].to_pylist()[0]["cardinality"] == 2
     stale = Transaction(log, first, operation="DELETE").remove([remove("a")]).add([add("a", deletionVector=both)])
-    with pytest.raises(CommitConflict, match="same rows"):
-        stale.unite_with(lambda *_: None).commit_or_raise()
+    with pytest.raises(CommitConflict, match="changed rows that this statement changes too"):
+        stale.repair_with(lambda *_: None).commit_or_raise()
+
+
+def test_files_written_before_a_constraint_came_are_refused_and_those_before_another_property_are_not(log, rival):
+    written_for = log.snapshot().metadata
+    quiet = msgspec.structs.replace(written_for, configuration={"checkpoint.interval": "20"})
+    Transaction(rival, rival.snapshot(), operation="SET TBLPROPERTIES").set_metadata(quiet).commit_or_raise()
+    log.snapshot()
+    Transaction(log, operation="WRITE", written_for=written_for).add([add("a")]).commit_or_raise()
+    ruled = msgspec.structs.replace(quiet, configuration={**quiet.configuration, "constraints.positive": "id > 0"})
+    Transaction(rival, rival.snapshot(), operation="ADD CONSTRAINT").set_metadata(ruled).commit_or_raise()
+    log.snapshot()
+    with pytest.raises(MetadataChanged, match="constraints"):
+        Transaction(log, operation="WRITE", written_for=written_for).add([add("b")]).commit_or_raise()
+    assert paths(log) == ["a"]
+
+
+def test_appends_in_flight_survive_the_first_vector_of_a_table(log, rival):
+    append(log, [add("a")])
+    late = Transaction(log, log.snapshot(), operation="WRITE").add([add("b")])
+    vectors = protocol.with_feature(rival.snapshot().protocol, "deletionVectors")
+    first = Transaction(rival, rival.snapshot(), operation="DELETE").set_protocol(vectors)
+    first.remove([remove("a")]).add([add("a", deletionVector=VECTOR)]).commit_or_raise()
+    late.commit_or_raise()
+    assert paths(log) == ["a", "b"]
+    assert "deletionVectors" in open_log(log.env).snapshot().protocol.writerFeatures
 
 
 def test_a_merge_leaves_out_what_somebody_deleted(log, rival):

@@ -245,8 +245,8 @@ BUGS = [
     Bug(
         "appends give up",
         COMMIT,
-        "if self.work.is_blind_append and not options.given(opt.TRANSACTION_RETRY_MAX_ATTEMPTS):",
-        "if not self.work:",
+        "if (self.work.is_blind_append or self.work.repairs) and not options.given(",
+        "if self.work.repairs and not options.given(",
         COMMIT_TESTS,
     ),
     Bug(
@@ -259,8 +259,8 @@ BUGS = [
     Bug(
         "the protocol is not checked again when it rose meanwhile",
         CONFLICT,
-        "if theirs.protocol is not None and theirs.protocol != ours.base_protocol:",
-        "if theirs.protocol is not None and theirs.protocol == ours.base_protocol:",
+        "if followed is not None and not protocol.follows(ours.base_protocol, followed):",
+        "if followed is not None and protocol.follows(ours.base_protocol, followed):",
         CONFLICT_TESTS,
     ),
     Bug(
@@ -280,15 +280,15 @@ BUGS = [
     Bug(
         "two removes of one file both commit",
         CONFLICT,
-        "    unite = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
-        "    unite: list[str] = []\n",
+        "    claimed = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    claimed: list[str] = []\n",
         CONFLICT_TESTS,
     ),
     Bug(
         "deletes of files that were read do not matter",
         CONFLICT,
-        "if path not in unite]\n    if gone:",
-        "if path not in unite]\n    if not gone and gone:",
+        "theirs.adds))\n    if gone:",
+        "theirs.adds))\n    if not gone and gone:",
         CONFLICT_TESTS,
     ),
     Bug(
@@ -315,15 +315,29 @@ BUGS = [
     Bug(
         "a delete does not see a vector that was set by add alone",
         CONFLICT,
-        "    unite = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
-        "    unite = _overlap(ours.removed, theirs.removes)\n",
+        "    claimed = _overlap(ours.removed, theirs.removes, theirs.adds)\n",
+        "    claimed = _overlap(ours.removed, theirs.removes)\n",
         CONFLICT_TESTS,
     ),
     Bug(
         "a vector set by add alone is put on a file that was merged meanwhile",
         CONFLICT,
-        "    unite += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in unite]\n",
+        "    claimed += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in claimed]\n",
         "",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "rows that a restore brings back are not looked at",
+        CONFLICT,
+        '    return removes.filter(removes["deletionVector"].is_null())\n',
+        "    return removes\n",
+        CONFLICT_TESTS,
+    ),
+    Bug(
+        "rows are changed beside a new constraint",
+        CONFLICT,
+        "(ours.repairs and constraints_of(before) == constraints_of(after))",
+        "ours.repairs",
         CONFLICT_TESTS,
     ),
     Bug(

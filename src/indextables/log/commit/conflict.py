@@ -10,9 +10,22 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.log.wire import FILES_SCHEMA, REGISTRY_PREFIX, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from indextables.log.wire import (
+    FILES_SCHEMA,
+    REGISTRY_PREFIX,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Txn,
+    protocol,
+)
 
-__all__ = ["Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "judge", "merge_registry"]
+__all__ = ["Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "constraints_of", "judge", "merge_registry"]
+
+_CONSTRAINTS = "constraints."
+_ONLY_DELETE = frozenset({"DELETE", "UPDATE", "MERGE"})
+"""Operations that give a file a larger vector, never a smaller one."""
 
 
 Kind = Literal["append", "rows", "merge_splits", "overwrite", "metadata"]
@@ -28,8 +41,8 @@ class Ours(msgspec.Struct, frozen=True):
     2. `removed`, `added` and `read` are the paths that the commit removes, adds and read, None for none.
     3. `may_match` answers, for rows of `add`, whether any of their files could hold rows that the commit's predicate
        selects. None with `read_all` off means that no predicate was read.
-    4. `unites` and `regroups` tell that the transaction can unite deletion vectors of a file, and leave out files
-       of a merge.
+    4. `repairs` and `regroups` tell that the transaction decides itself what a winner means for the rows that it
+       changes, and that it can leave out files of a merge.
     """
 
     kind: Kind
@@ -45,7 +58,7 @@ class Ours(msgspec.Struct, frozen=True):
     protocol: Protocol | None = None
     txns: tuple[Txn, ...] = ()
     domains: tuple[str, ...] = ()
-    unites: bool = False
+    repairs: bool = False
     regroups: bool = False
 
 
@@ -80,15 +93,16 @@ class Clash(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """What follows from one winner.
 
-    At most one of `clash` and `already` is set. `metadata` is the table's metadata after the winner where it only
-    registered document mappings. `unite` and `give_up` name the files whose vectors the transaction must unite and
-    those that a merge must leave out before it is put again.
+    At most one of `clash` and `already` is set. `metadata` and `protocol` are the table's after the winner, where it
+    changed them in a way that ours can follow. `repair` asks the transaction what the winner means for the rows that it
+    changes, and `give_up` names the files that a merge must leave out, before it is put again.
     """
 
     clash: Clash | None = None
     already: bool = False
     metadata: Metadata | None = None
-    unite: tuple[str, ...] = ()
+    protocol: Protocol | None = None
+    repair: bool = False
     give_up: tuple[str, ...] = ()
 
 
@@ -100,9 +114,10 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     ======================  =====================  ======================  =====================  ==============
     append                  ok                     ok                      ok                     conflict
     rows: delete, update,   ok; Serializable:      conflict if it removed  conflict if it took a  conflict
-    merge, any read set     conflict if it could   a file we read or       file that we remove;
-                            match what we read     remove, or its new      files only read: ok
-                                                   files could match; (2)
+    merge, any read set     conflict if it could   a file we read or       file that we remove;   (2)
+    (2)                     match what we read     changed one that we     files only read: ok
+                                                   remove, or its new
+                                                   rows could match
     merge splits            ok                     touched files are (4)   shared files are       conflict only
                                                    given up, else          given up, else         if the schema
                                                    conflict                conflict               changed
@@ -111,12 +126,13 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     metadata                ok                     ok                      ok                     conflict
     ======================  =====================  ======================  =====================  ==============
 
-    A protocol change clashes with everything; so do two changes of one `domainMetadata`. A `txn` of ours that theirs
-    already holds, at this number or a higher one, makes ours a repetition (`already`).
+    A protocol that only asks for more features of `protocol.FOLLOWED` is followed; every other change of it clashes
+    with everything; so do two changes of one `domainMetadata`. A `txn` of ours that theirs already holds, at this
+    number or a higher one, makes ours a repetition (`already`).
 
     (1) A `metaData` that is equal to ours, or only adds `docMappingSchema.*` keys, is no change: it is merged.
-    (2) Row level: where theirs replaced only the deletion vector of a file whose vector we replace too, and the
-        transaction can unite vectors, the file is named in `unite`.
+    (2) A transaction that repairs is asked what files mean (`repair`), whatever the winner did to them, unless it read
+        the whole table; and it follows new properties as long as schema, partitioning and constraints stay.
     (3) The removes of an overwrite are bound to the head when it is put, so that it also takes what a winner
         appended or merged: the same as if it had started later. Under Serializable an append into the range
         clashes, because the overwrite may have been computed from what was there before. An overwrite that found
@@ -127,7 +143,8 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     Which adds of theirs count as "could match": under Serializable all that change data, under WriteSerializable
     those of commits that were no blind append.
     """
-    if theirs.protocol is not None and theirs.protocol != ours.base_protocol:
+    followed = theirs.protocol if theirs.protocol != ours.base_protocol else None
+    if followed is not None and not protocol.follows(ours.base_protocol, followed):
         return Verdict(Clash("protocol", f"version {theirs.version} changed the protocol of the table"))
     merged = _merged_metadata(ours, theirs)
     if isinstance(merged, Clash):
@@ -139,9 +156,11 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
         reason = f"version {theirs.version} changed the same domain metadata: {', '.join(shared)}"
         return Verdict(Clash("domain", reason))
     if ours.kind in {"append", "metadata"}:
-        return Verdict(_added_twice(ours, theirs), metadata=merged)
+        return Verdict(_added_twice(ours, theirs), metadata=merged, protocol=followed)
     verdict = _judge_files(ours, theirs)
-    return msgspec.structs.replace(verdict, metadata=merged) if verdict.clash is None else verdict
+    if verdict.clash is not None:
+        return verdict
+    return msgspec.structs.replace(verdict, metadata=merged, protocol=followed)
 
 
 def merge_registry(metadata: Metadata, other: Metadata) -> Metadata:
@@ -156,6 +175,11 @@ def merge_registry(metadata: Metadata, other: Metadata) -> Metadata:
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **extra})
 
 
+def constraints_of(metadata: Metadata) -> dict[str, str]:
+    """The rules for rows that stand in the properties: who wrote rows before one came may have broken it."""
+    return {key: value for key, value in metadata.configuration.items() if key.startswith(_CONSTRAINTS)}
+
+
 def _merged_metadata(ours: Ours, theirs: Theirs) -> Metadata | Clash | None:
     changed = theirs.metadata
     if changed is None or changed == ours.base_metadata:
@@ -164,7 +188,8 @@ def _merged_metadata(ours: Ours, theirs: Theirs) -> Metadata | Clash | None:
         return changed
     before, after = ours.base_metadata, changed
     same_schema = before.schemaString == after.schemaString and before.partitionColumns == after.partitionColumns
-    if ours.kind == "merge_splits" and ours.metadata is None and same_schema and before.id == after.id:
+    goes_on = ours.kind == "merge_splits" or (ours.repairs and constraints_of(before) == constraints_of(after))
+    if goes_on and ours.metadata is None and same_schema and before.id == after.id:
         return changed
     what = "the properties" if same_schema else "the schema"
     return Clash("metadata", f"version {theirs.version} changed {what} of the table")
@@ -184,22 +209,22 @@ def _judge_files(ours: Ours, theirs: Theirs) -> Verdict:
 
 
 def _judge_rows(ours: Ours, theirs: Theirs) -> Verdict:
+    if ours.repairs and not ours.read_all:
+        return Verdict(repair=True)
     if (phantom := _phantom(ours, theirs)) is not None:
         return Verdict(phantom)
-    unite = _overlap(ours.removed, theirs.removes, theirs.adds)
-    unite += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in unite]
-    if unite:
-        replaced = _overlap(pa.array(unite, pa.string()), theirs.adds)
-        if not ours.unites or len(replaced) < len(unite):
-            return Verdict(_claimed(ours, theirs, unite))
+    claimed = _overlap(ours.removed, theirs.removes, theirs.adds)
+    claimed += [path for path in _overlap(ours.added, theirs.removes, theirs.adds) if path not in claimed]
+    if claimed:
+        return Verdict(_claimed(ours, theirs, claimed))
     rows_left = _data_changes(theirs.removes).num_rows or _data_changes(_with_vectors(theirs.adds)).num_rows
     if ours.read_all and rows_left:
         return Verdict(Clash("data", f"version {theirs.version} removed rows, and this commit read the whole table"))
-    changed = _overlap(ours.read, _data_changes(theirs.removes), _data_changes(theirs.adds))
-    gone = [path for path in changed if path not in unite]
+    # Rows that another one took out of a file are not ours, else the file would be claimed by both.
+    gone = _overlap(ours.read, _without(_data_changes(theirs.removes), theirs.adds))
     if gone:
-        return Verdict(Clash("data", f"version {theirs.version} changed {_some(gone)}, which this commit read"))
-    return Verdict(unite=tuple(unite))
+        return Verdict(Clash("data", f"version {theirs.version} removed {_some(gone)}, which this commit read"))
+    return Verdict()
 
 
 def _judge_overwrite(ours: Ours, theirs: Theirs) -> Verdict:
@@ -255,17 +280,32 @@ def _phantom(ours: Ours, theirs: Theirs) -> Clash | None:
         return None
     if _is_blind_append(theirs) and not ours.serializable:
         return None
-    adds = _data_changes(theirs.adds)
-    if adds.num_rows and theirs.removes.num_rows:
-        # A file that only got a new vector brings no new rows.
-        again = pc.is_in(adds["path"], value_set=theirs.removes["path"].combine_chunks())
-        adds = adds.filter(pc.invert(again))
+    adds = _without(_data_changes(theirs.adds), _only_emptied(theirs))
     if adds.num_rows and (reads_all or (ours.may_match is not None and ours.may_match(adds))):
         what = "to the range that this commit replaces"
         if ours.kind != "overwrite":
             what = "that this commit's predicate could select"
         return Clash("data", f"version {theirs.version} added rows {what}")
     return None
+
+
+def _only_emptied(theirs: Theirs) -> pa.Table:
+    """The removes of files that came back with fewer rows, none of them new.
+
+    That is certain of a file that had no vector before. Of one that had, only those commits tell it that never bring
+    rows back: a restore does.
+    """
+    removes, info = theirs.removes, theirs.commit_info
+    if not removes.num_rows or (info is not None and info.operation in _ONLY_DELETE):
+        return removes
+    return removes.filter(removes["deletionVector"].is_null())
+
+
+def _without(actions: pa.Table, others: pa.Table) -> pa.Table:
+    """The actions on files that none of the others is about."""
+    if not actions.num_rows or not others.num_rows:
+        return actions
+    return actions.filter(pc.invert(pc.is_in(actions["path"], value_set=others["path"].combine_chunks())))
 
 
 def _is_blind_append(theirs: Theirs) -> bool:

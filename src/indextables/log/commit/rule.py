@@ -60,6 +60,11 @@ class Work(Interface):
         """True if only the metadata and the protocol matter to it."""
         ...
 
+    @property
+    def repairs(self) -> bool:
+        """True if it is repaired after each loss, so that only losses without end would be refused."""
+        ...
+
     def ours(self, base: Head) -> conflict.Ours:
         """What the conflict check must know."""
         ...
@@ -427,7 +432,7 @@ class _Attempt:
 
     def _attempt_limit(self) -> int | None:
         options = self.env.options
-        if self.work.is_blind_append and not options.given(opt.TRANSACTION_RETRY_MAX_ATTEMPTS):
+        if (self.work.is_blind_append or self.work.repairs) and not options.given(opt.TRANSACTION_RETRY_MAX_ATTEMPTS):
             return None
         return options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
 

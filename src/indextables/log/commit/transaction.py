@@ -85,7 +85,7 @@ class Transaction:
         self._read: list[str] = []
         self._may_match: Callable[[pa.Table], bool] | None = None
         self._read_all = False
-        self._unite: Callable[[Staged, VersionContent, Sequence[str]], Staged | None] | None = None
+        self._repair: Callable[[Staged, VersionContent], Staged | None] | None = None
         self._regroup: Callable[[Staged, Sequence[str]], Staged | None] | None = None
         self._check: Callable[[Staged], None] | None = None
         self._done = False
@@ -151,13 +151,13 @@ class Transaction:
         self._replaces_range = replaces_range
         return self
 
-    def unite_with(self, unite: Callable[[Staged, VersionContent, Sequence[str]], Staged | None]) -> Transaction:
-        """Offer row-level conflict resolution.
+    def repair_with(self, repair: Callable[[Staged, VersionContent], Staged | None]) -> Transaction:
+        """Offer to decide row by row what a winner means, however often that is needed.
 
-        `unite(staged, winner, paths)` gives what is staged with the winner's deletion vectors of `paths` taken into
-        account, or None if the same rows are touched.
+        `repair(staged, winner)` gives what is staged as it must be on top of the winner, whose files it may read; None
+        if the same rows were changed.
         """
-        self._unite = unite
+        self._repair = repair
         return self
 
     def regroup_with(self, regroup: Callable[[Staged, Sequence[str]], Staged | None]) -> Transaction:
@@ -212,6 +212,11 @@ class Transaction:
         return self._staged.metadata is None and self._only_adds
 
     @property
+    def repairs(self) -> bool:
+        """True if somebody decides row by row what a winner means."""
+        return self._repair is not None
+
+    @property
     def _only_adds(self) -> bool:
         """True if new files are added, whatever was read of the metadata. A vector is never that of a new file."""
         staged = self._staged
@@ -238,7 +243,7 @@ class Transaction:
             protocol=staged.protocol,
             txns=staged.txns,
             domains=tuple(domain.domain for domain in staged.domains),
-            unites=self._unite is not None,
+            repairs=self.repairs,
             regroups=self._regroup is not None,
         )
 
@@ -247,12 +252,13 @@ class Transaction:
         if verdict.metadata is not None and self._staged.metadata is not None:
             merged = conflict.merge_registry(self._staged.metadata, verdict.metadata)
             self._staged = msgspec.structs.replace(self._staged, metadata=merged)
-        if verdict.unite and self._unite is not None and winner is not None:
-            united = self._unite(self._staged, winner.content, verdict.unite)
-            if united is None:
-                reason = f"version {winner.version} deleted or changed the same rows of {verdict.unite[0]}"
-                return conflict.Clash("data", reason)
-            self._staged = united
+        if verdict.protocol is not None and self._staged.protocol is not None:
+            self._stage(protocol=protocol.joined(verdict.protocol, self._staged.protocol))
+        if verdict.repair and self._repair is not None and winner is not None:
+            repaired = self._repair(self._staged, winner.content)
+            if repaired is None:
+                return conflict.Clash("data", f"version {winner.version} changed rows that this statement changes too")
+            self._staged = repaired
         if verdict.give_up and self._regroup is not None and winner is not None:
             left = self._regroup(self._staged, verdict.give_up)
             if left is None:
@@ -366,8 +372,9 @@ class Transaction:
         before, now = self._written_for, base.metadata
         if before is None or before == now:
             return None
-        if (before.schemaString, before.partitionColumns) != (now.schemaString, now.partitionColumns):
-            reason = f"the schema of the table changed by version {base.version}, after these files were written"
+        changed = "schema" if _shape(before) != _shape(now) else "constraints"
+        if changed == "schema" or conflict.constraints_of(before) != conflict.constraints_of(now):
+            reason = f"the {changed} of the table changed by version {base.version}, after these files were written"
             return Conflicted("metadata", reason, base.version, self.token)
         if self._staged.metadata is not None:
             self._stage(metadata=conflict.merge_registry(now, self._staged.metadata))
@@ -414,6 +421,10 @@ class Transaction:
     def _stage(self, **changes: object) -> Transaction:
         self._staged = msgspec.structs.replace(self._staged, **changes)
         return self
+
+
+def _shape(metadata: Metadata) -> tuple[str, list[str]]:
+    return metadata.schemaString, metadata.partitionColumns
 
 
 def _check_txn(app_id: object, version: object) -> None:

@@ -8,6 +8,7 @@ from indextables.log.wire.paths import PathRule
 
 __all__ = [
     "FEATURES",
+    "FOLLOWED",
     "PARQUET_SPLIT",
     "READER_VERSION",
     "TYPE_WIDENING",
@@ -17,6 +18,7 @@ __all__ = [
     "check_rows_writable",
     "check_understood",
     "check_writable",
+    "follows",
     "has_own_splits",
     "is_foreign",
     "new_table_protocol",
@@ -46,6 +48,9 @@ FEATURES = frozenset(
         "typeWidening",
     }
 )
+
+FOLLOWED = frozenset({"avroState", "checkpoints", "conditionalWrites", "deletionVectors", "schemaDeduplication"})
+"""Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
 
 # What version 4 brings to the log, whoever wrote the data files.
 _STATE_FEATURES = ("avroState", "schemaDeduplication")
@@ -143,6 +148,14 @@ def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
         return protocol
     raised = Protocol(reader, writer, protocol.readerFeatures, protocol.writerFeatures)
     return with_feature(raised, *_STATE_FEATURES) if reader == READER_VERSION else raised
+
+
+def follows(before: Protocol, after: Protocol) -> bool:
+    """True if `after` differs from `before` by features of `FOLLOWED` alone, which it asks for in addition."""
+    if (before.minReaderVersion, before.minWriterVersion) != (after.minReaderVersion, after.minWriterVersion):
+        return False
+    pairs = ((before.readerFeatures, after.readerFeatures), (before.writerFeatures, after.writerFeatures))
+    return all(set(old or []) <= set(new or []) and set(new or []) - set(old or []) <= FOLLOWED for old, new in pairs)
 
 
 def joined(before: Protocol, asked: Protocol) -> Protocol:
