@@ -34,6 +34,7 @@ NO_MEMORY = {
     "indextables.split.search.state._tantivy_schema": PURE,
     "indextables.split.search.state._plan_of": PURE,
     "indextables.split.index.cache_disk._boot": "a fact about the machine, the same until the process ends",
+    "indextables.split.write.scratch.system_memory": "a fact about the machine: where it changes, the disk takes over",
     "indextables.table.environment.process_user": "a fact about the process",
     "indextables.table.requests.fields_of": PURE,
     "indextables.cli.input.csv_files._rows": PURE,

@@ -371,6 +371,9 @@ SPLIT_TARGET_SIZE = size(
 SPLIT_MEMORY_BUDGET = count(
     "split.memoryBudget", 1_073_741_824, "bytes of index memory at which a split is closed", least=1_048_576
 )
+SPLIT_MEMORY_SCRATCH = flag(
+    "split.memoryScratch", True, "build small splits in a memory file system (/dev/shm), where one has room"
+)
 
 OPTIMIZE_WRITE = flag(
     "optimizeWrite",

@@ -359,7 +359,7 @@ def test_a_full_scratch_disk_is_an_error_that_leaves_nothing(store, scratch, mon
 
 
 def test_scratch_files_are_private(store, scratch):
-    with SplitWriter(store, lines(1).schema, options()) as writer:
+    with SplitWriter(store, lines(1).schema, options(split__memoryScratch="false")) as writer:
         writer.write(lines(10))
         (folder,) = scratch.iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700

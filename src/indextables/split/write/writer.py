@@ -2,14 +2,14 @@
 
 Memory: the index under construction (bounded by `split.memoryBudget`, which closes a split), one row group (131,072
 rows or 128 MB, twice while it is encoded), and while a split is finished the compressed index. Disk: one split and its
-uncompressed index. Nothing stays in the scratch folder, whatever fails.
+uncompressed index. Rows of up to 4 MiB are kept back until the end is known: as one small split they are built in a
+memory file system of at most 16 MiB, where there is one. Nothing stays in the scratch folder, whatever fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -24,8 +24,10 @@ from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import IndexTablesError, InvariantViolated, SchemaMismatch, SplitError, StoreFull
 from indextables.split.file import SplitRef, Statistics, StatsBuilder
 from indextables.split.index import IndexPlan, plan_fields
+from indextables.split.write import scratch as scratch_folders
 from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
 from indextables.split.write.rows import RowsWriter, normalise_schema
+from indextables.split.write.scratch import Places, Scratch
 from indextables.split.write.sink import FinishedFile, finish_file
 from indextables.storage.store import Store
 
@@ -117,6 +119,7 @@ class SplitWriter:
         partition_columns: Collection[str] = (),
         ambient: Ambient | None = None,
         heap_ceiling: int = HEAP_CEILING,
+        places: Places | None = None,
     ) -> None:
         """`plan` continues the field ordinals of a table; without it they start from the schema and the options."""
         self._store = store
@@ -127,6 +130,10 @@ class SplitWriter:
         self._uncut = frozenset(partition_columns)
         self._ambient: Ambient = ambient or SystemAmbient()
         self._heap_ceiling = heap_ceiling
+        self._places = places or scratch_folders.SYSTEM
+        # Rows that may be a small split; None once they are too many, or where none is built in memory.
+        self._held: list[pa.Table] | None = [] if options[opt.SPLIT_MEMORY_SCRATCH] else None
+        self._held_bytes = 0
         self._current: _Building | None = None
         self._written: list[WrittenSplit] = []
         self._keys: list[str] = []
@@ -149,15 +156,32 @@ class SplitWriter:
         self._write(pa.Table.from_arrays(batch.columns, schema=self._schema))
 
     def _write(self, table: pa.Table) -> None:
-        target = self._options[opt.SPLIT_TARGET_SIZE]
-        budget = self._options[opt.SPLIT_MEMORY_BUDGET]
         with self._undone_on_error():
             for piece in _pieces(table):
-                if self._current is None:
-                    self._current = self._begin()
-                self._current.add(piece)
-                if self._current.size_bytes >= target or self._current.heap_bytes >= budget:
-                    self._finish_current()
+                if self._held is None:
+                    self._add(piece)
+                    continue
+                self._held.append(piece)
+                self._held_bytes += piece.nbytes
+                if self._held_bytes > scratch_folders.MOST_HELD:
+                    self._let_go()
+
+    def _add(self, piece: pa.Table) -> None:
+        if self._current is None:
+            self._current = self._begin(self._on_disk())
+        self._current.add(piece)
+        if self._is_full(self._current):
+            self._finish_current()
+
+    def _is_full(self, building: _Building) -> bool:
+        target, budget = self._options[opt.SPLIT_TARGET_SIZE], self._options[opt.SPLIT_MEMORY_BUDGET]
+        return building.size_bytes >= target or building.heap_bytes >= budget
+
+    def _let_go(self) -> None:
+        """Build on disk from now on, what was kept back first."""
+        held, self._held = self._held or [], None
+        for piece in held:
+            self._add(piece)
 
     def finish(self, *, verify: Callable[[list[WrittenSplit]], None] | None = None) -> list[WrittenSplit]:
         """Put the last split; returns all of them in the order of their rows. No rows, no splits.
@@ -165,6 +189,9 @@ class SplitWriter:
         What `verify` raises undoes everything that was written.
         """
         with self._undone_on_error():
+            if self._held and not self._put_small(self._held):
+                self._let_go()
+            self._held = None
             self._finish_current()
             if verify is not None:
                 verify(self._written)
@@ -176,6 +203,7 @@ class SplitWriter:
         if self._current is not None:
             self._current.abandon()
             self._current = None
+        self._held = None
         if not self._ended and self._keys:
             self._store.delete_many(self._keys)
         self._ended = True
@@ -201,11 +229,44 @@ class SplitWriter:
         with contextlib.suppress(IndexTablesError, OSError):
             self.abort()
 
-    def _begin(self) -> _Building:
-        token = self._ambient.token()
-        # Made under a name that nobody else has, whatever tokens another process on this machine counts.
-        scratch = Path(tempfile.mkdtemp(prefix=f"indextables-{token}-"))
+    def _begin(self, scratch: Scratch) -> _Building:
         return _Building(scratch, self._schema, self._plan, self._options, self._uncut, self._heap_ceiling)
+
+    def _on_disk(self) -> Scratch:
+        return scratch_folders.on_disk(self._ambient.token())
+
+    def _put_small(self, pieces: list[pa.Table]) -> bool:
+        """Build one split of all rows in memory and put it; False, and nothing is left, if that cannot be."""
+        scratch = scratch_folders.in_memory(self._places, self._ambient)
+        if scratch is None:
+            return False
+        try:
+            building = self._begin(scratch)
+        except (OSError, SplitError):
+            return False
+        try:
+            split_id = self._ambient.token()
+            try:
+                built = self._built_small(building, pieces, split_id)
+            except (OSError, SplitError):
+                # Others may have filled the memory meanwhile. What is wrong with the rows shows up on disk again.
+                return False
+            if built is None:
+                return False
+            self._put_built(building, split_id, built)
+            return True
+        finally:
+            building.abandon()
+
+    def _built_small(
+        self, building: _Building, pieces: list[pa.Table], split_id: str
+    ) -> tuple[FinishedFile, Statistics] | None:
+        """None if the rows are more than one small split. Tantivy writes its files at the end, not before."""
+        for piece in pieces:
+            building.add(piece)
+            if self._is_full(building) or not scratch_folders.fits_memory(self._held_bytes, building.heap_bytes):
+                return None
+        return building.finish(split_id)
 
     def _finish_current(self) -> None:
         building, self._current = self._current, None
@@ -223,13 +284,16 @@ class SplitWriter:
         built = building.finish(split_id)
         if built is None:
             return False
+        self._put_built(building, split_id, built)
+        return True
+
+    def _put_built(self, building: _Building, split_id: str, built: tuple[FinishedFile, Statistics]) -> None:
         key = f"{self._prefix}split-{split_id}.split"
         self._keys.append(key)
         # Not later: this is the age of the file, for whoever asks whether purge may have taken it.
         put_ms = self._ambient.now_ms()
         self._store.put_file(key, building.rows_path)
         self._written.append(self._describe(key, put_ms, *built))
-        return True
 
     def _halve(self, path: Path, num_rows: int, halvings: int) -> None:
         """Build the rows of a local Parquet file again, as two splits."""
@@ -238,7 +302,7 @@ class SplitWriter:
             raise SplitError(message, reason="segments")
         middle = num_rows // 2
         for start, stop in ((0, middle), (middle, num_rows)):
-            building = self._begin()
+            building = self._begin(self._on_disk())
             try:
                 for batch in _rows_between(path, start, stop):
                     building.add(pa.Table.from_batches([batch]))
@@ -288,7 +352,7 @@ class _Building:
 
     def __init__(
         self,
-        scratch: Path,
+        scratch: Scratch,
         schema: pa.Schema,
         plan: IndexPlan,
         options: opt.Options,
@@ -299,13 +363,13 @@ class _Building:
         self._plan = plan
         self._segment: SegmentBuilder | None = None
         try:
-            self.rows_path = scratch / "rows.split"
+            self.rows_path = scratch.path / "rows.split"
             self._rows = RowsWriter(self.rows_path, schema)
             self._stats = StatsBuilder(schema, options, uncut=uncut)
             if plan.fields:
-                self._segment = SegmentBuilder(scratch / "index", plan, schema, heap_ceiling)
+                self._segment = SegmentBuilder(scratch.path / "index", plan, schema, heap_ceiling)
         except BaseException:
-            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.remove()
             raise
 
     @property
@@ -346,11 +410,11 @@ class _Building:
 
     def abandon(self) -> None:
         """Delete everything; harmless when already done."""
-        if self._scratch.exists():
+        if self._scratch.path.exists():
             self._rows.abandon()
             if self._segment is not None:
                 self._segment.abandon()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
 
 
 def _scratch_failed(error: OSError) -> IndexTablesError:
