@@ -54,7 +54,7 @@ SYNTAX: dict[str, str] = {
     "FLUSH CACHE": f"FLUSH INDEXTABLES [SEARCHER | DISK] CACHE [FOR [TABLE] {_TABLE}]",
     "PREWARM": f"PREWARM INDEXTABLES [CACHE] {_TABLE} [ON FIELDS (<column>, ...)] [WHERE <predicate>]",
     "RESTORE": f"RESTORE [INDEXTABLE | TABLE] {_TABLE} TO (VERSION AS OF <n> | TIMESTAMP AS OF '<time>')",
-    "REINDEX": f"REINDEX [INDEXTABLE] {_TABLE} [WHERE <partition predicate>] [FORCE]",
+    "REINDEX": f"REINDEX [INDEXTABLE] {_TABLE} [WHERE <predicate>] [FORCE]",
     "CREATE": "CREATE INDEXTABLE [IF NOT EXISTS] ('<path>' | <name> LOCATION '<path>') (<column> <type>, ...) "
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
