@@ -61,6 +61,10 @@ class Scripted:
         return self.store.url
 
     @property
+    def identity(self) -> object:
+        return self
+
+    @property
     def is_local(self) -> bool:
         return self.store.is_local
 

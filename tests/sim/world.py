@@ -347,6 +347,10 @@ class SimStore:
         return "sim://table"
 
     @property
+    def identity(self) -> object:
+        return self.world
+
+    @property
     def is_local(self) -> bool:
         return self.world.local
 

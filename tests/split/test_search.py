@@ -19,6 +19,7 @@ from tests.split.search_world import (
     has_phrase,
     make_rows,
     open_searcher,
+    with_vector,
     words_of,
 )
 from tests.world.store import CountingStore
@@ -26,9 +27,12 @@ from tests.world.store import CountingStore
 from indextables.ambient import SystemAmbient
 from indextables.errors import LimitExceeded
 from indextables.options import Options
+from indextables.split.file import dv
 from indextables.split.index.cache import IndexCache
 from indextables.split.index.fields import plan_fields
 from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher
+from indextables.split.search.state import States
+from indextables.split.search.virtual import OpenIndexes
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
@@ -219,6 +223,41 @@ def test_a_search_after_an_append_reads_only_the_new_split(world, tmp_path):
     after = SplitSearcher(env_of(store), world.refs, **shared)
     assert len(after.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
     assert {key for _, key, _ in store.reads} == {world.refs[-1].key}
+
+
+def test_versions_share_a_split_and_not_the_rows_that_one_of_them_deleted(world, tmp_path):
+    store = CountingStore(world.store, is_local=False)
+    memory = SearchMemory(IndexCache(tmp_path, 1 << 30, SystemAmbient()))
+    shared = {"memory": memory, "schema": world.searcher.schema, "index": world.searcher.index}
+    gone = {row["id"] for row in world.rows[:5]}
+    plain = [with_vector(ref, None) for ref in world.refs]
+    deleted = [with_vector(plain[0], dv.encode(range(5))), *plain[1:]]
+
+    def ids(refs) -> set[int]:
+        searcher = SplitSearcher(env_of(store), refs, **shared)
+        assert searcher.count("*") == len(searcher.matches("*").hits)
+        return set(searcher.rows(searcher.matches("message:foo").hits, ["id"]).column("id").to_pylist())
+
+    meant = {row["id"] for row in world.rows if "foo" in words_of(row["message"])}
+    assert ids(plain) == meant
+    store.calls.clear()
+    assert ids(deleted) == meant - gone
+    assert ids(plain) == meant
+    assert ids(deleted) == meant - gone
+    assert [call for call in store.reads if call.verb == "get_range"] == []
+    assert meant & gone
+
+
+def test_splits_of_other_tables_and_credentials_are_not_taken_for_those_of_one(world, tmp_path):
+    cache = IndexCache(tmp_path, 1 << 30, SystemAmbient())
+    states, opened, first = States(), OpenIndexes(), {}
+    for scope in ("one", "two", "one"):
+        store = CountingStore(world.store, is_local=False)
+        first.setdefault(scope, store)
+        memory = SearchMemory(cache, opened, states, scope)
+        searcher = SplitSearcher(env_of(store), world.refs, memory=memory)
+        assert len(searcher.search("message:foo", limit=None).hits) == world.searcher.count("message:foo")
+        assert {id(state.split.store) for state in searcher.states} == {id(first[scope])}
 
 
 def test_defaults_come_from_the_options(world):

@@ -10,8 +10,7 @@ from tests.log.test_fork import forked_while
 
 import indextables
 from indextables.split.search import SplitSearcher
-from indextables.table.read import prune_files, refs_of, searcher_over
-from indextables.table.read import searching as search
+from indextables.table.read import prune_files, refs_of, searcher_over, shared
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -25,9 +24,10 @@ def test_a_child_searches_whatever_a_thread_of_its_parent_was_doing(tmp_path):
     table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"}, options=options)
     table.append([{"m": "foo bar"}, {"m": "bar"}])
     assert table.search("foo").num_rows == 1
-    cache = table._searchers.of(table._snapshot).cache
-    opened = table._searchers._memory.opened
-    held = [table._searchers._lock, search._CACHES_MEMORY.lock, cache._lock, cache.rows._lock, opened._lock]
+    searcher = table._searchers.of(table._snapshot)
+    cache, known = searcher.cache, shared._SHARED
+    own = [known.lock, known.place(table._log.env).lock, known.states._lock, known.opened._lock]
+    held = [*own, searcher._lock, shared._CACHES_MEMORY.lock, cache._lock, cache.rows._lock]
     for lock in held:
         assert forked_while(lock, lambda: _expect(table.search("bar").num_rows == 2)) == 0
     assert table.search("bar").num_rows == 2
@@ -47,7 +47,8 @@ def test_a_child_searches_without_a_handle_whatever_a_thread_of_its_parent_was_d
 
     kept = found()
     assert found() is kept
-    own = [search._TABLES_MEMORY.lock, search._SEARCHERS_MEMORY.lock]
+    known = shared._SHARED
+    own = [known.lock, known.place(env).lock, known.states._lock]
     for lock in (*own, kept._lock, kept.opened._lock, kept.cache._lock):
         assert forked_while(lock, lambda: _expect(found() is not kept)) == 0
     assert found() is kept

@@ -8,6 +8,7 @@ key from one place is never completed by a token from another. The table's own c
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import TypeVar
@@ -21,7 +22,7 @@ from indextables.options import Options
 from indextables.storage.redact import Redactor, Secret, SecretMap, is_secret_name
 from indextables.storage.url import Location
 
-__all__ = ["AzureLogin", "GcsLogin", "S3Login", "StoreConfig", "given_options", "read_config"]
+__all__ = ["AzureLogin", "GcsLogin", "S3Login", "StoreConfig", "fingerprint", "given_options", "read_config"]
 
 _L = TypeVar("_L")
 
@@ -72,6 +73,12 @@ class StoreConfig(msgspec.Struct, frozen=True):
 def given_options(options: Options) -> SecretMap:
     """What the caller and the session said about storage: all that a pickle of the store carries."""
     return SecretMap(options.from_operator("storage.", "fs."))
+
+
+def fingerprint(given: Mapping[str, str]) -> str:
+    """Equal for equal options and cloud variables, credentials among them, none of which can be told from it."""
+    facts = [sorted(given.items()), sorted(_cloud_variables().items())]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
 def read_config(location: Location, given: Mapping[str, str]) -> StoreConfig:
@@ -216,5 +223,8 @@ def _one_kind(login: _L, kinds: list[Secret], where: str) -> _L | None:
 def _redactor(options: Options) -> Redactor:
     """Knows the secrets that were given, and those of the environment that the native client may send."""
     secrets = [options[name] for name in options if is_secret_name(name)]
-    variables = {name: value for name, value in os.environ.items() if name.startswith(_CLOUD_VARIABLES)}
-    return Redactor([*secrets, *(value for name, value in variables.items() if is_secret_name(name))])
+    return Redactor([*secrets, *(value for name, value in _cloud_variables().items() if is_secret_name(name))])
+
+
+def _cloud_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_CLOUD_VARIABLES)}

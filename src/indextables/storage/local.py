@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -67,6 +67,7 @@ class LocalStore:
         mounts: Mounts = system_mounts,
     ) -> None:
         self._location = location
+        self.identity: Hashable = location.url
         self._mounts = mounts
         self._fsync = fsync
         self._policy = policy or CallPolicy()

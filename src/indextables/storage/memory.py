@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from indextables.ambient import Ambient, SystemAmbient
@@ -86,6 +86,10 @@ class MemoryStore:
     @property
     def url(self) -> str:
         return self._location.url
+
+    @property
+    def identity(self) -> Hashable:
+        return self.url, self._bucket
 
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         del policy

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from indextables.errors import (
     StoreUnavailable,
 )
 from indextables.options import Options
-from indextables.storage.config import StoreConfig, given_options, read_config
+from indextables.storage.config import StoreConfig, fingerprint, given_options, read_config
 from indextables.storage.fork import note_use
 from indextables.storage.listing import in_key_order
 from indextables.storage.probe import once_per_process, probe_conditional_put
@@ -69,6 +69,7 @@ class ObjectStore:
         self._location = location
         self._given = SecretMap(given)
         self._config: StoreConfig = read_config(location, given)
+        self._credentials = fingerprint(given)
         self._policy = policy
         self._ambient = ambient
         self._lock = threading.Lock()
@@ -85,6 +86,10 @@ class ObjectStore:
     @property
     def url(self) -> str:
         return self._location.url
+
+    @property
+    def identity(self) -> Hashable:
+        return self.url, self._credentials
 
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         full = self._full(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -78,6 +78,11 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """The root as a URL without credentials, no trailing slash."""
+        ...
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for stores that reach the same objects by the same credentials and settings. It holds no secret."""
         ...
 
     @property

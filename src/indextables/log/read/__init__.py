@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.log.read import clock, histories, tokens
-    from indextables.log.read.cache import CacheStats, LogCache, shared_cache
+    from indextables.log.read.cache import CacheStats, LogCache, RegionStats, shared_cache
     from indextables.log.read.checked import check_newest, read_check_file
     from indextables.log.read.confirming import Confirmed, Mixed, Superseded, by_anchor, confirm, follows, table_of
     from indextables.log.read.folding import fold_skips, header_after, live_files, replay
@@ -30,6 +30,7 @@ __all__ = [
     "Mixed",
     "ReadTail",
     "ReducedContent",
+    "RegionStats",
     "Snapshot",
     "Stamp",
     "Superseded",
@@ -67,7 +68,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "cache": ("CacheStats", "LogCache", "shared_cache"),
+            "cache": ("CacheStats", "LogCache", "RegionStats", "shared_cache"),
             "checked": ("check_newest", "read_check_file"),
             "confirming": ("Confirmed", "Mixed", "Superseded", "by_anchor", "confirm", "follows", "table_of"),
             "folding": ("fold_skips", "header_after", "live_files", "replay"),

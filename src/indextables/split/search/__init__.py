@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from indextables.split.search.highlight import snippets
     from indextables.split.search.hits import Floats, Hits, Ints
     from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher, open_cache
+    from indextables.split.search.state import States
+    from indextables.split.search.virtual import OpenIndexes
 
 __all__ = [
     "FAST",
@@ -24,9 +26,11 @@ __all__ = [
     "Floats",
     "Hits",
     "Ints",
+    "OpenIndexes",
     "OrderBy",
     "SearchMemory",
     "SplitSearcher",
+    "States",
     "TermStats",
     "aggregate",
     "explain_query",
@@ -47,5 +51,7 @@ if not TYPE_CHECKING:
             "highlight": ("snippets",),
             "hits": ("Floats", "Hits", "Ints"),
             "searcher": ("OrderBy", "SearchMemory", "SplitSearcher", "open_cache"),
+            "state": ("States",),
+            "virtual": ("OpenIndexes",),
         },
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,14 +67,16 @@ def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
 
 
 class SearchMemory(msgspec.Struct, frozen=True, eq=False):
-    """What searchers of one table share: files of indexes on disk, opened indexes, what is known of its splits.
+    """What searchers share: files of indexes on disk, opened indexes, what is known of splits.
 
-    Each part has its own bound. Safe for threads, not for a child that is forked while one of them uses it.
+    Each part has its own bound. `scope` tells the splits of one table, as one store with its credentials sees it, from
+    those of others in the same memory. Safe for threads, not for a child that is forked while one of them uses it.
     """
 
     cache: IndexCache
     opened: OpenIndexes = msgspec.field(default_factory=OpenIndexes)
     states: States = msgspec.field(default_factory=States)
+    scope: Hashable = None
 
 
 class SplitSearcher:
@@ -105,13 +107,15 @@ class SplitSearcher:
         self.env = env
         self.cache, self.opened = memory.cache, memory.opened
         self._options, self._ambient = env.options, env.ambient
-        self.states = memory.states.load(env.store, self.cache, splits, self._spread)
+        self.states = memory.states.load(memory.scope, env.store, self.cache, splits, self._spread)
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
         self.index = index if index is not None else _longest_plan(self.states)
         self._lock = threading.Lock()
         self._plans: cachetools.Cache[object, Plan] = cachetools.FIFOCache(256)
-        self._maker = ShardMaker(self.states, self.schema, self.index, self.cache, self.opened, self._ambient)
+        self._maker = ShardMaker(
+            self.states, self.schema, self.index, self.cache, self.opened, self._ambient, memory.scope
+        )
 
     def plan(
         self,

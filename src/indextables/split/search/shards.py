@@ -10,7 +10,7 @@ import errno
 import hashlib
 import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ from indextables.split.search.carrier import TermStats, make_carrier, merge_stat
 from indextables.split.search.columns import columns_read, mask_of_plan
 from indextables.split.search.components import TERM, needed
 from indextables.split.search.hits import Fallback, SearchMetrics
-from indextables.split.search.state import SplitState, schema_for_rebuild
+from indextables.split.search.opened import schema_for_rebuild
+from indextables.split.search.state import SplitState
 from indextables.split.search.virtual import (
     Member,
     OpenIndexes,
@@ -78,7 +79,9 @@ class ShardMaker:
         cache: IndexCache,
         opened: OpenIndexes,
         ambient: Ambient,
+        scope: Hashable = None,
     ) -> None:
+        """`scope` says whose splits these are, to `opened`."""
         self.states = list(states)
         self._places = {id(state): place for place, state in enumerate(self.states)}
         self.schema = schema
@@ -86,6 +89,7 @@ class ShardMaker:
         self._cache = cache
         self._opened = opened
         self._ambient = ambient
+        self._scope = scope
         self._ready = ReadyShards()
         self.refused: set[Leaf] = set()
         """Leaves that an index turned out not to answer: columns do from now on."""
@@ -349,7 +353,12 @@ class ShardMaker:
                 members = self._members(group, masks, parts, apart, again=attempt > 0)
                 own = own_stats(members) if everywhere is not None else TermStats()
                 beside = everywhere if everywhere is not None and _collection(everywhere) != _collection(own) else None
-                key = (group.schema, _digest(beside, _scored_fields(group.plan)), *(m.identity for m in members))
+                key = (
+                    self._scope,
+                    group.schema,
+                    _digest(beside, _scored_fields(group.plan)),
+                    *(m.identity for m in members),
+                )
                 make = partial(self._make, group, members, own, beside)
                 return self._opened.get(key, lambda open_: _whole(open_, parts), make)
             except FileNotFoundError:

@@ -1,35 +1,24 @@
-"""What do we know of one split while it is searched? Its index if it can be used, its rows always."""
+"""`SplitState` is one split of a version: what the process knows of the split, and the rows that the version deleted.
+
+What is known of a split is shared by all versions that name it; a vector is not: it belongs to its version.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
 import cachetools
 import msgspec
-import numpy as np
 import pyarrow as pa
-import tantivy
 
-from indextables.errors import InvalidArgument, SplitCorrupt, SplitError
-from indextables.split.file import PAGES, SEGMENT_PARTS, SplitReader, SplitRef, dv, resolve
-from indextables.split.index import (
-    MAX_RAW_BYTES,
-    CachedSplit,
-    FieldPlan,
-    IndexCache,
-    IndexPlan,
-    delfile,
-    entry_key,
-    token_totals,
-)
+from indextables.split.file import PAGES, SplitReader, SplitRef, dv
+from indextables.split.index import CachedSplit, IndexCache, IndexPlan, delfile
 from indextables.split.search.hits import Ints
+from indextables.split.search.opened import OpenedSplit, Segment
 from indextables.split.search.virtual import Member
 from indextables.storage.store import Store
 
@@ -38,54 +27,63 @@ Spread = Callable[[Callable[[tuple[int, SplitRef]], "SplitState"], Sequence[tupl
 _AHEAD = frozenset({"idx", "fieldnorm", PAGES})
 _MOST_AHEAD = 256 << 20
 
-INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
-"""The format of index files that the installed Tantivy reads."""
-
 
 class SplitState:
-    """One split of a searcher. Loads its index when made; everything else on demand. Thread-safe.
+    """One split of a searcher. Thread-safe. Raises DvCorrupt for a vector that does not fit."""
 
-    `reason` is set if the index cannot be used. Raises DvCorrupt for a vector that does not fit, and StoreError.
-    """
-
-    def __init__(self, store: Store, cache: IndexCache, ref: SplitRef, ahead: frozenset[str] = frozenset()) -> None:
-        """`ahead` are components to load along with the dictionary, because the next search wants them."""
-        self.store = store
-        self.cache = cache
-        self.ref = ref if ref.has_offsets else resolve(store, ref)
-        self.reason: str | None = None
-        self.cached: CachedSplit | None = None
-        self.plan = IndexPlan(())
-        self.field_ids: frozenset[str] = frozenset()
-        self._lock = threading.Lock()
-        self._reader: SplitReader | None = None
+    def __init__(self, split: OpenedSplit, vector: bytes | None = None) -> None:
+        self.split = split
+        self.ref = split.ref if vector is None else msgspec.structs.replace(split.ref, vector=vector)
+        self.num_rows = split.num_rows
         self._member: tuple[CachedSplit, Member] | None = None
-        try:
-            self.cached = cache.load(store, self.ref, ahead)
-            self._check(self.cached)
-        except SplitCorrupt as error:
-            self.cached, self.reason = None, str(error.details.get("reason", error))
-        if self.ref.num_rows is None:
-            raise InvalidArgument(f"the rows of {self.ref.key} were not counted", path=self.ref.key)
-        self.num_rows = self.ref.num_rows
-        vector = self.ref.vector
         # A bit a row: what a process keeps of a table must not grow with every version of its vectors.
         self._alive = None if vector is None else delfile.words_of(dv.alive_mask(vector, self.num_rows, self.ref.key))
         self.vector_id = "" if vector is None else hashlib.sha256(vector).hexdigest()[:16]
 
-    def _check(self, cached: CachedSplit) -> None:
-        directory = cached.directory
-        if not directory.segment:
-            self.reason = "no column is indexed"
-        elif directory.index_format != INDEX_FORMAT:
-            self.reason = f"index format {directory.index_format} of Tantivy {directory.tantivy}"
-        else:
-            self.plan = _plan_of(directory.doc_mapping)
-            self.field_ids = frozenset(field.id for field in self.plan.fields)
+    @property
+    def reason(self) -> str | None:
+        """Why the index cannot be used; None if it can."""
+        return self.split.reason
+
+    @reason.setter
+    def reason(self, reason: str) -> None:
+        self.split.reason = reason
 
     @property
     def usable(self) -> bool:
-        return self.reason is None
+        return self.split.reason is None
+
+    @property
+    def cached(self) -> CachedSplit | None:
+        return self.split.cached
+
+    @property
+    def plan(self) -> IndexPlan:
+        return self.split.plan
+
+    @property
+    def field_ids(self) -> frozenset[str]:
+        return self.split.field_ids
+
+    @property
+    def kind(self) -> str:
+        """Equal for splits whose indexes answer the same leaves."""
+        return self.split.kind
+
+    @property
+    def incomplete(self) -> dict[str, list[str]]:
+        """The fields whose terms do not cover every row, with the reasons."""
+        return self.split.incomplete
+
+    @property
+    def reader(self) -> SplitReader:
+        """The rows, deleted ones too."""
+        return self.split.reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the rows have."""
+        return self.split.schema
 
     @property
     def alive(self) -> delfile.Mask | None:
@@ -97,39 +95,21 @@ class SplitState:
         """What is held to know which rows are deleted."""
         return 0 if self._alive is None else self._alive.nbytes
 
-    @property
-    def kind(self) -> str:
-        """Equal for splits whose indexes answer the same leaves."""
-        if self.cached is None or not self.usable:
-            return "rows"
-        directory = self.cached.directory
-        gaps = msgspec.json.encode(directory.incomplete).decode() if directory.incomplete else ""
-        return f"{directory.doc_mapping}\0{gaps}"
+    def load(self, components: frozenset[str], apart: Path | None = None) -> CachedSplit:
+        """As `OpenedSplit.load`."""
+        return self.split.load(components, apart)
 
-    @property
-    def incomplete(self) -> dict[str, list[str]]:
-        """The fields whose terms do not cover every row, with the reasons."""
-        return {} if self.cached is None else self.cached.directory.incomplete
+    def renew(self) -> None:
+        """As `OpenedSplit.renew`."""
+        self.split.renew()
 
-    @property
-    def reader(self) -> SplitReader:
-        """The rows; page locations come from the cache."""
-        with self._lock:
-            if self._reader is None:
-                directory = stored = None
-                if self.cached is not None:
-                    directory = self.cached.directory
-                    with contextlib.suppress(SplitCorrupt):
-                        stored = self.cache.pages(self.store, self.ref)
-                kept = (self.cache.rows, entry_key(self.store, self.ref)) if self.cache.rows.max_bytes else None
-                self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored, kept=kept)
-            return self._reader
+    def fetch(self, rows: Ints, columns: Sequence[str]) -> pa.Table:
+        """As `OpenedSplit.fetch`."""
+        return self.split.fetch(rows, columns)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that the rows have."""
-        reader = self.reader
-        return reader.pages.schema if reader.pages is not None else reader.schema
+    def all_rows(self, columns: Sequence[str]) -> pa.Table:
+        """As `OpenedSplit.all_rows`."""
+        return self.split.all_rows(columns)
 
     def member(self, mask: delfile.Mask | None = None, cached: CachedSplit | None = None) -> Member:
         """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion).
@@ -139,145 +119,110 @@ class SplitState:
         cached = cached if cached is not None else self.cached
         if cached is None:
             raise AssertionError(self.ref.key)
-        if mask is not None:
-            return self._as_member(cached.key, cached.files, cached.whole, cached.directory.tokens, mask)
         known = self._member
-        if known is None or known[0] is not cached:
-            made = self._as_member(cached.key, cached.files, cached.whole, cached.directory.tokens, None)
-            known = self._member = cached, made
-        return known[1]
-
-    def load(self, components: frozenset[str], apart: Path | None = None) -> CachedSplit:
-        """Load these components; page locations come along, because hits want their rows. Raises SplitCorrupt.
-
-        The answer tells what is whole, which is less if somebody empties the cache at the same time. With a new
-        folder `apart` nobody can; the answer is then good for as long as the folder is there.
-        """
-        if apart is not None:
-            return self.cache.load_apart(self.store, self.ref, components, apart)
-        self.cached = loaded = self.cache.load(self.store, self.ref, {*components, PAGES})
-        return loaded
-
-    def renew(self) -> None:
-        """Load anew what was loaded, from the split itself. Raises SplitCorrupt."""
-        had = frozenset() if self.cached is None else self.cached.whole
-        self.cache.drop(self.store, self.ref)
-        self.load(had)
-
-    def fetch(self, rows: Ints, columns: Sequence[str]) -> pa.Table:
-        """These rows, in this order; a column that the split does not have is null of type null."""
-        schema = self.schema
-        present = [name for name in columns if schema.get_field_index(name) >= 0]
-        return with_columns(self.reader.fetch(rows, present), columns, len(rows))
-
-    def all_rows(self, columns: Sequence[str]) -> pa.Table:
-        """These columns of every row, deleted ones too, in row order."""
-        return self.fetch(np.arange(self.num_rows, dtype=np.int64), columns)
+        if mask is None and known is not None and known[0] is cached:
+            return known[1]
+        made = self._as_member(Segment(cached.key, cached.files, cached.whole, cached.directory.tokens), mask)
+        if mask is None:
+            self._member = cached, made
+        return made
 
     def rebuilt(
         self, plan: IndexPlan, wanted: Mapping[str, bool], mask: delfile.Mask | None, apart: Path | None = None
     ) -> Member:
-        """A segment made from the rows here and now, for these fields; kept in the cache for the next query.
+        """The same of a segment that is made from the rows: as `OpenedSplit.rebuilt`."""
+        return self._as_member(self.split.rebuilt(plan, wanted, apart), mask)
 
-        `wanted` says of each field whether it gets tokens of any length.
-
-        Raises FileNotFoundError if somebody emptied the cache meanwhile; with a new folder `apart` nobody can.
-        """
-        fields = tuple(_for_rebuild(f, wanted, self.schema) for f in plan.fields)
-        used = IndexPlan(fields)
-        facts = [entry_key(self.store, self.ref), used.doc_mapping(), sorted(f.id for f in fields if f.column)]
-        key = "b" + hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:39]
-        files = self.cache.built(key) if apart is None else None
-        if files is None:
-            files = self._build(key, used, apart)
-        totals = token_totals(memoryview(files["idx"].read_bytes()))
-        tokens = {fields[ordinal].id: total for ordinal, total in totals.items()}
-        return self._as_member(key, files, frozenset(SEGMENT_PARTS), tokens, mask)
-
-    def _build(self, key: str, plan: IndexPlan, apart: Path | None) -> dict[str, Path]:
-        # Searches that need no new index, which are nearly all, do not pay for loading the writer.
-        from indextables.split.write import HEAP_CEILING, SegmentBuilder
-
-        columns = [f.column for f in plan.fields if f.column is not None]
-        rows = self.all_rows(columns) if columns else pa.table({"": pa.nulls(self.num_rows)})
-        folder = apart if apart is not None else self.cache.scratch()
-        try:
-            builder = SegmentBuilder(folder, plan, rows.schema, HEAP_CEILING)
-            for batch in rows.to_batches(max_chunksize=8192):
-                builder.add(batch)
-            built = builder.finish()
-            if not built.in_order:
-                message = f"{self.ref.key} is too large to be indexed on the fly: reindex it"
-                raise SplitError(message, path=self.ref.key)
-            files = {n: folder / f"{built.segment}.{n}" for n in SEGMENT_PARTS}
-            return files if apart is not None else self.cache.keep_built(key, files)
-        finally:
-            if apart is None:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _as_member(
-        self,
-        key: str,
-        files: dict[str, Path],
-        whole: frozenset[str],
-        tokens: dict[str, int],
-        mask: delfile.Mask | None,
-    ) -> Member:
-        identity = f"{key}:{self.vector_id}"
+    def _as_member(self, segment: Segment, mask: delfile.Mask | None) -> Member:
+        identity = f"{segment.key}:{self.vector_id}"
         words = self._alive
         if mask is not None:
             wanted = delfile.words_of(mask)
             words = wanted if words is None else wanted & words
             identity += ":" + hashlib.blake2b(wanted.tobytes(), digest_size=16).hexdigest()
-        return Member(identity, self.num_rows, files, whole, tokens, words)
-
-
-def with_columns(table: pa.Table, columns: Sequence[str], num_rows: int) -> pa.Table:
-    """The columns asked for, in order; those that are missing are null."""
-    arrays = [table.column(n) if table.schema.get_field_index(n) >= 0 else pa.nulls(num_rows) for n in columns]
-    return pa.table(arrays, names=list(columns)) if columns else table.select([])
+        return Member(identity, self.num_rows, segment.files, segment.whole, segment.tokens, words)
 
 
 class States:
-    """The splits that searchers of one table have seen: what one version has loaded, the next one need not.
+    """The splits that searchers have seen: what one version has loaded, no other one need.
 
-    A state is bound to its store and cache, so that it never serves another table or other credentials. Thread-safe.
+    An entry is found by a scope, which says whose splits these are (table, store and credentials), and by the split as
+    the log names it: key, size, id and offsets. Thread-safe.
     """
 
     def __init__(self, most: int = 16_384, max_bytes: int = 256 << 20) -> None:
-        """`max_bytes` are for the vectors of at most `most` splits, of which every version has its own."""
+        """At most `most` splits, and as many of their vectors, of which every version has its own, in `max_bytes`."""
         self._lock = threading.Lock()
-        self._known: cachetools.LRUCache[object, SplitState] = cachetools.LRUCache(
+        self._splits: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(most)
+        self._deleted: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
             max_bytes, getsizeof=lambda state: max(max_bytes // most, state.alive_bytes)
         )
+        self.hits = 0
+        self.misses = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._splits) + len(self._deleted)
 
-    def load(self, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread) -> list[SplitState]:
-        """The states of all splits, in order; `spread` maps a call over items, at once where it can."""
-        twice = (
-            {number for number, ref in enumerate(refs) if ref in refs[:number]} if len(set(refs)) < len(refs) else ()
-        )
+    def load(
+        self, scope: Hashable, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread
+    ) -> list[SplitState]:
+        """The states of all splits, in order; `spread` maps a call over items, at once where it can.
 
-        with self._lock:
-            new = sum((id(store), id(cache), ref) not in self._known for ref in refs)
+        A scope has one store and one cache.
+        """
+        found = self._known(scope, refs)
+        new = [(number, ref) for number, ref in enumerate(refs) if found[number] is None]
+        ahead = _AHEAD if len(new) == 1 and _reads_ahead(store, new[0][1]) else frozenset()
 
         def one(item: tuple[int, SplitRef]) -> SplitState:
-            number, ref = item
-            if number in twice:
-                return SplitState(store, cache, ref)
-            key = (id(store), id(cache), ref)
+            ref = item[1]
+            bare = ref if ref.vector is None else msgspec.structs.replace(ref, vector=None)
             with self._lock:
-                known = self._known.get(key)
+                known = self._splits.get((scope, bare))
             if known is None:
-                known = SplitState(store, cache, ref, _AHEAD if new == 1 and _reads_ahead(store, ref) else frozenset())
+                known = SplitState(OpenedSplit(store, cache, bare, ahead))
+            state = known if ref.vector is None else SplitState(known.split, ref.vector)
+            with self._lock:
+                # Who was slower takes what the other has made.
+                known = self._splits.setdefault((scope, bare), known)
+                if ref.vector is None:
+                    return known
                 # A vector that is larger than all that may be kept is not.
-                with self._lock, contextlib.suppress(ValueError):
-                    self._known[key] = known
-            return known
+                with contextlib.suppress(ValueError):
+                    self._deleted[scope, ref] = state
+                return state
 
-        return list(spread(one, list(enumerate(refs))))
+        for (number, _), state in zip(new, spread(one, new) if new else (), strict=True):
+            found[number] = state
+        return _apart([state for state in found if state is not None])
+
+    def forget(self, which: Callable[[Hashable], bool]) -> int:
+        """Forget the splits of these scopes; how many those are."""
+        with self._lock:
+            gone = [(kept, key) for kept in (self._splits, self._deleted) for key in kept if which(key[0])]
+            for kept, key in gone:
+                del kept[key]
+        return len(gone)
+
+    def _known(self, scope: Hashable, refs: Sequence[SplitRef]) -> list[SplitState | None]:
+        with self._lock:
+            found = [(self._splits if ref.vector is None else self._deleted).get((scope, ref)) for ref in refs]
+            new = sum(state is None for state in found)
+            self.misses += new
+            self.hits += len(found) - new
+        return found
+
+
+def _apart(states: list[SplitState]) -> list[SplitState]:
+    """The same with an object for each place, where a split is there twice."""
+    if len(set(map(id, states))) == len(states):
+        return states
+    seen: set[int] = set()
+    found = []
+    for state in states:
+        found.append(SplitState(state.split, state.ref.vector) if id(state) in seen else state)
+        seen.add(id(state))
+    return found
 
 
 def _reads_ahead(store: Store, ref: SplitRef) -> bool:
@@ -288,33 +233,3 @@ def _reads_ahead(store: Store, ref: SplitRef) -> bool:
     """
     section = (ref.footer_start or 0) - (ref.index_start or 0)
     return store.is_local and ref.has_offsets and 0 < section <= _MOST_AHEAD
-
-
-def schema_for_rebuild(plan: IndexPlan, wanted: Mapping[str, bool]) -> tuple[IndexPlan, str]:
-    """The plan of a rebuilt segment and its Tantivy schema in JSON, without any rows."""
-    names = pa.schema([pa.field(f.column, pa.null()) for f in plan.fields if f.column is not None])
-    used = IndexPlan(tuple(_for_rebuild(f, wanted, names) for f in plan.fields))
-    return used, _tantivy_schema(used.doc_mapping())
-
-
-@lru_cache(maxsize=64)
-def _tantivy_schema(doc_mapping: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="indextables-schema-") as folder:
-        tantivy.Index(IndexPlan.from_doc_mapping(doc_mapping).schema(), path=folder)
-        meta = msgspec.json.decode(Path(folder, "meta.json").read_bytes())
-    return msgspec.json.encode(meta["schema"]).decode()
-
-
-@lru_cache(maxsize=256)
-def _plan_of(doc_mapping: str) -> IndexPlan:
-    return IndexPlan.from_doc_mapping(doc_mapping)
-
-
-def _for_rebuild(field: FieldPlan, wanted: Mapping[str, bool], schema: pa.Schema) -> FieldPlan:
-    """As the table has it; with tokens of any length where they are wanted."""
-    present = field.id in wanted and field.column is not None and schema.get_field_index(field.column) >= 0
-    changed = field if present else msgspec.structs.replace(field, column=None)
-    analysed = field.kind in ("text", "json") and not field.analyzer.single_term
-    return (
-        msgspec.structs.replace(changed, token_length=MAX_RAW_BYTES) if analysed and wanted.get(field.id) else changed
-    )

@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -149,12 +149,12 @@ class OpenIndexes:
         self._max_segments = max_segments
         self._max_alive_bytes = max_alive_bytes
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, ...], VirtualIndex] = OrderedDict()
+        self._open: OrderedDict[tuple[Hashable, ...], VirtualIndex] = OrderedDict()
         self.hits = 0
         self.misses = 0
 
     def get(
-        self, key: tuple[str, ...], usable: Callable[[VirtualIndex], bool], make: Callable[[], VirtualIndex]
+        self, key: tuple[Hashable, ...], usable: Callable[[VirtualIndex], bool], make: Callable[[], VirtualIndex]
     ) -> VirtualIndex:
         """The index of this key if it is open and `usable`, else a new one, which replaces it."""
         with self._lock:
@@ -171,6 +171,14 @@ class OpenIndexes:
             while len(self._open) > 1 and self._too_much():
                 self._open.popitem(last=False)
         return made
+
+    def forget(self, which: Callable[[Hashable], bool]) -> int:
+        """Close those of these scopes, with which their keys begin; how many they are."""
+        with self._lock:
+            gone = [key for key in self._open if which(key[0])]
+            for key in gone:
+                del self._open[key]
+        return len(gone)
 
     def clear(self) -> None:
         """Close all; searches that run keep theirs until they end."""

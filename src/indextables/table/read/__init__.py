@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
-        Searchers,
         aggregate_rows,
         count,
         explain_search,
         found_batches,
         order_of,
         search,
-        searcher_over,
-        shared_index_cache,
         show_hits,
     )
+    from indextables.table.read.shared import Searchers, searcher_over, shared_index_cache
     from indextables.table.read.tail import Limits, Place, Tail, place_from, place_to
 
 __all__ = [
@@ -85,17 +83,15 @@ if not TYPE_CHECKING:
             "scan": ("limited", "plain_schema", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
-                "Searchers",
                 "aggregate_rows",
                 "count",
                 "explain_search",
                 "found_batches",
                 "order_of",
                 "search",
-                "searcher_over",
-                "shared_index_cache",
                 "show_hits",
             ),
+            "shared": ("Searchers", "searcher_over", "shared_index_cache"),
             "tail": ("Limits", "Place", "Tail", "place_from", "place_to"),
         },
     )

@@ -6,122 +6,35 @@ becomes part of the query instead and is answered exactly.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import cachetools
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from indextables import process
-from indextables.ambient import Ambient
 from indextables.env import Env
 from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
-from indextables.log.wire import Metadata
-from indextables.options import Options
 from indextables.query.expr import Node, columns_of
-from indextables.split.file import SplitRef
-from indextables.split.index import IndexCache
-from indextables.split.search import Hits, OrderBy, SearchMemory, SplitSearcher, TermStats, open_cache
-from indextables.table.environment import table_env
+from indextables.split.search import Hits, OrderBy, SplitSearcher, TermStats
 from indextables.table.read.inspect import live_rows
-from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
-from indextables.table.read.scan import plain_schema, scan_table
-from indextables.table.writing import target_of
+from indextables.table.read.plan import column_names, still_there
+from indextables.table.read.scan import scan_table
+from indextables.table.read.shared import Searchers
 
 __all__ = [
     "SCORE",
-    "Searchers",
     "aggregate_rows",
     "count",
     "explain_search",
     "found_batches",
     "order_of",
     "search",
-    "searcher_for",
-    "searcher_over",
-    "shared_index_cache",
     "show_hits",
 ]
 
 SCORE = "_score"
 _BATCH_ROWS = 8192
-_MOST_SPLITS = 16_384
-"""Splits of all searchers that are kept for who has no handle."""
-_LEAST_WEIGHT = 512
-"""A searcher counts as so many splits at least."""
-
-
-class Searchers:
-    """Keeps the searcher of the version last searched, and shares memory between versions. Safe for threads.
-
-    A forked child starts anew: a thread of its parent may have been at work on what is kept, holding a lock.
-    """
-
-    def __init__(self, env: Env) -> None:
-        self._env = env
-        self._start()
-
-    def _start(self) -> None:
-        self._lock = threading.Lock()
-        self._memory: SearchMemory | None = None
-        self._current: tuple[Snapshot, SplitSearcher] | None = None
-        self._process = os.getpid()
-
-    def of(self, snapshot: Snapshot) -> SplitSearcher:
-        """The searcher over all live splits. Raises NotSupported, PathEscape, DvCorrupt, VersionExpired, StoreError."""
-        if self._process != os.getpid():
-            self._start()
-        with self._lock:
-            if self._current is not None and self._current[0] is snapshot:
-                return self._current[1]
-            check_rows_readable(snapshot, self._env.store.url)
-            if self._memory is None:
-                self._memory = _new_memory(self._env)
-            with still_there(self._env, snapshot.version):
-                refs = refs_of(self._env, prune_files(snapshot, None))
-                searcher = searcher_for(self._env, snapshot.metadata, refs, self._memory)
-            self._current = (snapshot, searcher)
-            return searcher
-
-
-def searcher_for(env: Env, metadata: Metadata, refs: Sequence[SplitRef], memory: SearchMemory) -> SplitSearcher:
-    """A searcher over some splits of a table, with the table's columns, index and properties."""
-    env = table_env(env, metadata)
-    target = target_of(metadata, env.options)
-    schema = plain_schema(target.schema, target.schema.names)
-    return SplitSearcher(env, refs, schema=schema, index=target.plan, memory=memory)
-
-
-def searcher_over(env: Env, metadata: Metadata, refs: Sequence[SplitRef]) -> SplitSearcher:
-    """A searcher over some splits, for who has no handle to keep one: drivers and workers of Spark.
-
-    It is the one that was asked for them before, if this process has it still. What is kept of a table is found by its
-    URL and all options, credentials among them; of a table in memory nothing is kept, since it may be another one of
-    the same name. Raises SplitCorrupt, StoreError, ObjectNotFound where a file is gone.
-    """
-    if not env.store.outlives_process:
-        return searcher_for(env, metadata, refs, _new_memory(env))
-    table = (env.store.url, tuple(sorted((name, env.options[name]) for name in env.options)))
-    key = (table, msgspec.msgpack.encode((metadata, refs))) if len(refs) <= _MOST_SPLITS else None
-    with _SEARCHERS_MEMORY.lock:
-        known = None if key is None else _SEARCHERS.get(key)
-    if known is None:
-        with _TABLES_MEMORY.lock:
-            # With the store of who asked first: what is known of splits is bound to it.
-            kept = _TABLES.get(table)
-        kept_env, memory = kept or (env, _new_memory(env))
-        known = searcher_for(kept_env, metadata, refs, memory)
-        with _TABLES_MEMORY.lock:
-            _TABLES[table] = (kept_env, memory)
-        if key is not None:
-            with _SEARCHERS_MEMORY.lock:
-                _SEARCHERS[key] = known
-    return known
 
 
 def search(
@@ -246,92 +159,6 @@ def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
         if direction.lower() == "desc":
             return OrderBy(column, "desc")
     raise InvalidArgument(f"order_by {order_by!r}: give a column, or a column and asc or desc", order_by=str(order_by))
-
-
-def shared_index_cache(options: Options, ambient: Ambient) -> IndexCache:
-    """One cache object per folder and process, because it remembers which files it has checked."""
-    key = tuple(f"{name}={value}" for name, value in sorted(options.below("cache.").items()))
-    with _CACHES_MEMORY.lock:
-        if key not in _CACHES:
-            _CACHES[key] = open_cache(options, ambient)
-        return _CACHES[key]
-
-
-def _new_memory(env: Env) -> SearchMemory:
-    return SearchMemory(shared_index_cache(env.options, env.ambient))
-
-
-_CACHES: dict[tuple[str, ...], IndexCache] = {}
-_TableKey = tuple[str, tuple[tuple[str, str], ...]]
-_TABLES: cachetools.LRUCache[_TableKey, tuple[Env, SearchMemory]] = cachetools.LRUCache(16)
-_SEARCHERS: cachetools.LRUCache[tuple[_TableKey, bytes], SplitSearcher] = cachetools.LRUCache(
-    _MOST_SPLITS, getsizeof=lambda searcher: max(_LEAST_WEIGHT, len(searcher.states))
-)
-
-
-def _forget_tables(url: str | None = None) -> int:
-    with _TABLES_MEMORY.lock:
-        known = [table for table in _TABLES if _is_below(table[0], url)]
-        for table in known:
-            del _TABLES[table]
-    return len(known)
-
-
-def _forget_searchers(url: str | None = None) -> int:
-    with _SEARCHERS_MEMORY.lock:
-        known = [key for key in _SEARCHERS if _is_below(key[0][0], url)]
-        for key in known:
-            del _SEARCHERS[key]
-    return len(known)
-
-
-def _clear() -> None:
-    _forget_tables()
-    _forget_searchers()
-
-
-def _is_below(url: str, folder: str | None) -> bool:
-    return folder is None or f"{url}/".startswith(folder.rstrip("/") + "/")
-
-
-_ANEW = "the child starts anew: a thread of the parent may have held a lock of one"
-_CACHES_MEMORY = process.declare(
-    process.Memory(
-        name="index caches",
-        where=f"{__name__}._CACHES",
-        key="the options `cache.*`",
-        bound="one per combination that was asked for; each keeps at most `cache.maxSize` and `cache.rowsSize`",
-        fork=_ANEW,
-        ends="never wrong: files are checked; emptied by `flush_caches`",
-        after_fork=_CACHES.clear,
-    )
-)
-_TABLES_MEMORY = process.declare(
-    process.Memory(
-        name="opened indexes without a handle",
-        where=f"{__name__}._TABLES",
-        key="URL of the table and all options",
-        bound="16 tables; indexes, segments, splits and bytes of each",
-        fork=_ANEW,
-        ends="never wrong: splits do not change; dropped by `invalidate_caches`",
-        clear=_clear,
-        forget=_forget_tables,
-        after_fork=_TABLES.clear,
-    )
-)
-_SEARCHERS_MEMORY = process.declare(
-    process.Memory(
-        name="searchers without a handle",
-        where=f"{__name__}._SEARCHERS",
-        key="URL of the table and all options, metadata, splits",
-        bound=f"{_MOST_SPLITS // _LEAST_WEIGHT} searchers, {_MOST_SPLITS:,} splits of all together",
-        fork=_ANEW,
-        ends="never wrong: splits do not change; dropped by `invalidate_caches`",
-        clear=_clear,
-        forget=_forget_searchers,
-        after_fork=_SEARCHERS.clear,
-    )
-)
 
 
 def _words(text: str) -> tuple[str, str]:
