@@ -28,7 +28,7 @@ _THREADS_ARE_OVER = "interpreter shutdown"
 T = TypeVar("T")
 R = TypeVar("R")
 
-Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "maintenance"]
+Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "maintenance", "flush"]
 
 
 class Ambient(Protocol):
@@ -80,6 +80,7 @@ class SystemAmbient:
             "checkpoint": 2,
             "splits": max(2, cores),
             "maintenance": max(2, cores),
+            "flush": 8,
         }
         self._sizes.update(pool_sizes or {})
         self._patience = dict(patience or {})

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,47 @@ def test_a_replaced_file_is_durable_before_it_is_reported(store: Store, tmp_path
     assert ("fsync", temp) in calls.seen[:rename]
     assert calls.seen[rename + 1 :][0][0] in ("unlink", "fsync")
     assert ("fsync", f"{tmp_path}/table/a") in calls.seen[rename:]
+
+
+def test_a_new_data_file_and_its_folder_are_durable_before_it_is_reported(store: Store, tmp_path: Path):
+    (tmp_path / "source").write_bytes(b"data")
+    store.put_file("a/first", tmp_path / "source")
+    with watched(SystemCalls()) as calls:
+        store.put_file("a/key", tmp_path / "source")
+    key = f"{tmp_path}/table/a/key"
+    rename = calls.seen.index(("rename", key))
+    forced = [path for name, path in calls.seen[rename:] if name == "fsync"]
+    assert sorted(forced) == [f"{tmp_path}/table/a", key]
+    assert [name for name, _ in calls.seen].count("fsync") == 2
+
+
+def test_a_data_file_that_is_replaced_is_durable_before_it_has_its_name(store: Store, tmp_path: Path):
+    (tmp_path / "source").write_bytes(b"data")
+    store.put("a/key", b"before")
+    with watched(SystemCalls()) as calls:
+        store.put_file("a/key", tmp_path / "source")
+    rename = calls.seen.index(("rename", f"{tmp_path}/table/a/key"))
+    assert "fsync" in [name for name, _ in calls.seen[:rename]]
+
+
+@pytest.mark.parametrize("failing", [stat.S_ISDIR, stat.S_ISREG])
+def test_a_new_data_file_that_cannot_be_made_durable_is_not_there(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: Callable[[int], bool]
+):
+    (tmp_path / "source").write_bytes(b"data")
+    store.put_file("a/first", tmp_path / "source")
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if failing(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StoreUnavailable):
+        store.put_file("a/key", tmp_path / "source")
+    assert not store.exists("a/key")
+    assert temps(tmp_path) == []
 
 
 def test_a_folder_that_another_process_made_is_made_durable_too(tmp_path: Path):

@@ -7,6 +7,8 @@ store.
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -23,6 +25,13 @@ def record(root: Path, *, fsync: bool) -> tuple[list[tuple], dict[str, list[byte
     store = open_store(root, Options({"storage.fsync": str(fsync)}))
     history: dict[str, list[bytes]] = {}
 
+    def write_file(key: str, data: bytes) -> None:
+        history.setdefault(key, []).append(data)
+        source = root.parent.parent / "source"
+        source.write_bytes(data)
+        store.put_file(key, source)
+        recorder.events.append(("ack", key, data))
+
     def write(key: str, data: bytes, *, once: bool) -> None:
         history.setdefault(key, []).append(data)
         if once:
@@ -33,12 +42,17 @@ def record(root: Path, *, fsync: bool) -> tuple[list[tuple], dict[str, list[byte
 
     with pytest.MonkeyPatch.context() as patch:
         recorder.install(patch)
-        write("data/p=1/x.split", bytes(range(256)) * 20, once=False)
+        patch.setattr(os, "copy_file_range", _no_kernel_copy)
+        write_file("data/p=1/x.split", bytes(range(256)) * 20)
         for version in range(3):
             write(f"log/{version}.json", b"%d" % version * 1500, once=True)
             if version:
                 write("log/_last", b"pointer to %d " % version * 100, once=False)
     return recorder.events, history
+
+
+def _no_kernel_copy(*_: int) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
 def violations(tmp_path: Path, *, fsync: bool, tries: int, skipped: str = "") -> list[str]:
@@ -77,7 +91,8 @@ def _check(store: Store, history: dict[str, list[bytes]], acknowledged: dict[str
     faults = []
     found = {meta.key: store.get(meta.key) for meta in store.list_from("")}
     for key, data in found.items():
-        if data not in history[key]:
+        # A new data file may be cut before it was reported: no version names it.
+        if data not in history[key] and (key in acknowledged or not key.startswith("data/")):
             faults.append(f"{when}: {key} is torn")
     for key, data in acknowledged.items():
         if key not in found:

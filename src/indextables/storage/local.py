@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -24,6 +23,7 @@ from indextables.errors import (
 )
 from indextables.storage.folders import TEMP_FOLDER, Folders, meta_of, sync
 from indextables.storage.mounts import Mounts, check_mount, system_mounts
+from indextables.storage.moving import copy, pread, write
 from indextables.storage.probe import once_per_process, skew_between
 from indextables.storage.retry import retry
 from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
@@ -35,14 +35,12 @@ T = TypeVar("T")
 
 _TEMP_NAME = re.compile(r"[0-9a-f]{32}")
 _TEMP_MAX_AGE_MS = 3_600_000
-_CHUNK = 4 << 20
-_KERNEL_CHUNK = 64 << 20
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _PASSING = {errno.EIO, errno.EAGAIN, errno.ESTALE, errno.EINTR, errno.ETIMEDOUT}
-_NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM}
 # What link() says where there are no hard links: FUSE and SMB mounts, some container volumes.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
@@ -68,6 +66,7 @@ class LocalStore:
     ) -> None:
         self._location = location
         self.identity: Hashable = location.url
+        self._url = location.url
         self._mounts = mounts
         self._fsync = fsync
         self._policy = policy or CallPolicy()
@@ -84,7 +83,7 @@ class LocalStore:
 
     @property
     def url(self) -> str:
-        return self._location.url
+        return self._url
 
     @property
     def root(self) -> Path:
@@ -94,7 +93,7 @@ class LocalStore:
     def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
         if key in self._unsettled:
             self._settle(key)
-        return self._read(key, policy, lambda file, size: _pread(file, 0, size, key))
+        return self._read(key, policy, lambda file, size: pread(file, 0, size, key))
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
         return self.get_ranges(key, [(start, end)], policy=policy)[0]
@@ -109,17 +108,24 @@ class LocalStore:
                 if end > size:
                     message = f"{key} ends at byte {size}, before byte {end} that was asked for"
                     raise StoreError(message, key=key, size=size)
-            return [_pread(file, start, end, key) for start, end in ranges]
+            return [pread(file, start, end, key) for start, end in ranges]
 
         return self._read(key, policy, read)
 
     def put(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> None:
         del policy
-        self._replace(key, lambda file: _write(file, memoryview(data)))
+        self._replace(key, lambda file: write(file, memoryview(data)))
 
     def put_file(self, key: str, source: Path, *, policy: CallPolicy | None = None) -> None:
+        """The name of a new file comes first, so that file and folder are forced to the disk at once.
+
+        Who has not heard that it is there asks for no such key: what a power loss leaves of it before that may be cut.
+        """
         del policy
-        self._replace(key, lambda file: _copy(source, file))
+        if self._fsync and not self.exists(key):
+            self._place(key, lambda file: copy(source, file))
+        else:
+            self._replace(key, lambda file: copy(source, file))
 
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:
         durable = policy is None or policy.durable
@@ -129,7 +135,7 @@ class LocalStore:
             try:
                 if _is_taken(folder, parts[-1], key):
                     return PutAnswer.REFUSED
-                with self._temp(temp_folder, lambda file: _write(file, memoryview(data)), durable=durable) as temp:
+                with self._temp(temp_folder, lambda file: write(file, memoryview(data)), durable=durable) as temp:
                     answer = _link(temp_folder, temp, folder, parts[-1], key)
                 if answer is PutAnswer.CREATED and durable:
                     answer = self._confirm(folder)
@@ -291,12 +297,36 @@ class LocalStore:
             finally:
                 _close(folder, temp_folder)
 
+    def _place(self, key: str, fill: Callable[[int], None]) -> None:
+        parts, temp = _parts(key), self._ambient.token()
+        with self._typed(key, writing="again"):
+            temp_folder, folder = self._folders.enter_for_write(parts[:-1])
+            file = -1
+            try:
+                file = os.open(temp, _NEW_FILE, 0o666, dir_fd=temp_folder)
+                try:
+                    fill(file)
+                    os.rename(temp, parts[-1], src_dir_fd=temp_folder, dst_dir_fd=folder)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temp, dir_fd=temp_folder)
+                    raise
+                try:
+                    # One journal entry holds both, where there is a journal: together they wait for the disk once.
+                    for _ in self._ambient.map("flush", sync, (file, folder)):
+                        pass
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(parts[-1], dir_fd=folder)
+                    raise
+            finally:
+                _close(file, folder, temp_folder)
+
     @contextlib.contextmanager
     def _temp(self, temp_folder: int, fill: Callable[[int], None], *, durable: bool = True) -> Iterator[str]:
         """The name of a filled, durable temporary file, which is gone afterwards unless it was renamed."""
         name = self._ambient.token()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(name, flags, 0o666, dir_fd=temp_folder)
+        file = os.open(name, _NEW_FILE, 0o666, dir_fd=temp_folder)
         try:
             try:
                 fill(file)
@@ -445,56 +475,5 @@ def _is_same_file(temp_folder: int, temp: str, folder: int, name: str) -> bool |
     return (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino)
 
 
-def _write(file: int, data: memoryview) -> None:
-    left = data.cast("B") if data.ndim != 1 or data.itemsize != 1 else data
-    while left:
-        left = left[os.write(file, left) :]
-
-
 def _write_probe(file: int) -> None:
-    _write(file, memoryview(b"probe"))
-
-
-def _copy(source: Path, file: int) -> None:
-    try:
-        with source.open("rb", buffering=0) as stream:
-            if not _copy_in_kernel(stream.fileno(), file):
-                while chunk := stream.read(_CHUNK):
-                    _write(file, memoryview(chunk))
-    except FileNotFoundError as error:
-        raise InvalidArgument(f"{source} does not exist: there is nothing to put") from error
-
-
-def _copy_in_kernel(source: int, file: int) -> bool:
-    """Copy all bytes without moving them through this process; False, and nothing done, where that is not offered.
-
-    File systems that share blocks between files copy nothing at all.
-    """
-    if sys.platform != "linux":
-        return False
-    try:
-        moved = os.copy_file_range(source, file, _KERNEL_CHUNK)
-    except OSError as error:
-        if error.errno in _NO_KERNEL_COPY:
-            return False
-        raise
-    # An empty file and one of /proc, whose size nobody knows, look alike here: the plain way tells them apart.
-    if not moved:
-        return False
-    while os.copy_file_range(source, file, _KERNEL_CHUNK):
-        pass
-    return True
-
-
-def _pread(file: int, start: int, end: int, key: str) -> bytes:
-    """Exactly [start, end), however little the system gives at a time."""
-    chunks: list[bytes] = []
-    while start < end:
-        chunk = os.pread(file, min(end - start, 1 << 30), start)
-        if not chunk:
-            raise StoreError(f"{key} ended at byte {start}, before byte {end}: it was cut while being read", key=key)
-        if start + len(chunk) == end and not chunks:
-            return chunk
-        chunks.append(chunk)
-        start += len(chunk)
-    return b"".join(chunks)
+    write(file, memoryview(b"probe"))

@@ -114,7 +114,10 @@ class Store(Protocol):
         ...
 
     def put_file(self, key: str, source: Path, *, policy: CallPolicy | None = None) -> None:
-        """As `put`, from a local file of any size (multipart where the store has it)."""
+        """As `put`, from a local file of any size (multipart where the store has it).
+
+        Where this has not returned when the machine loses power, a key that was new may hold a part of the file.
+        """
         ...
 
     def put_if_absent(self, key: str, data: bytes | memoryview, *, policy: CallPolicy | None = None) -> PutAnswer:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +48,7 @@ _SPARK_TYPE = "spark.type"
 _JSON = "json:"
 
 
+@lru_cache(maxsize=64)
 def schema_from_json(text: str) -> pa.Schema:
     """The Arrow schema of a `schemaString`. Raises SchemaInvalid."""
     try:

@@ -246,13 +246,14 @@ class Pages:
             raise _corrupt(path, "the page map points outside the rows of the file")
 
 
-def build_page_map(footer: bytes, page_index: bytes, page_index_start: int, file: bytes | memoryview) -> PageMap | None:
+def build_page_map(
+    meta: ThriftStruct, page_index: bytes, page_index_start: int, file: bytes | memoryview
+) -> PageMap | None:
     """The map of a finished Parquet file; None if its layout is one that the map cannot express.
 
-    `footer` is the Thrift of the footer, `page_index` the bytes from `page_index_start` up to it; `file` gives access
-    to page headers by offset (a memory map serves). Raises ThriftError for bytes that are not Parquet.
+    `meta` is what the footer says, `page_index` the bytes from `page_index_start` up to it; `file` gives access to page
+    headers by offset (a memory map serves). Raises ThriftError for bytes that are not Parquet.
     """
-    meta, _ = thrift.decode_struct(footer)
     elements = meta[2].value.items
     leaves, column_elements = _leaves(elements, meta[4].value.items)
     builder = _Builder()

@@ -18,6 +18,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -58,6 +59,8 @@ _MAX_FIELDS = 10_000
 _KINDS: tuple[Kind, ...] = ("text", "string", "int", "bool", "date", "timestamp", "ip", "json")
 _STRING_KINDS = ("text", "string", "ip")
 _TERM_KINDS = ("text", "string", "json")
+_KEPT_PLANS = 64
+"""A process writes to few tables at a time, again and again."""
 _LENGTHS = {"default": DEFAULT_MAX_TOKEN_BYTES, "legacy": 40, "min_safe": 100, "tantivy_max": MAX_RAW_BYTES}
 
 
@@ -120,22 +123,16 @@ class IndexPlan(msgspec.Struct, frozen=True):
 
     def doc_mapping(self) -> str:
         """The plan as canonical JSON: what the log keeps as `docMappingJson`."""
-        return canonical_json({"version": 1, "fields": [_to_wire(i, f) for i, f in enumerate(self.fields)]})
+        return _mapping_of(self.fields)
 
     def doc_mapping_ref(self) -> str:
         """The 16 characters under which the log registers `doc_mapping()`."""
-        digest = hashlib.sha256(self.doc_mapping().encode()).digest()
-        return base64.urlsafe_b64encode(digest).decode()[:16]
+        return _ref_of(self.doc_mapping())
 
     @staticmethod
     def from_doc_mapping(text: str | bytes) -> IndexPlan:
         """The plan that `doc_mapping()` described. Raises SplitCorrupt."""
-        try:
-            wire = _MAPPING.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            message = f"a docMapping cannot be read ({error}): rebuild the index of the splits that use it"
-            raise SplitCorrupt(message, part="docMapping") from error
-        return IndexPlan(fields=_from_wire(wire))
+        return IndexPlan(fields=_fields_of(text))
 
 
 def plan_fields(schema: pa.Schema, options: opt.Options, *, previous: IndexPlan | None = None) -> IndexPlan:
@@ -420,6 +417,27 @@ def _add_field(builder: tantivy.SchemaBuilder, field: FieldPlan) -> None:
             builder.add_ip_addr_field(field.id, indexed=field.indexed, fast=field.fast)
         case _:
             builder.add_integer_field(field.id, indexed=field.indexed, fast=field.fast)
+
+
+@lru_cache(maxsize=_KEPT_PLANS)
+def _mapping_of(fields: tuple[FieldPlan, ...]) -> str:
+    return canonical_json({"version": 1, "fields": [_to_wire(i, f) for i, f in enumerate(fields)]})
+
+
+@lru_cache(maxsize=_KEPT_PLANS)
+def _ref_of(doc_mapping: str) -> str:
+    digest = hashlib.sha256(doc_mapping.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode()[:16]
+
+
+@lru_cache(maxsize=_KEPT_PLANS)
+def _fields_of(doc_mapping: str | bytes) -> tuple[FieldPlan, ...]:
+    try:
+        wire = _MAPPING.decode(doc_mapping)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"a docMapping cannot be read ({error}): rebuild the index of the splits that use it"
+        raise SplitCorrupt(message, part="docMapping") from error
+    return _from_wire(wire)
 
 
 def _sorted(value: object) -> object:

@@ -10,6 +10,7 @@ import mmap
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import InvariantViolated
@@ -101,7 +102,7 @@ def _take_apart(path: Path) -> tuple[bytes, int, pages.PageMap | None]:
             meta, _ = thrift.decode_struct(footer)
             index_start = _page_index_start(meta, start)
             index = bytes(view[index_start:start])
-            return footer, start, pages.build_page_map(footer, index, index_start, view)
+            return footer, start, pages.build_page_map(meta, index, index_start, view)
         finally:
             view.release()
 
@@ -119,7 +120,7 @@ def _page_index_start(meta: thrift.ThriftStruct, footer_start: int) -> int:
 
 def _verify(path: Path, directory: Directory, pointer: IndexPointer) -> int:
     """Read the file back: its footer as any Parquet reader does, its directory as ours. Returns its raw size."""
-    with pq.ParquetFile(path) as opened:
+    with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as opened:
         meta = opened.metadata
         rows, raw = meta.num_rows, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         key = layout.decode_key(meta.metadata[layout.KEY], str(path))
