@@ -99,7 +99,7 @@ def _names(key: str, given: str) -> list[str]:
         found: list[str] = json.loads(given)
         "".join(found).encode()
     except (TypeError, ValueError) as cause:
-        raise InvalidArgument(f"option {key} = {given!r} is no JSON array of names", option=key) from cause
+        raise InvalidArgument(f"option {key} = {given!r} is not a JSON array of names", option=key) from cause
     return found
 
 

@@ -303,8 +303,8 @@ class Options(Mapping[str, str]):
             value, floor = self.if_readable(option), self.if_readable(least)
             if value is not None and floor is not None and value < floor:
                 message = (
-                    f"option {option.key} = {value} is below {least.key} = {floor}, and {wanted.key} is on: what asks "
-                    f"for it would be refused each time. Give at least {floor}, or lower {least.key} as well"
+                    f"option {option.key} = {value} is below {least.key} = {floor}, and {wanted.key} is on: every "
+                    f"purge with it would be refused. Give at least {floor}, or lower {least.key} as well"
                 )
                 raise InvalidArgument(message, option=option.key, value=str(value))
 

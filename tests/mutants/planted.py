@@ -1094,10 +1094,10 @@ BUGS = [
     Bug(
         "a commit below every list of tokens is said to be lost",
         LOG + "commit/resolve.py",
-        """            message = f"the checkpoint of version {at} no longer tells whose commit version {version} was"
-            raise CommitStateUnknown(message, token=token, version=version)
+        """            raise CommitStateUnknown(message, token=token, version=version)
+        if token in window.tokens:
 """,
-        "            return None\n",
+        "            return None\n        if token in window.tokens:\n",
         OVERTAKEN_TESTS,
     ),
     Bug(

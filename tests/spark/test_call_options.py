@@ -55,8 +55,8 @@ def test_every_declared_option_is_read_into_its_field(kind, option, spelled):
         (ReadOptions, {"versionAsOf": "newest"}, "versionAsOf = 'newest' is not a version"),
         (ReadOptions, {"versionAsOf": "1", "timestampAsOf": "2026-01-01"}, "not both"),
         (ReadOptions, {"where": "Column<'(id = 1)'>"}, r"DataFrame\.where\(\)"),
-        (ReadOptions, {"columns": '["id", 5]'}, "no JSON array of names"),
-        (WriteOptions, {"partitionBy": '["id"'}, "no JSON array of names"),
+        (ReadOptions, {"columns": '["id", 5]'}, "not a JSON array of names"),
+        (WriteOptions, {"partitionBy": '["id"'}, "not a JSON array of names"),
         (WriteOptions, {"mergeSchema": "yes"}, "not true or false"),
         (WriteOptions, {"txnAppId": "app"}, "go together"),
         (WriteOptions, {"txnVersion": "5"}, "go together"),
@@ -65,7 +65,7 @@ def test_every_declared_option_is_read_into_its_field(kind, option, spelled):
         (WriteOptions, {"partitionOverwriteMode": "some"}, "static or dynamic"),
         (WriteOptions, {"replaceWhere": "a", "spark.indextables.replaceWhere": "b"}, "given twice"),
         (WriteOptions, {"replaceWher": "a"}, "is replaceWhere meant"),
-        (WriteOptions, {SESSION: "[]"}, "no JSON object"),
+        (WriteOptions, {SESSION: "[]"}, "not a JSON object"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(kind, given, reason):

@@ -33,7 +33,7 @@ def is_asked(*, yes: bool) -> bool:
         return False
     if not can_ask():
         raise InvalidArgument(
-            "this deletes data or history, and no terminal can be asked: give --yes, or --dry-run to see what goes"
+            "this deletes data or history, and no terminal can be asked: give --yes, or --dry-run to see what"
         )
     return True
 

@@ -180,7 +180,7 @@ def _text_of(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
-        reason = cause.strerror if isinstance(cause, OSError) else "it is no UTF-8 text"
+        reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
         raise InvalidArgument(f"{file}: {reason}", path=file) from cause
 
 

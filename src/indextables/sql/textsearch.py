@@ -146,7 +146,7 @@ class Statement:
             if not names:
                 continue
             if not isinstance(item.parent, exp.Select):
-                message = "* inside of something else, beside a search: name the columns"
+                message = f"* inside an expression is not offered beside {FUNCTION.upper()}: name the columns"
                 raise NotSupported(message, query=self.text)
             if any(star.args.get(key) for key in ("except_", "except", "replace", "rename")):
                 message = f"* EXCEPT beside {FUNCTION.upper()} is not offered; name the columns"

@@ -96,7 +96,10 @@ def translate(
                 return meaning(f"{what}: the store says {code}: check the bucket's name and the credentials", key=key)
     if kind is ObjectNotFound:
         if writing:
-            return StoreError(f"{what}: there is no such bucket or container, or it is hidden from us", key=key)
+            return StoreError(
+                f"{what}: there is no such bucket or container, or these credentials may not see it: check both",
+                key=key,
+            )
         return ObjectNotFound(f"{what} does not exist", key=key)
     if kind is StoreUnavailable and "status code: 507" in text:
         return StoreFull(f"{what}: the store has no space left", key=key)

@@ -241,7 +241,7 @@ class ObjectStore:
             before, meta = meta, self.head(meta.key, policy=policy)
             if (meta.etag, meta.size) == (before.etag, before.size):
                 return b"".join(parts)
-        raise StoreUnavailable(f"{self.url}/{meta.key} is replaced faster than it can be read", key=meta.key)
+        raise StoreUnavailable(f"{self.url}/{meta.key} is replaced faster than it can be read: try again", key=meta.key)
 
     def _get_ranges(
         self, key: str, ranges: list[tuple[int, int]], policy: CallPolicy | None, *, coalesce: int
@@ -408,7 +408,7 @@ def _as_one_page(pages: Iterable[list[ObjectMeta]]) -> Iterator[list[ObjectMeta]
 
 def _whole(data: bytes, size: int, key: str) -> bytes:
     if len(data) != size:
-        raise StoreUnavailable(f"{key}: {len(data)} of {size} bytes arrived", key=key)
+        raise StoreUnavailable(f"{key}: {len(data)} of {size} bytes arrived: try again", key=key)
     return data
 
 

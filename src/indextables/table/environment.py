@@ -78,7 +78,7 @@ def _of_a_table(options: Mapping[str, object]) -> Mapping[str, object]:
         found = own.get(key.lower().removeprefix(PREFIX))
         if found is not None:
             message = (
-                f"{found.key} is an option of one load or save of Spark, not of a table: nobody would heed it here. "
+                f"{found.key} is an option of one load or save of Spark, not of a table: it has no effect here. "
                 f"Give it as {found.instead}. Nothing was read or written"
             )
             raise InvalidArgument(message, option=found.key)

@@ -102,7 +102,9 @@ def _predicate(text: str) -> Field:
 
 def _some_predicate(name: str, value: Any) -> str:
     if not check_text(name, value).strip():
-        raise InvalidArgument("which partitions to drop is a predicate on partition columns", argument=name)
+        raise InvalidArgument(
+            "where is empty: give a predicate on partition columns that says which partitions to drop", argument=name
+        )
     return str(value)
 
 

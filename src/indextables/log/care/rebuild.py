@@ -158,7 +158,7 @@ def _partition_columns(partitions: dict[str, tuple[tuple[str, str | None], ...]]
     """The columns that all splits share, in their order. Raises SchemaMismatch where they differ."""
     found = {tuple(name for name, _ in values) for values in partitions.values()}
     if len(found) != 1:
-        message = f"the splits lie under different partition folders: {sorted(found)[:5]}; move the strays away first"
+        message = f"the splits lie under different partition folders: {sorted(found)[:5]}; move those that differ away"
         raise SchemaMismatch(message, folders=sorted(found))
     return list(found.pop())
 

@@ -134,7 +134,7 @@ def _extras(parsed: Parsed, ref: StateRef) -> Extras | None:
     if action is None:
         if parsed.protocol is not None and has_own_splits(parsed.protocol):
             reason = "it does not say of which version it is, as every checkpoint of a table with our splits does"
-            message = f"{ref.keys[0]} is no checkpoint: {reason}; an older checkpoint or the log is used"
+            message = f"{ref.keys[0]} is not a checkpoint: {reason}; an older checkpoint or the log is used"
             raise CheckpointCorrupt(message, path=ref.keys[0], reason=reason)
         return None
     extras = decode_extras(action, ref.keys[0])

@@ -155,7 +155,10 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
         window = found.window
         if window is None or not window.covers(version):
             at = found.ref.version
-            message = f"the checkpoint of version {at} no longer tells whose commit version {version} was"
+            message = (
+                f"the checkpoint of version {at} no longer tells whose commit version {version} was: look for the rows "
+                "in the table to see whether the commit landed"
+            )
             raise CommitStateUnknown(message, token=token, version=version)
         if token in window.tokens:
             return window.first + window.tokens.index(token)
@@ -165,6 +168,9 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     except (VersionNotFound, VersionExpired) as error:
         if newest_tokens(log.env, version, table) is not None:
             return resolve_token(log, token, version)
-        message = f"version {version} is not there yet, and a delayed request may still create it: ask again later"
+        message = (
+            f"version {version} is not there yet, and a delayed request may still create it: ask again later, or "
+            "commit something else, which takes that version"
+        )
         raise CommitStateUnknown(message, token=token, version=version) from error
     return version if held.token == token else None

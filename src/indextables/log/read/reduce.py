@@ -111,7 +111,7 @@ def load_run(data: bytes) -> list[ReducedContent]:
         small, adds_data, removes_data = _READ_RUN.decode(data)
         adds, removes = _from_ipc(adds_data, FILES_SCHEMA), _from_ipc(removes_data, REMOVES_SCHEMA)
     except (msgspec.DecodeError, pa.ArrowInvalid, OSError) as cause:
-        message = f"a task sent back what is no run of versions: {cause}; read the log without tasks"
+        message = f"a task sent back what is not a run of versions: {cause}; read the log without tasks"
         raise LogCorrupt(message, reason=str(cause)) from cause
     run: list[ReducedContent] = []
     added = removed = 0

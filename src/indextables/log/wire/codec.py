@@ -264,7 +264,7 @@ class _Reader:
     def feed(self, data: bytes) -> None:
         """Take in the next whole lines. Raises as `decode_version`."""
         if b"\r" in data or b"\x00" in data:
-            reason = "it holds carriage returns or NUL bytes, so that it is no JSON lines file"
+            reason = "it holds carriage returns or NUL bytes, so that it is not a JSON lines file"
             raise corrupt(self.version, None, reason)
         try:
             if not data.isascii():

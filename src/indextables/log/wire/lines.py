@@ -139,7 +139,7 @@ def check_line(line: bytes, version: int, number: int) -> None:
     except (ValueError, RecursionError) as error:
         raise _classified(error, version, number) from None
     if not isinstance(value, dict):
-        raise corrupt(version, number, "it is no JSON object")
+        raise corrupt(version, number, "it is not a JSON object")
 
 
 def small_action(line: CheckedLine, version: int, number: int) -> str | None:

@@ -104,7 +104,7 @@ class Settings:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise InvalidArgument(f"option {SESSION} is no JSON object", option=SESSION)
+            raise InvalidArgument(f"option {SESSION} is not a JSON object", option=SESSION)
         return {str(key): str(value) for key, value in found.items()}
 
 

@@ -91,7 +91,7 @@ def _created(
         return created.metadata
     discard(log.env, adds)
     if mode == "error":
-        message = f"another writer was faster to make the table at {request.url}. Nothing was written"
+        message = f"another writer has just created the table at {request.url}: use mode append. Nothing was written"
         raise InvalidArgument(message, url=request.url)
     return None
 

@@ -121,7 +121,7 @@ class TableBuilder(Generic[H]):
         from indextables.spark.session import arrow_schema
 
         if self._path is None:
-            raise InvalidArgument("a table needs a place: location(path)")
+            raise InvalidArgument("a table needs a location: call location(path) before execute()")
         handle = self._made(self._spark, self._path, self._options)
         schema = arrow_schema(StructType(self._fields))
         wanted = {**indexing_properties(self._indexing, schema), **given_properties(self._properties)}

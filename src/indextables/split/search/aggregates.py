@@ -51,7 +51,9 @@ def aggregate(
     Raises InvalidArgument for an unknown kind, option, column or type; QueryInvalid as `search`.
     """
     if not isinstance(aggregations, Mapping):
-        raise InvalidArgument('aggregations are a name for each, as in {"by_host": {"terms": {"field": "host"}}}')
+        raise InvalidArgument(
+            'aggregations is a dict with a name for each, as in {"by_host": {"terms": {"field": "host"}}}'
+        )
     parsed = {name: _parse(name, spec, searcher.schema) for name, spec in aggregations.items()}
     columns = list(dict.fromkeys(field for _, field, _ in parsed.values()))
     hits = searcher.matches(query, where=where).hits

@@ -33,7 +33,10 @@ def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metr
     except LookupError as error:
         raise InvalidArgument(f"order by: {error.args[0]}", column=order.column) from error
     if target.multi or target.nested:
-        raise InvalidArgument(f"{target.column} has several values a row: it gives no order", column=target.column)
+        raise InvalidArgument(
+            f"{target.column} has several values in a row, which give no order: order by another column",
+            column=target.column,
+        )
     if target.fast and target.kind in _FAST_ORDER:
         found = _by_index(maker, plan, target, order, limit, metrics)
         if found is not None:

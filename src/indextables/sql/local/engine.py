@@ -186,7 +186,9 @@ def _context(
         config = config.with_batch_size(max(limit, _LEAST_BATCH_ROWS))
     context = SessionContext(config, runtime)
     if without is not None and not context.remove_optimizer_rule(without):
-        raise NotSupported(f"this release of DataFusion has no rule {without}, without which this is planned")
+        raise NotSupported(
+            f"this release of DataFusion plans this statement wrongly (it has no rule {without}): install another"
+        )
     return context
 
 

@@ -57,7 +57,7 @@ def select(
             raise
         message = (
             "this is a command, and sql() of a table answers queries: call the method of that name, or run the text "
-            f"with LocalSession({{{OWN_NAME!r}: path}}).run() of indextables.sql.local, or with `indextables sql`"
+            f"with indextables.LocalSession({{{OWN_NAME!r}: path}}).run(text), or with `indextables sql`"
         )
         raise NotSupported(message, query=text) from fault
 

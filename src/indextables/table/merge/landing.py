@@ -80,7 +80,9 @@ def land(
         snapshot = log.snapshot()
         if snapshot.metadata.schemaString != merging.metadata.schemaString:
             discard(env, [add for group in left for add in group.adds])
-            message = f"the schema of {log.url} changed while splits were merged: nothing of this batch was committed"
+            message = (
+                f"the schema of {log.url} changed during the merge: nothing of this batch was committed, merge again"
+            )
             raise MetadataChanged(message, url=log.url)
         ready = _ready(env, snapshot, left)
         lost = [group for group in left if not any(found.moved is group for found in ready)]

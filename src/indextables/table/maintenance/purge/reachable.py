@@ -164,7 +164,9 @@ def _bases(log: Log, states: Sequence[StateRef], first: int) -> dict[int, pa.Tab
         return {}
     chained = min((ref.version for ref in states if ref.version >= first - 1), default=None)
     if chained is None:
-        message = f"no checkpoint at {log.url} covers version {first - 1}, whose file is gone: nothing was deleted"
+        message = (
+            f"no checkpoint at {log.url} covers version {first - 1}, whose file is gone. Nothing was deleted: verify it"
+        )
         raise LogGap(message, version=first - 1, url=log.url)
     alone: dict[int, StateRef] = {}
     for ref in states:
