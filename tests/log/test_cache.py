@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import pytest
 from tests.log.logs import add, append, create, local_env, memory_env, open_log, paths, write
 from tests.world.clock import Clock
@@ -10,6 +11,7 @@ from tests.world.store import counted
 from indextables.env import Env
 from indextables.log.care import opening
 from indextables.log.read.cache import LogCache, cache_for, shared_cache
+from indextables.log.read.memory import LogMemory
 from indextables.log.wire.names import crc_key, version_key
 from indextables.options import Options
 from indextables.storage import open_store
@@ -233,3 +235,26 @@ def test_bounded_staleness_is_an_option(tmp_path):
     append(env, 3)
     log.invalidate()
     assert log.latest_version() == 3
+
+
+def test_a_thread_that_keeps_a_state_is_not_hurt_by_one_that_switches_the_cache_off(tmp_path):
+    class Meanwhile(Clock):
+        """Lets another thread read the newest properties whenever this one looks at the clock."""
+
+        other = staticmethod(lambda: None)
+
+        def monotonic(self):
+            self.other()
+            return super().monotonic()
+
+    clock = Meanwhile()
+    env = Env(open_store(str(tmp_path)), clock, Options())
+    create(env)
+    log = opening.open_log(env)
+    metadata = log.metadata_at().metadata
+    off = msgspec.structs.replace(metadata, configuration={"transaction.cache.enabled": "false"})
+    memory = LogMemory(env)
+    state = log.snapshot().state
+    clock.other = lambda: memory.heed(off)
+    assert memory.keep_state(state, None, history=1) is state
+    assert memory.known() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.spark.test_unknown_features import READS, WRITES
 from tests.spark.vectors import delete_rows
 
 import indextables
@@ -151,3 +152,18 @@ def test_without_a_file_system_for_the_store_the_python_reader_takes_over(spark,
     assert frame.columns == ["id", "message"]
     assert sorted(row.id for row in frame.collect()) == [1, 4, 7, 10]
     assert s3.secret_key not in caplog.text
+
+
+VERBS = {**WRITES, **READS, "schema": lambda table: table.schema()}
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_goes_by_the_configuration_of_the_session(spark, tmp_path, verb):
+    indextables.create(tmp_path / "t", ROWS.schema, partition_by=["part"]).append(ROWS)
+    table = IndexTable.forPath(spark, tmp_path / "t")
+    spark.conf.set("spark.indextables.storage.timeoutSeconds", "soon")
+    try:
+        with pytest.raises(InvalidArgument, match="timeoutSeconds"):
+            VERBS[verb](table)
+    finally:
+        spark.conf.unset("spark.indextables.storage.timeoutSeconds")

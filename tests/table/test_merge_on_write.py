@@ -109,6 +109,25 @@ def test_a_machine_that_has_too_little_for_a_merge_has_written_all_the_same(make
     assert ids(table.to_arrow()) == [0, 1]
 
 
+def test_a_write_whose_merge_was_interrupted_does_not_keep_later_ones_from_merging(make):
+    class Impatient(SystemAmbient):
+        interrupts = 1
+
+        def map(self, pool, function, items):
+            if pool == "maintenance" and self.interrupts:
+                self.interrupts -= 1
+                raise KeyboardInterrupt
+            return super().map(pool, function, items)
+
+    table = make({**NOW, "mergeOnWrite.minSplits": "2"}, ambient=Impatient())
+    table.append([row(0)])
+    with pytest.raises(KeyboardInterrupt):
+        table.append([row(1)])
+    table.append([row(2)])
+    table.refresh()
+    assert (table.files().num_rows, ids(table.to_arrow())) == (1, [0, 1, 2])
+
+
 def test_broken_splits_are_skipped_by_the_background_too(make):
     table = make()
     for n in range(3):

@@ -55,20 +55,23 @@ def after_write(log: Log, metadata: Metadata) -> None:
     merges, purges = options[opt.MERGE_ON_WRITE_ENABLED], _purge_is_due(log, options)
     if not (merges or purges) or not _begin(log.url):
         return
-    merges_later, purges_later = options[opt.MERGE_ON_WRITE_ASYNC], options[opt.PURGE_ON_WRITE_ASYNC]
-    if (merges and not merges_later) or (purges and not purges_later):
-        # The write waits for what it is asked to wait for, and for nothing else.
-        purges = _at_once(log, merges=merges and not merges_later, purges=purges, purges_later=purges_later)
-    merges = merges and merges_later
-    if not (merges or purges):
-        _end(log.url)
-        return
+    is_handed_over = False
     try:
-        log.env.ambient.submit("maintenance", lambda: _quietly(log, merges=merges, purges=purges))
+        merges_later, purges_later = options[opt.MERGE_ON_WRITE_ASYNC], options[opt.PURGE_ON_WRITE_ASYNC]
+        if (merges and not merges_later) or (purges and not purges_later):
+            # The write waits for what it is asked to wait for, and for nothing else.
+            purges = _at_once(log, merges=merges and not merges_later, purges=purges, purges_later=purges_later)
+        merges = merges and merges_later
+        if merges or purges:
+            log.env.ambient.submit("maintenance", lambda: _quietly(log, merges=merges, purges=purges))
+            is_handed_over = True
     except RuntimeError as error:
         # The interpreter is about to end and takes no more work: the next write will find it due.
-        _end(log.url)
         _LOGGER.info("nothing is merged or purged at %s now: %s", log.url, error)
+    finally:
+        # Also where somebody interrupts it: later writes of this process look again.
+        if not is_handed_over:
+            _end(log.url)
 
 
 def merge_if_due(log: Log) -> list[int]:

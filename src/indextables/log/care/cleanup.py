@@ -257,7 +257,7 @@ def _delete_versions(batches: _Batches, keys: Iterable[str]) -> dict[str, str]:
     """Delete in ascending order, so that whoever sees an old version file knows that no newer one has been deleted.
 
     On local files a failure ends it: a writer takes the file below its own for a proof (`log.commit`). Each delete
-    is on the disk before the next one, so that a power loss leaves no hole either; check files prove nothing and go
+    is on the disk before the next one, so that a power loss leaves no gap either; check files prove nothing and go
     last. Object stores delete the oldest one first and the rest in bulk: a reader that started at version 0 looks for
     it afterwards.
     """

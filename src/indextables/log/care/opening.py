@@ -11,7 +11,7 @@ __all__ = ["open_log"]
 
 
 def open_log(env: Env, cache: LogCache | None = None, tail: ReadTail | None = None) -> Log:
-    """The log of one table, to read and to commit; a commit is followed by `after_commit.after_commit`."""
+    """The log of one table, to read and to commit; a commit is followed by `postcommit.after_commit`."""
     return Log(env, cache, tail, _after_commit)
 
 

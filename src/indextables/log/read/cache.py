@@ -1,6 +1,6 @@
 """Keeps parsed log files in memory: what is immutable is keyed so that it never goes stale, all else is looked up anew.
 
-Everything is keyed by the table's URL, its history (`listing.Known`) and a version, so that a log that was replaced
+Everything is keyed by the table's URL, its history (`newest.Known`) and a version, so that a log that was replaced
 under a living process shares nothing with the one before: a table created anew, a backup put back, a repaired log
 moved into place, a newest version that was lost and whose number was taken again. The only thing that can be outdated
 is the answer to "what is newest": it is probed at every use. An entry still expires,

@@ -17,7 +17,10 @@ __all__ = ["LogMemory"]
 
 
 class LogMemory:
-    """What is remembered of one table. Without a cache only the last listing is, so that a handle can be compared."""
+    """What is remembered of one table. Without a cache only the last listing is, so that a handle can be compared.
+
+    Safe for threads: one may switch the cache off (`heed`) while others use it, so that each call takes it once.
+    """
 
     def __init__(self, env: Env, cache: LogCache | None = None) -> None:
         self._env = env
@@ -36,21 +39,24 @@ class LogMemory:
         """Go by the table's own properties from now on, where nobody asked otherwise."""
         if self._heeded is not metadata.configuration:
             self._heeded, self.options = metadata.configuration, self._env.over(metadata.configuration)
-        if self._cache is not None and not self.options[opt.TRANSACTION_CACHE_ENABLED]:
-            self._cache.invalidate(self._url)
+        cache = self._cache
+        if cache is not None and not self.options[opt.TRANSACTION_CACHE_ENABLED]:
+            cache.invalidate(self._url)
             self._cache = None
 
     def invalidate(self, regions: tuple[Region, ...] | None = None) -> int:
         """Forget the entries of this table in these regions, or in all; how many there were."""
-        if self._cache is None:
+        cache = self._cache
+        if cache is None:
             return 0
-        return self._cache.invalidate(self._url) if regions is None else self._cache.invalidate(self._url, regions)
+        return cache.invalidate(self._url) if regions is None else cache.invalidate(self._url, regions)
 
     def known(self) -> Known | None:
         """What the last look at the log of this table told, by whichever handle of this process."""
-        if self._cache is None:
+        cache = self._cache
+        if cache is None:
             return None
-        known = self._cache.get("versionsList", (self._url,), self._env.ambient.monotonic())
+        known = cache.get("versionsList", (self._url,), self._env.ambient.monotonic())
         return known if isinstance(known, Known) else None
 
     def last_listed(self) -> Known | None:
@@ -59,7 +65,8 @@ class LogMemory:
 
     def learn(self, known: Known) -> None:
         """Remember what a look at the log told."""
-        if self._cache is None:
+        cache = self._cache
+        if cache is None:
             self._listed = known
             return
 
@@ -67,7 +74,7 @@ class LogMemory:
             """A slower thread must not bring back what this process knew before: memory reaches further than that."""
             return (kept.history, kept.head) > (known.history, known.head)
 
-        self._cache.put_unless("versionsList", (self._url,), known, self._expiry(), is_newer)
+        cache.put_unless("versionsList", (self._url,), known, self._expiry(), is_newer)
 
     def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
         """Remember a version that was committed by us, where the file below it (etag `below`) was the newest known."""
@@ -87,9 +94,10 @@ class LogMemory:
 
     def recall(self, region: Small, history: int, version: int | str) -> Any:
         """The entry of a version, or None."""
-        if self._cache is None:
+        cache = self._cache
+        if cache is None:
             return None
-        return self._cache.get(region, (self._url, history, version), self._env.ambient.monotonic())
+        return cache.get(region, (self._url, history, version), self._env.ambient.monotonic())
 
     def version(self, version: int) -> VersionContent | None:
         """The actions of a version, or None."""
@@ -99,23 +107,26 @@ class LogMemory:
 
     def state(self, history: int, version: int | Literal["newest"]) -> KeptState | None:
         """The whole table at a version, or the newest of it that is remembered."""
-        if self._cache is None:
+        cache = self._cache
+        if cache is None:
             return None
-        return self._cache.get("files", (self._url, history, version), self._env.ambient.monotonic())
+        return cache.get("files", (self._url, history, version), self._env.ambient.monotonic())
 
     def keep(self, region: Small, history: int, version: int | str, value: Any, size: int = 0) -> None:
         """Remember an entry of a version."""
-        if self._cache is not None:
-            self._cache.put(region, (self._url, history, version), value, self._expiry(), size)
+        cache = self._cache
+        if cache is not None:
+            cache.put(region, (self._url, history, version), value, self._expiry(), size)
 
     def keep_state(self, state: TableState, anchor: str | None, history: int) -> TableState:
         """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
-        if self._cache is not None:
+        cache = self._cache
+        if cache is not None:
             kept = KeptState(state, anchor)
-            self._cache.put("files", (self._url, history, state.version), kept, self._expiry())
+            cache.put("files", (self._url, history, state.version), kept, self._expiry())
             newest = self.state(history, "newest")
             if newest is None or newest.state.version <= state.version:
-                self._cache.put("files", (self._url, history, "newest"), kept, self._expiry())
+                cache.put("files", (self._url, history, "newest"), kept, self._expiry())
         return state
 
     def _expiry(self) -> float:

@@ -81,10 +81,7 @@ def write(
         raise InvalidArgument(f"df is a Spark DataFrame, not {type(df).__name__}: a Table takes other data in append()")
     given = _texts({**check_mapping("options", options), **settings})
     if opt.SAVE_MODE.key in Settings(given).names:
-        raise InvalidArgument(
-            "saveMode is not an option of indextables.write: its argument mode says what to do if there is a table",
-            option="saveMode",
-        )
+        raise InvalidArgument("say what to do about an existing table with mode, not saveMode", option="saveMode")
     wanted, existing = _modes(mode)
     columns = [partitionBy] if isinstance(partitionBy, str) else partitionBy
     if columns is not None:

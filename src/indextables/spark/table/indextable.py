@@ -183,7 +183,7 @@ class IndexTable(Maintenance, SparkHandle):
     def invalidateCaches(self) -> CacheReport:
         """Forget what driver and executors hold in memory about this table; results do not change.
 
-        A worker that no task of this call reaches does so when it next runs a task for this table.
+        A worker that no task of this call reaches forgets the log files when it next reads some.
         """
         forget_in_workers(self.url)
         return super().invalidateCaches()

@@ -24,13 +24,13 @@ from indextables.table.maintenance import (
     ReindexReport,
     RestoreReport,
     TruncateReport,
+    repair_table,
     verify_table,
 )
 from indextables.table.maintenance import drop_partitions as drop_verb
 from indextables.table.maintenance import health as health_verb
 from indextables.table.maintenance import prewarm as prewarm_verb
 from indextables.table.maintenance import reindex as reindex_verb
-from indextables.table.maintenance import repairing as maintain
 from indextables.table.maintenance import restore as restore_verb
 from indextables.table.maintenance import truncate as truncate_verb
 from indextables.table.maintenance.purge import PurgeReport
@@ -211,7 +211,8 @@ class Maintenance(SparkHandle):
         Where no version can be read, the new log is made from the splits. Without `at` the log is written in place;
         that is allowed only where no log is left. Report and errors are those of `indextables.repair`.
         """
-        return maintain.repair(self.url, at=at, options=self.options)
+        target = None if at is None else SparkHandle(self.spark, at, self.options).env()
+        return repair_table(self.env(), target)
 
     def verify(self, *, dataFiles: bool = True) -> VerifyReport:
         """Check every file of the log, and that every data file exists and is the one that the log names.
