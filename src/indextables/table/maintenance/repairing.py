@@ -109,10 +109,11 @@ def recreate_pointer(path: Path, options: Mapping[str, object] | None = None) ->
 
 
 def cache_stats() -> CacheStats:
-    """Tell how often this process found parsed log files in its memory instead of reading them.
+    """Tell how often this process found in its memory what it would have read otherwise.
 
-    `hit_rates()` of the result has `protocolHitRate`, `metadataHitRate`, `versionHitRate`, `filesHitRate` and
-    `versionsListHitRate`, each between 0 and 1.
+    `hit_rates()` of the result has a rate between 0 and 1 for each kind: of parsed log files `protocolHitRate`,
+    `metadataHitRate`, `versionHitRate`, `filesHitRate` and `versionsListHitRate`, of searches `splitsHitRate`,
+    `indexesHitRate` and `searchersHitRate`.
     """
     return CacheStats(process.stats())
 

@@ -132,7 +132,7 @@ def purge(
     progress: Progress | None = None,
     parameters: dict[str, str | None] | None = None,
 ) -> PurgeReport:
-    """Delete what no version needs that stays readable.
+    """Delete old versions, and the data files, checkpoints and manifests that no remaining version needs.
 
     Args:
         log: The table's log.
