@@ -234,6 +234,17 @@ def test_a_score_that_no_row_has_is_refused(table, text):
         table.sql(text)
 
 
+@pytest.mark.parametrize("text", ["'_score'", "$$_score$$", "E'_score'"])
+def test_a_text_that_reads_as_the_score_asks_for_none(tmp_path, text):
+    schema = pa.schema([("id", pa.int64()), ("m", pa.string())])
+    table = indextables.create(tmp_path / "scores", schema, indexing={"m": "text"})
+    table.append([{"id": 1, "m": "no"}, {"id": 2, "m": "the score"}])
+    found = table.sql(
+        f"SELECT id, {text} AS what FROM t WHERE TEXTSEARCH(m, 'no') OR TEXTSEARCH(m, 'score') ORDER BY id"
+    )
+    assert found.to_pylist() == [{"id": 1, "what": "_score"}, {"id": 2, "what": "_score"}]
+
+
 def test_a_column_of_that_name_is_itself(tmp_path):
     made = indextables.create(
         tmp_path / "t", pa.schema([("_score", pa.int64()), ("m", pa.string())]), indexing={"m": "text"}

@@ -189,7 +189,7 @@ def _span(identifier: Any) -> tuple[int, int]:
 
 
 def parse(text: str) -> tuple[Any, list[Word]]:
-    """The one statement as sqlglot reads it, and its tokens; raises QueryInvalid and LimitExceeded."""
+    """The one statement as sqlglot reads it, and its tokens but for texts. Raises QueryInvalid, LimitExceeded."""
     if len(text) > MAX_TEXT_CHARS:
         message = f"the statement has {len(text)} characters, the limit is {MAX_TEXT_CHARS}"
         raise LimitExceeded(message, limit=MAX_TEXT_CHARS, actual=len(text))
@@ -217,7 +217,12 @@ def parse(text: str) -> tuple[Any, list[Word]]:
     if len(trees) != 1:
         raise QueryInvalid("give one SELECT statement", query=text, position=0)
     parens = (TokenType.L_PAREN, TokenType.R_PAREN)
-    return trees[0], [Word(t.text, t.start, t.end + 1, t.token_type in parens) for t in tokens]
+    return trees[0], [
+        Word(t.text, t.start, t.end + 1, t.token_type in parens)
+        for t in tokens
+        # A text in quotes is no word of the statement: it names nothing.
+        if not t.token_type.name.endswith("STRING")
+    ]
 
 
 def _too_deep() -> LimitExceeded:
