@@ -121,11 +121,11 @@ class InvalidArgument(IndexTablesError, ValueError):
 
 
 class SchemaInvalid(InvalidArgument):
-    """A schema no table can have: duplicate names, empty, too deep, unknown types."""
+    """No table can have this schema: it is empty or too deep, or has duplicate names or unknown types."""
 
 
 class SchemaMismatch(InvalidArgument):
-    """Data or a schema that does not fit the table's; names each difference."""
+    """Data or a schema does not fit the table's; the message names each difference."""
 
 
 class QueryInvalid(InvalidArgument):
@@ -141,7 +141,7 @@ class NotSupported(IndexTablesError, NotImplementedError):
 
 
 class LimitExceeded(IndexTablesError):
-    """Input is larger, deeper or more numerous than a documented cap; `limit` and `actual` where known."""
+    """Input is larger, deeper or more numerous than a documented limit; `limit` and `actual` where known."""
 
 
 class TableNotFound(IndexTablesError):
@@ -169,7 +169,7 @@ class ProtocolUnsupported(LogError):
 
 
 class PathEscape(LogError):
-    """A logged path leaves the table's root or names something that is no data file."""
+    """A path in the log leaves the table's folder, or names something that is not a data file."""
 
 
 class VersionNotFound(LogError):
@@ -177,11 +177,11 @@ class VersionNotFound(LogError):
 
 
 class VersionExpired(LogError):
-    """Version `version` can no longer be rebuilt: cleanup took what it needs; `earliest` is the oldest left."""
+    """Version `version` can no longer be read: cleanup or purge deleted its files; `earliest` is the oldest left."""
 
 
 class CheckpointError(LogError):
-    """A checkpoint could not be read or written; commits stand without it."""
+    """A checkpoint could not be read or written; what was committed is safe without it."""
 
 
 class CheckpointCorrupt(CheckpointError):
@@ -201,15 +201,15 @@ class CommitError(IndexTablesError):
 
 
 class CommitConflict(CommitError):
-    """Version `winner` by somebody else clashes with this commit: `reason` says how, `attempts` how often tried."""
+    """Version `winner` by somebody else conflicts with this commit: `reason` says how, `attempts` how often tried."""
 
 
 class MetadataChanged(CommitConflict):
-    """Schema or properties changed since this commit's read version."""
+    """Somebody changed schema or properties after the version that this commit started from."""
 
 
 class ProtocolChanged(CommitConflict):
-    """The protocol changed since this commit's read version."""
+    """Somebody changed the protocol after the version that this commit started from."""
 
 
 class TableReplaced(CommitError):
@@ -217,7 +217,7 @@ class TableReplaced(CommitError):
 
 
 class ClockSkew(CommitError):
-    """The local clock is more than the allowed distance off the store's: `skew_ms`."""
+    """The clocks of this machine and of the store differ by `skew_ms` milliseconds, more than is allowed."""
 
 
 class InvariantViolated(CommitError):
@@ -246,7 +246,7 @@ class DvCorrupt(SplitError):
 
 
 class IndexUnavailable(SplitError):
-    """The index of a split is missing, damaged or of a foreign version; its rows are readable: `path`, `reason`."""
+    """The index of a split is missing, damaged or in another format; its rows are readable: `path`, `reason`."""
 
 
 class StoreError(IndexTablesError):
