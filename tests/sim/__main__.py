@@ -5,21 +5,14 @@ from __future__ import annotations
 import sys
 
 from tests.sim import schedule
+from tests.sim.playing import retold
 
 
 def main() -> int:
-    world, outcomes = schedule.build(int(sys.argv[1]))
-    world.lines = []
-    code = 0
-    try:
-        world.run()
-        schedule.settle(world, outcomes)
-    except Exception as error:  # noqa: BLE001 - the story is what is wanted
-        world.lines.append(repr(error))
-        code = 1
-    print("\n".join(world.lines))
+    world, outcomes, error = retold(schedule, int(sys.argv[1]))
+    print("\n".join(world.lines or []))
     print(f"steps {world.steps}, local {world.local}, trace {world.trace.hexdigest()}, {dict(outcomes)}")
-    return code
+    return 0 if error is None else 1
 
 
 if __name__ == "__main__":

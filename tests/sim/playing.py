@@ -22,7 +22,7 @@ def play(script: ModuleType, seeds: range) -> Counter[str]:
         try:
             outcomes += script.run(seed).outcomes
         except AssertionError as error:
-            pytest.fail(f"{error}\n\n{_tell(script, seed)}", pytrace=False)
+            pytest.fail(f"{error}\n\n{tell(script, seed)}", pytrace=False)
     return outcomes
 
 
@@ -80,8 +80,8 @@ def run_with_fault(
     return calls
 
 
-def _tell(script: ModuleType, seed: int) -> str:
-    """The last steps of a schedule, for the report."""
+def retold(script: ModuleType, seed: int) -> tuple[World, Counter[str], BaseException | None]:
+    """A schedule played once more, with a line for every step; and what ended it, if something did."""
     world, outcomes = script.build(seed)
     world.lines = []
     try:
@@ -89,4 +89,10 @@ def _tell(script: ModuleType, seed: int) -> str:
         script.settle(world, outcomes)
     except BaseException as error:  # noqa: BLE001 - the story is what is wanted
         world.lines.append(repr(error))
-    return "\n".join(world.lines[-60:])
+        return world, outcomes, error
+    return world, outcomes, None
+
+
+def tell(script: ModuleType, seed: int) -> str:
+    """The last steps of a schedule, for the report."""
+    return "\n".join((retold(script, seed)[0].lines or [])[-60:])

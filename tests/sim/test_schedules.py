@@ -11,6 +11,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from tests.sim import schedule
+from tests.sim.playing import tell
 from tests.sim.truth import Broken
 from tests.sim.world import PUT_FAULTS
 
@@ -35,7 +36,7 @@ class Tally:
             try:
                 report = schedule.run(seed)
             except AssertionError as error:
-                pytest.fail(f"{error}\n\n{_tell(seed)}", pytrace=False)
+                pytest.fail(f"{error}\n\npython -m tests.sim {seed}\n{tell(schedule, seed)}", pytrace=False)
             self.schedules += 1
             self.outcomes += report.outcomes
             self.coverage += report.coverage
@@ -107,15 +108,3 @@ def test_a_store_that_replaces_what_is_there_is_caught(monkeypatch):
 @pytest.mark.timeout(0)
 def test_no_schedule_of_the_long_run_breaks_an_invariant():
     Tally().play(range(10_000_000, 10_000_000 + SOAK))
-
-
-def _tell(seed: int) -> str:
-    """The last steps of a schedule, for the report."""
-    world, outcomes = schedule.build(seed)
-    world.lines = []
-    try:
-        world.run()
-        schedule.settle(world, outcomes)
-    except BaseException as error:  # noqa: BLE001 - the story is what is wanted
-        world.lines.append(repr(error))
-    return f"python -m tests.sim {seed}\n" + "\n".join(world.lines[-60:])

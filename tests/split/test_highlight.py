@@ -12,7 +12,7 @@ from tests.split.search_world import World, build_world, make_rows
 
 from indextables.split.index.analyze import analyzer
 from indextables.split.query.plan import LeafTarget, Terms
-from indextables.split.search.explain import explain_hit, explain_query
+from indextables.split.search.explain import explain_query
 from indextables.split.search.highlight import highlighter, snippets
 
 
@@ -92,10 +92,7 @@ def test_snippets_come_from_the_rows_of_hits(world):
     assert all("<em>" in snippet for snippet in snippets(plan, rows, "message").to_pylist())
 
 
-def test_a_score_can_be_explained(world):
-    hits = world.searcher.search("message:foo", limit=1).hits
-    told = explain_hit(world.searcher, "message:foo", hits)
-    assert told["value"] == pytest.approx(float(hits.scores[0]))
+def test_a_query_can_be_explained(world):
     told = explain_query(world.searcher, "message:foo AND ratio:>0")
     assert told["conditions"] == [
         {"kind": "Terms", "columns": ["message"], "answered_by": "index"},

@@ -8,6 +8,7 @@ import sys
 
 import pyarrow as pa
 import pytest
+from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.errors import VersionExpired
@@ -29,26 +30,6 @@ SETTINGS = {
 
 def rows(x):
     return pa.table({"x": [x]}, schema=SCHEMA)
-
-
-class Interrupted:
-    """A store that does something once, before its call number `at`."""
-
-    def __init__(self, store, at, meanwhile):
-        self.store, self.left, self.meanwhile = store, at, meanwhile
-
-    def __getattr__(self, name):
-        found = getattr(self.store, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments, **more):
-            self.left -= 1
-            if self.left == 0:
-                self.meanwhile()
-            return found(*arguments, **more)
-
-        return call
 
 
 @pytest.fixture(scope="module", params=["avro", "json", "parquet"])
@@ -83,7 +64,7 @@ def moved_on(path, template):
 def handle(path, template, at, **which):
     """A handle in a process of its own, in which the table moves on before call number `at` of the store."""
     env = open_env(path, SETTINGS)
-    store = Interrupted(env.store, at, lambda: moved_on(path, template))
+    store = InterruptedStore(env.store, at, lambda: moved_on(path, template))
     log = open_log(type(env)(store, env.ambient, env.options), cache=LogCache())
     return store, indextables.Table(log, log.snapshot(), **which)
 

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.world.clock import ShiftedClock
+from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.ambient import SystemAmbient
@@ -38,26 +39,6 @@ class Patient(SystemAmbient):
     def sleep(self, seconds):
         self.sleeps.set()
         self.wake.wait(60)
-
-
-class Interrupted:
-    """A store that does something before its call number `at`."""
-
-    def __init__(self, store, at, meanwhile):
-        self.store, self.left, self.meanwhile = store, at, meanwhile
-
-    def __getattr__(self, name):
-        found = getattr(self.store, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments, **more):
-            self.left -= 1
-            if self.left == 0:
-                self.meanwhile()
-            return found(*arguments, **more)
-
-        return call
 
 
 def table(path):
@@ -101,7 +82,7 @@ def test_protect_holds_at_every_step_of_a_cleanup(tmp_path, first):
                 pass
 
         env = open_env(path, SETTINGS)
-        store = Interrupted(env.store, at, meanwhile)
+        store = InterruptedStore(env.store, at, meanwhile)
         clean_up(msgspec.structs.replace(env, store=store, ambient=ShiftedClock(500)))
         if store.left > 0:
             break

@@ -13,6 +13,7 @@ import time
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.world.store import InterruptedStore
 
 import indextables
 from indextables.ambient import SystemAmbient
@@ -53,38 +54,25 @@ class Leaping(SystemAmbient):
         return super().monotonic() + self.passed_s
 
 
-class Stalling:
+class Stalling(InterruptedStore):
     """A store whose caller is stopped before call number `at`.
 
     It knows whether a sweep was announced by then, and after which call the caller had nothing more to publish.
     """
 
     def __init__(self, store, at, meanwhile):
-        self.store, self.at, self.meanwhile = store, at, meanwhile
-        self.calls = self.published = 0
+        super().__init__(store, at, meanwhile)
+        self.published = 0
         self.announced = self.announced_before = False
 
-    @property
-    def left(self):
-        return self.at - self.calls
-
-    def __getattr__(self, name):
-        found = getattr(self.store, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments, **more):
-            self.calls += 1
-            if self.left == 0:
-                self.announced_before = self.announced
-                self.meanwhile()
-            if name.startswith("put"):
-                is_intent = arguments[0].startswith(LOG_DIR + "_intents/")
-                self.announced |= name == "put" and is_intent
-                self.published = self.published if is_intent or self.announced else self.calls
-            return found(*arguments, **more)
-
-        return call
+    def heard(self, verb, arguments):
+        if self.left == 0:
+            self.announced_before = self.announced
+        super().heard(verb, arguments)
+        if verb.startswith("put"):
+            is_intent = arguments[0].startswith(LOG_DIR + "_intents/")
+            self.announced |= verb == "put" and is_intent
+            self.published = self.published if is_intent or self.announced else self.calls
 
 
 def rows(path):

@@ -1,15 +1,15 @@
-"""A store that writes down what is asked of it, for tests that say what a read may cost."""
+"""Stores for tests: one writes down what is asked of it, another lets something happen before one of its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from indextables.env import Env
 from indextables.storage import Store
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Call", "CountingStore", "counted"]
+__all__ = ["Call", "CountingStore", "InterruptedStore", "counted"]
 
 
 class Call(NamedTuple):
@@ -72,3 +72,33 @@ def counted(env: Env) -> tuple[Env, CountingStore]:
     """The same table, seen through a store that counts."""
     store = CountingStore(env.store)
     return Env(store, env.ambient, env.options), store
+
+
+class InterruptedStore:
+    """Passes everything on to a real store, and does something once: `meanwhile`, before call number `at`."""
+
+    def __init__(self, store: Store, at: int, meanwhile: Callable[[], object]) -> None:
+        self.store, self.at, self.meanwhile = store, at, meanwhile
+        self.calls = 0
+
+    @property
+    def left(self) -> int:
+        """How many calls are missing until then; none or less afterwards."""
+        return self.at - self.calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.store, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any, **more: Any) -> object:
+            self.calls += 1
+            self.heard(name, arguments)
+            return found(*arguments, **more)
+
+        return call
+
+    def heard(self, _verb: str, _arguments: Sequence[Any]) -> None:
+        """Called with every call, before the store is."""
+        if self.left == 0:
+            self.meanwhile()

@@ -1,19 +1,17 @@
-"""Why is a hit where it is, and who found it? For people, not for programs."""
+"""How is a query understood, and who answers it? For people, not for programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-import tantivy
 
-from indextables.errors import InvalidArgument
 from indextables.query.expr import Node as Predicate
 from indextables.query.expr import columns_of
 from indextables.split.query import Leaf, Plan, Where, leaves
 from indextables.split.search.answer import IndexShard, Shard
 from indextables.split.search.components import needed
-from indextables.split.search.hits import Hits, SearchMetrics
+from indextables.split.search.hits import SearchMetrics
 from indextables.split.search.searcher import SplitSearcher
 from indextables.split.search.tantivy import answerable
 
@@ -45,21 +43,3 @@ def _condition(leaf: Leaf) -> dict[str, Any]:
         "columns": list(columns_of(leaf.predicate)) if isinstance(leaf, Where) else [leaf.target.column],
         "answered_by": "index" if answerable(leaf) else "columns",
     }
-
-
-def explain_hit(searcher: SplitSearcher, query: str | Plan | None, hits: Hits, number: int = 0) -> dict[str, Any]:
-    """How the score of one hit comes about, as Tantivy explains it. Raises InvalidArgument if it did not match."""
-    plan = searcher.plan(query)
-    place, row = int(hits.splits[number]), int(hits.rows[number])
-    for shard in searcher.shards(plan, SearchMetrics(), scored=True):
-        if not isinstance(shard, IndexShard) or place not in shard.places:
-            continue
-        address = tantivy.DocAddress(int((shard.places == place).argmax()), row)
-        try:
-            told = shard.query(scored=True).explain(shard.index.searcher, address).to_json()
-        except ValueError:
-            continue
-        found: dict[str, Any] = msgspec.json.decode(told)
-        return found
-    message = f"row {row} of split {place} was not found by an index: it does not match, or scores 0"
-    raise InvalidArgument(message, split=place, row=row)
