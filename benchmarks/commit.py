@@ -16,12 +16,13 @@ import time
 from pathlib import Path
 from statistics import median
 
+from tests.world.commits import append
+
 from benchmarks.harness import Bar
 from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.log.care.opening import open_log
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.read.cache import LogCache
 from indextables.log.read.log import Log
 from indextables.log.wire.actions import Add, CommitInfo, Metadata

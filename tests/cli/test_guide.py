@@ -71,9 +71,9 @@ def test_every_public_name_is_in_the_reference():
     missing = [name for name in indextables.__all__ if name not in care and homes.get(name, name) not in pages]
     assert missing == []
     assert "::: indextables.table.maintenance.repairing" in pages
-    from indextables.table.maintenance import repairing as maintain
+    from indextables.table.maintenance import repairing
 
-    assert care <= set(maintain.__all__)
+    assert care <= set(repairing.__all__)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, local_env, new_table, open_log, remove
+from tests.world.commits import append, change_metadata, record_skip
 
 from indextables.errors import InvalidArgument
 from indextables.log.commit.create import create_table, new_metadata
-from indextables.log.commit.resolve import append, change_metadata, record_skip
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire import compression
 from indextables.log.wire.actions import (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.log.commits import add, new_table
+from tests.world.commits import append
 
 from indextables.errors import InvalidArgument, ProtocolUnsupported, VersionExpired, VersionNotFound
-from indextables.log.commit.resolve import append, record_skip, resolve_token, upgrade_protocol
+from indextables.log.commit.resolve import resolve_token, upgrade_protocol
 from indextables.log.read.histories import history, version_at
 
 
@@ -59,10 +60,3 @@ def test_other_numbers_out_of_range_are_refused_or_mean_what_they_say(log):
             resolve_token(log, "0" * 32, version)
     with pytest.raises(ProtocolUnsupported):
         upgrade_protocol(log, 10**30, 4)
-
-
-@pytest.mark.parametrize("hours", ["1", -1, float("nan"), float("inf"), 10**30, None])
-def test_a_cooldown_that_is_no_time_is_refused(log, hours):
-    with pytest.raises(InvalidArgument, match="cooldown"):
-        record_skip(log, "a", "why", "MERGE", cooldown_hours=hours)
-    assert log.latest_version() == 1

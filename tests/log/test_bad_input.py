@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.log.logs import METADATA, add, append, create, info, local_env, memory_env, open_log, paths, remove, write
+from tests.world.commits import append as append_files
+from tests.world.commits import overwrite
 
 from indextables.env import Env
 from indextables.errors import (
@@ -25,8 +27,6 @@ from indextables.errors import (
     ProtocolUnsupported,
     TableNotFound,
 )
-from indextables.log.commit.resolve import append as append_files
-from indextables.log.commit.resolve import overwrite
 from indextables.log.wire.actions import Protocol
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import version_key

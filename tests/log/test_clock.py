@@ -9,13 +9,13 @@ import pytest
 from tests.log.commits import METADATA, add, open_log
 from tests.log.scripted import Scripted
 from tests.world.clock import ShiftedClock
+from tests.world.commits import append
 
 from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.errors import ClockSkew
 from indextables.log.care.cleanup import clean_up
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.wire.names import LOG_DIR
 from indextables.options import Options
 from indextables.storage.local import LocalStore

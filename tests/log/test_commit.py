@@ -21,6 +21,7 @@ from tests.log.scripted import (
     unavailable,
 )
 from tests.world.clock import Clock
+from tests.world.commits import append, overwrite
 
 from indextables.env import Env
 from indextables.errors import (
@@ -40,7 +41,7 @@ from indextables.errors import (
 from indextables.log.care.cleanup import clean_up
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, overwrite, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import CommitInfo, Metadata, Protocol
 from indextables.log.wire.codec import encode_version

@@ -9,12 +9,12 @@ import pytest
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place, checkpoint, place
 from tests.world.clock import Clock
+from tests.world.commits import append
 
 from indextables.env import Env
 from indextables.errors import LogError, VersionExpired
 from indextables.log.care.cleanup import clean_up
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import crc_key, version_key

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 
 import pytest
 from tests.log.commits import add, new_table
+from tests.world.commits import append
 
 from indextables.ambient import SystemAmbient
 from indextables.log.care.opening import open_log
 from indextables.log.commit import head
-from indextables.log.commit.resolve import append
 from indextables.log.read.cache import shared_cache
 
 pytestmark = [

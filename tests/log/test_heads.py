@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place, place
+from tests.world.commits import append, change_metadata
 
 from indextables.errors import CommitConflict
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, change_metadata
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import Protocol
 

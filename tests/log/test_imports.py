@@ -11,7 +11,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tests.log.commits import add, local_env, new_table, open_log
-from indextables.log.commit.resolve import append
+from tests.world.commits import append
 
 folder = Path(sys.argv[1]) / "t"
 log = new_table(folder, checkpoint__enabled="false")

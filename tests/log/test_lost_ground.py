@@ -9,10 +9,11 @@ import pytest
 from tests.log.commits import METADATA, SCHEMA, add
 from tests.log.scripted import SLOT
 from tests.log.test_commit import Place, checkpoint, clean, place
+from tests.world.commits import append
 
 from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableReplaced
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import Metadata
 from indextables.log.wire.codec import encode_version

@@ -116,7 +116,7 @@ def test_a_version_out_of_range_has_no_key(version):
     ("name", "home"),
     [
         ("_transaction_log", "storage/store.py"),
-        ("docMappingSchema", "log/wire/registry.py"),
+        ("docMappingSchema", "log/wire/actions.py"),
         ("splits/", "table/writing/splits.py"),
     ],
 )

@@ -13,12 +13,13 @@ from tests.log.commits import METADATA, add
 from tests.log.scripted import SLOT
 from tests.log.test_commit import NOW_MS, Place, checkpoint, place
 from tests.world.clock import Clock
+from tests.world.commits import append
 
 from indextables.errors import CommitStateUnknown
 from indextables.log.care.cleanup import clean_up
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import LOG_DIR, parse_key, version_key

@@ -12,6 +12,7 @@ import pytest
 from tests.log.commits import METADATA, add
 from tests.log.scripted import SLOT
 from tests.log.test_commit import Place, checkpoint, place
+from tests.world.commits import append
 
 from indextables.errors import LogCorrupt, LogError, VersionExpired
 from indextables.log.care.cleanup import carry_out, plan_cleanup
@@ -20,7 +21,7 @@ from indextables.log.care.schedule import _write
 from indextables.log.care.schedule import checkpoint as write_newest
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.read.histories import history, version_at
 from indextables.log.read.log import Log
 from indextables.log.wire.actions import CommitInfo

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.log.commits import METADATA, add, local_env, open_log
 from tests.log.scripted import Scripted
+from tests.world.commits import append
 
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.read.newest import discover
 from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.storage.local import LocalStore

@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.log.commits import METADATA, SCHEMA, add, local_env, new_table, open_log, remove
+from tests.world.commits import append, change_metadata, overwrite, record_skip
 
 from indextables.errors import (
     CommitConflict,
@@ -16,14 +17,7 @@ from indextables.errors import (
     TableNotFound,
 )
 from indextables.log.commit.create import create_table, new_metadata
-from indextables.log.commit.resolve import (
-    append,
-    change_metadata,
-    overwrite,
-    record_skip,
-    retry_times,
-    upgrade_protocol,
-)
+from indextables.log.commit.resolve import retry_times, upgrade_protocol
 from indextables.log.commit.staged import Staged
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire import protocol

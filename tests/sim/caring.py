@@ -18,7 +18,6 @@ import greenlet
 from indextables.errors import CommitConflict, CommitError, CommitStateUnknown, LogError, StoreError, VersionExpired
 from indextables.log.care.intents import protect_keys, protect_version, store_now_ms
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.commit.staged import Staged
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import Metadata, Remove
@@ -45,6 +44,7 @@ from tests.sim.schedule import SCHEMA, TROUBLE, _set_domain, cleaner
 from tests.sim.truth import SLOT, Broken, Version
 from tests.sim.watching import told
 from tests.sim.world import ANY_CALL, COMMIT, Actor, Chances, Sleeper, World
+from tests.world.commits import append
 
 REFUSED = (*TROUBLE, CommitConflict, CommitStateUnknown)
 MOST_STEPS = 80_000

@@ -26,7 +26,6 @@ from indextables.errors import (
 )
 from indextables.log.care.intents import protect_version
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read.log import Log, Snapshot
 from indextables.log.wire.actions import Add, DeletionVector, Metadata, Remove
@@ -44,6 +43,7 @@ from tests.sim.schedule import SCHEMA, TROUBLE, cleaner
 from tests.sim.truth import Broken, Truth, Version
 from tests.sim.watching import told
 from tests.sim.world import COMMIT, Actor, Chances, Sleeper, World
+from tests.world.commits import append
 
 RETENTION_S = 10
 """Longer than any writer here sleeps between its data and its commit, shorter than a merge may take."""

@@ -12,7 +12,7 @@ import functools
 
 import pytest
 
-from indextables.log.checkpoint import json as jsonform
+from indextables.log.checkpoint import json
 from indextables.log.read import versions
 
 _FILES = 1024
@@ -21,4 +21,4 @@ _FILES = 1024
 def share_decoding(patch: pytest.MonkeyPatch) -> None:
     """From here on until `patch` is undone, bytes that were decoded lately are not decoded again."""
     patch.setattr(versions, "decode_version", functools.lru_cache(_FILES)(versions.decode_version))
-    patch.setattr(jsonform, "_table", functools.lru_cache(_FILES)(jsonform._table))
+    patch.setattr(json, "_table", functools.lru_cache(_FILES)(json._table))

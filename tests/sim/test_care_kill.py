@@ -19,7 +19,6 @@ from indextables.env import Env
 from indextables.errors import VersionExpired
 from indextables.log.care.schedule import checkpoint
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, overwrite
 from indextables.log.read.log import Log
 from indextables.log.wire.actions import Add
 from indextables.options import Options
@@ -34,6 +33,7 @@ from tests.log.commits import METADATA, open_log
 from tests.sim.test_merge_kill import Steps
 from tests.sim.worker import Countdown, fork_server
 from tests.world.clock import Clock
+from tests.world.commits import append, overwrite
 
 POINTS = int(os.environ.get("INDEXTABLES_CARE_KILL_POINTS", "24"))
 DAY_S = 86_400

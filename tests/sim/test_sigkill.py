@@ -16,12 +16,12 @@ import pytest
 from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, overwrite
 from indextables.log.wire.names import LOG_DIR
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add, open_log
 from tests.sim.worker import Countdown, fork_server
+from tests.world.commits import append, overwrite
 
 POINTS = int(os.environ.get("INDEXTABLES_KILL_POINTS", "300"))
 OPTIONS = {"checkpoint.interval": "3"}

@@ -20,12 +20,13 @@ from indextables.env import Env
 from indextables.errors import CommitStateUnknown
 from indextables.log.care.opening import open_log
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append, overwrite, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.read.cache import LogCache
 from indextables.log.read.log import Log
 from indextables.options import Options
 from indextables.storage import open_store
 from tests.log.commits import METADATA, add
+from tests.world.commits import append, overwrite
 
 _PRELOADED = ["pandas", "pyarrow.pandas_compat", "pyarrow.parquet"]
 SYSTEM_CALLS = ("fsync", "link", "unlink", "rename", "mkdir", "write", "open", "close", "stat", "pread")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 from tests.spark.orphans import ROWS
+from tests.world.commits import record_skip
 
 import indextables
 from indextables.errors import ProtocolUnsupported
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import record_skip
 from indextables.log.wire.names import version_key
 from indextables.spark.table.indextable import IndexTable
 from indextables.table.environment import open_env

@@ -16,8 +16,7 @@ from tests.split.frames import OPTIONS, every_type, lines
 
 from indextables.errors import SplitCorrupt, SplitError
 from indextables.options import Options
-from indextables.split.file import layout, thrift
-from indextables.split.file import page_map as pages
+from indextables.split.file import layout, page_map, thrift
 from indextables.split.file.kept import KeptPages
 from indextables.split.file.reader import SplitReader
 from indextables.split.file.ref import SplitRef
@@ -154,7 +153,7 @@ def _map_of(store, split):
     component = directory.component("pages")
     start = split.index_start + component.offset
     raw = layout.unpack(component, store.get_range(split.key, start, start + component.length), split.key)
-    return msgspec.msgpack.decode(raw, type=pages.PageMap)
+    return msgspec.msgpack.decode(raw, type=page_map.PageMap)
 
 
 def _huge(form, count, value=2**31):
@@ -193,7 +192,7 @@ def test_a_page_map_that_lies_is_refused_and_rows_come_another_way(name, value):
     store, _, split = small_split("maps")
     wire = msgspec.structs.replace(_map_of(store, split), **{name: value})
     with pytest.raises(SplitCorrupt):
-        pages.Pages(wire, split.key, split.index_start)
+        page_map.Pages(wire, split.key, split.index_start)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ def test_a_page_map_that_describes_other_pages_is_corrupt_when_used(name, value)
         value = [msgspec.structs.replace(leaf, codec=0) for leaf in wire.leaves]
     elif name == "elements":
         value = value[: len(wire.elements)]
-    lying = pages.Pages(msgspec.structs.replace(wire, **{name: value}), split.key, split.index_start)
+    lying = page_map.Pages(msgspec.structs.replace(wire, **{name: value}), split.key, split.index_start)
     for kept in (None, (KeptPages(1 << 20), "it")):
         reader = SplitReader(store, split.ref, kept=kept)
         reader._pages = lying

@@ -29,8 +29,8 @@ from indextables.split.file.reader import SplitReader
 from indextables.split.file.scanning import scan
 from indextables.split.index import segment
 from indextables.split.index.fields import IndexPlan, plan_fields
+from indextables.split.index.native import native_write
 from indextables.split.write.feed import Feeder
-from indextables.split.write.index import native_call
 from indextables.split.write.merge import RowDigest
 from indextables.split.write.rows import normalise_schema, rows_per_page
 from indextables.split.write.writer import SplitWriter, write_splits
@@ -421,7 +421,7 @@ def test_a_panic_of_the_library_is_a_split_error():
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("a")
     searcher = tantivy.Index(builder.build()).searcher()
-    with pytest.raises(SplitError, match="panicked"), native_call("nothing works"):
+    with pytest.raises(SplitError, match="panicked"), native_write("nothing works"):
         searcher.search(tantivy.Query.all_query(), limit=0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from indextables.log.checkpoint.find import find_states
-from indextables.log.checkpoint.read import read_state, read_tokens
+from indextables.log.checkpoint.read import inspect_state, read_state
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.read.folding import replay
 from indextables.log.wire.names import LOG_DIR
@@ -35,7 +35,7 @@ def test_a_checkpoint_at_every_version_is_what_replay_gives(name, seed):
         found = find_states(env.store.list_from(LOG_DIR))
         assert found[0].version == log.version
         same(read_state(env, found[0]), expected)
-        assert read_tokens(env, found[0]) == expected.tokens
+        assert inspect_state(env, found[0]).tokens == expected.tokens
 
 
 @pytest.mark.parametrize("name", FORMATS)

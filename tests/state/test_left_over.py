@@ -17,12 +17,12 @@ import indextables as it
 from indextables.errors import CheckpointInvalid, IndexTablesError, TableNotFound
 from indextables.log.checkpoint.belonging import is_left_over
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.wire.names import LOG_DIR
 from indextables.storage.local import LocalStore
 from tests.log.commits import METADATA, add
 from tests.log.test_commit import Place
 from tests.log.test_commit import checkpoint as write_json
+from tests.world.commits import append
 from tests.world.tables import filled
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -109,7 +109,7 @@ def test_a_commit_when_the_interpreter_ends_writes_its_checkpoint_all_the_same(t
     script = f"""
 import atexit
 from tests.log.commits import add, new_table
-from indextables.log.commit.resolve import append
+from tests.world.commits import append
 
 log = new_table(tmp_path, checkpoint__interval=3, checkpoint__async={background!r})
 append(log, [add("a")])

@@ -18,7 +18,6 @@ from indextables.log.checkpoint.find import find_states
 from indextables.log.checkpoint.pointer import Pointer, read_pointer
 from indextables.log.checkpoint.read import read_state
 from indextables.log.checkpoint.write import write_checkpoint
-from indextables.log.commit import resolve as write
 from indextables.log.read.folding import replay
 from indextables.log.wire.actions import CommitInfo, Protocol
 from indextables.log.wire.codec import encode_version
@@ -26,6 +25,7 @@ from indextables.log.wire.names import LOG_DIR, POINTER_KEY, state_key, version_
 from indextables.log.wire.protocol import new_table_protocol
 from tests.state.logs import RandomLog, add_row, adds_table, environment, metadata, same, with_options
 from tests.state.spy import Spy
+from tests.world import commits
 
 
 def versions(env: Env) -> list[int]:
@@ -91,7 +91,7 @@ def test_commits_through_the_log_checkpoint_themselves_in_the_format_asked_for(k
     chance = random.Random(3)
     _create(env)
     for number in range(10):
-        write.append(log, adds_table([add_row(number, chance)]))
+        commits.append(log, adds_table([add_row(number, chance)]))
     found = find_states(env.store.list_from(LOG_DIR))
     assert found
     assert {ref.format for ref in found} == {"avro-state" if kind == "avro" else kind}
@@ -132,7 +132,7 @@ def test_a_failed_checkpoint_is_reported_and_the_commit_stands(kind, caplog):
     broken = msgspec.structs.replace(env, store=Broken(env.store))
     chance = random.Random(3)
     with caplog.at_level(logging.WARNING, "indextables"):
-        committed = write.append(open_log(broken), adds_table([add_row(1, chance)]))
+        committed = commits.append(open_log(broken), adds_table([add_row(1, chance)]))
     assert committed.version == 1
     assert "checkpoint of version 1" in caplog.text
     assert versions(env) == []
@@ -155,8 +155,8 @@ def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(
     _create(env, protocol)
     log = open_log(env)
     chance = random.Random(3)
-    write.append(log, adds_table([add_row(1, chance)]))
-    write.append(log, adds_table([add_row(2, chance)]))
+    commits.append(log, adds_table([add_row(1, chance)]))
+    commits.append(log, adds_table([add_row(2, chance)]))
     snapshot = open_log(env).snapshot()
     assert snapshot.protocol.minReaderVersion == 4
     assert {"avroState", "schemaDeduplication"} <= set(snapshot.protocol.readerFeatures or [])
@@ -164,7 +164,7 @@ def test_an_older_table_is_upgraded_by_its_next_checkpoint_and_old_clients_stop(
     assert len(snapshot.files) == 2
     assert open_log(env).read_version(2).protocol == snapshot.protocol
     assert versions(env) == [2]
-    write.append(log, adds_table([add_row(3, chance)]))
+    commits.append(log, adds_table([add_row(3, chance)]))
     assert checkpoint(env).version == 4
 
 

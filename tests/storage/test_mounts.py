@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.world.commits import append
 
 import indextables
 from indextables.ambient import SystemAmbient
@@ -11,7 +12,6 @@ from indextables.env import Env
 from indextables.errors import StoreUnsafe
 from indextables.log.care.cleanup import clean_up
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import append
 from indextables.log.wire.actions import Add
 from indextables.options import Options
 from indextables.storage.local import LocalStore

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 from tests.world.clock import Clock
+from tests.world.commits import overwrite
 
 import indextables
 from indextables.env import Env
 from indextables.errors import StoreUnavailable
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import overwrite
 from indextables.log.read.cache import LogCache
 from indextables.log.wire.actions import Add
 from indextables.storage.store import ObjectMeta

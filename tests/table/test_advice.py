@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from tests.table.merge_world import delete_rows, ids, log_of, table_of
 from tests.table.operate_world import keys, new_table, orphan, rows
+from tests.world.commits import append as log_append
 
 import indextables
 from indextables.errors import CommitConflict, InvalidArgument, SplitCorrupt, VersionExpired
 from indextables.log.care.intents import acquire, leases
-from indextables.log.commit.resolve import append as log_append
 from indextables.log.wire.actions import Add
 from indextables.sql.local.session import LocalSession
 from indextables.table.maintenance.purge.verb import LEASE

@@ -180,7 +180,7 @@ def test_a_handle_of_an_older_schema_conflicts_and_leaves_nothing(people, tmp_pa
 
 
 def test_a_handle_that_knows_older_properties_does_not_take_them_back(people):
-    from indextables.log.commit.resolve import change_metadata
+    from tests.world.commits import change_metadata
 
     stale = indextables.open(people.url, options={"indexing.typemap.name": "string"})
     before = people.metadata

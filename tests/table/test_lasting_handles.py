@@ -8,11 +8,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.table.operate_world import SCHEMA, new_table, orphan, rows
+from tests.world.commits import change_metadata
 
 import indextables
 from indextables.errors import MetadataChanged
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import change_metadata
 
 
 def two_handles(**more):

@@ -21,11 +21,11 @@ from tests.table.merge_world import (
     table_of,
 )
 from tests.table.operate_world import Faulty
+from tests.world.commits import change_metadata
 
 from indextables.errors import MetadataChanged
 from indextables.log.care.intents import INTENT_DIR
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import change_metadata
 from indextables.log.commit.transaction import Transaction
 from indextables.log.wire.actions import DeletionVector, Remove
 from indextables.log.wire.names import version_key

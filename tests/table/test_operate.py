@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.table.merge_world import as_add
 from tests.table.operate_world import SCHEMA, Faulty, contents, grown, keys, new_table, orphan, rows, splits
+from tests.world.commits import append as log_append
+from tests.world.commits import change_metadata, overwrite, record_skip
 
 import indextables
 from indextables import options as opt
@@ -26,8 +28,6 @@ from indextables.errors import (
 )
 from indextables.log.care.intents import acquire, protect_version
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import append as log_append
-from indextables.log.commit.resolve import change_metadata, overwrite, record_skip
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read.cache import LogCache
 from indextables.log.wire.actions import Add, DeletionVector, MergeSkip, Remove

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.world.commits import record_skip
 
 import indextables
 from indextables import Table, errors
@@ -21,7 +22,6 @@ from indextables.cli import main
 from indextables.cli.app import COMMANDS
 from indextables.log.care.opening import open_log
 from indextables.log.care.schedule import maybe_checkpoint
-from indextables.log.commit.resolve import record_skip
 from indextables.log.wire.names import POINTER_KEY, version_key
 from indextables.sql.command import statements
 from indextables.sql.local.session import LocalSession

@@ -8,12 +8,12 @@ import shutil
 
 import pyarrow as pa
 import pytest
+from tests.world.commits import change_metadata
 
 import indextables as it
 from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.care.opening import open_log
-from indextables.log.commit.resolve import change_metadata
 from indextables.sql.local.session import LocalSession
 from indextables.table.environment import open_env
 

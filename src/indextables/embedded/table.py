@@ -48,17 +48,17 @@ from indextables.table.rows import read_rows, schema_of
 if TYPE_CHECKING:
     from indextables.log.care import CleanupReport
     from indextables.log.care import cleanup as cleanup_verb
-    from indextables.log.care import schedule as state_verb
+    from indextables.log.care import schedule as schedule_verb
     from indextables.log.wire import Committed
     from indextables.table import append as append_verb
     from indextables.table import create as create_verb
     from indextables.table import overwrite as overwrite_verb
-    from indextables.table.writing import start as begun_verb
+    from indextables.table.writing import start as start_verb
 else:
-    state_verb = LazyModule("indextables.log.care.schedule")
+    schedule_verb = LazyModule("indextables.log.care.schedule")
     cleanup_verb = LazyModule("indextables.log.care.cleanup")
     append_verb = LazyModule("indextables.table.append")
-    begun_verb = LazyModule("indextables.table.writing.start")
+    start_verb = LazyModule("indextables.table.writing.start")
     create_verb = LazyModule("indextables.table.create")
     overwrite_verb = LazyModule("indextables.table.overwrite")
 
@@ -268,7 +268,7 @@ class Table(Looking, Maintenance):
         snapshot, batch = self._snapshot, check_txn(txn)
         predicate = self._predicate(where)
         # Before the first row is asked for: whoever makes the rows may take long.
-        since = begun_verb.begun(self._log, begun_verb.newest(self._log), snapshot, txn=batch)
+        since = start_verb.begun(self._log, start_verb.newest(self._log), snapshot, txn=batch)
         committed = overwrite_verb.overwrite(
             self._log,
             snapshot,
@@ -292,14 +292,14 @@ class Table(Looking, Maintenance):
 
         Raises NotSupported for tables of another system, CheckpointError, CommitError, LogError, StoreError.
         """
-        return state_verb.checkpoint(self._newest_env()).version
+        return schedule_verb.checkpoint(self._newest_env()).version
 
     def compact(self) -> int:
         """Write a checkpoint of the newest version with all manifests new, sorted by partition; return that version.
 
         Data files are not touched. Raises as `checkpoint`.
         """
-        return state_verb.checkpoint(self._newest_env(), compact="full").version
+        return schedule_verb.checkpoint(self._newest_env(), compact="full").version
 
     def clean_up(self, *, dry_run: bool | None = None) -> CleanupReport:
         """Delete checkpoints and version files of the log that are older than the table keeps them.

@@ -33,7 +33,7 @@ from indextables.log.wire import (
 )
 from indextables.query.prune import prune
 
-__all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state", "read_tokens"]
+__all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state"]
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -76,11 +76,6 @@ def read_pruned(env: Env, ref: StateRef, where: Where, listed: StateList | None 
     kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
     files = state.files.filter(kept)
     return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
-
-
-def read_tokens(env: Env, ref: StateRef) -> TokenWindow | None:
-    """The tokens that a checkpoint lists, without reading its files; None if it carries none. As `read_state`."""
-    return inspect_state(env, ref).tokens
 
 
 def inspect_state(env: Env, ref: StateRef) -> Inspected:

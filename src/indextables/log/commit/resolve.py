@@ -1,83 +1,13 @@
-"""The verbs of the log: append, overwrite, change metadata or protocol, record a skip, resolve a token."""
+"""Raises the protocol, resolves a token, and tells which files rest after a merge that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from indextables.errors import CommitStateUnknown, InvalidArgument, VersionExpired, VersionNotFound
-from indextables.log.commit.staged import Files, Staged, removes_of
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read import Log, Snapshot, newest_tokens
-from indextables.log.wire import MAX_VERSION, Committed, MergeSkip, Metadata, Protocol, check_whole, upgraded
+from indextables.log.wire import MAX_VERSION, Committed, Protocol, check_whole, upgraded
 
-__all__ = [
-    "append",
-    "change_metadata",
-    "overwrite",
-    "record_skip",
-    "resolve_token",
-    "retry_times",
-    "upgrade_protocol",
-]
-
-_HOUR_MS = 3_600_000
-# A hundred years.
-_LONGEST_HOURS = 876_600
-
-
-def append(
-    log: Log,
-    adds: Files,
-    *,
-    txn: tuple[str, int] | None = None,
-    operation: str = "WRITE",
-    parameters: Mapping[str, str | None] | None = None,
-    table_id: str | None = None,
-) -> Committed:
-    """Add files, in one version and without reading any. Never gives up against other writers.
-
-    `txn` is (application id, batch number): a batch that the table holds already is not written again.
-    """
-    given = {"mode": "Append"} if parameters is None else parameters
-    tx = Transaction(log, operation=operation, parameters=given, table_id=table_id).add(adds)
-    if txn is not None:
-        tx.set_txn(*txn)
-    return tx.commit_or_raise()
-
-
-def overwrite(
-    log: Log,
-    adds: Files,
-    *,
-    txn: tuple[str, int] | None = None,
-    parameters: Mapping[str, str | None] | None = None,
-    metadata: Metadata | None = None,
-    table_id: str | None = None,
-) -> Committed:
-    """Replace every live file by `adds` (or by nothing), in one version.
-
-    The removes are those of the version that the commit goes on top of, so that an append which won the race is
-    replaced too. Raises CommitConflict if the winner removed or replaced rows.
-    """
-    given = {"mode": "Overwrite"} if parameters is None else parameters
-    tx = Transaction(log, operation="WRITE", parameters=given, table_id=table_id).add(adds)
-    if metadata is not None:
-        tx.set_metadata(metadata)
-    if txn is not None:
-        tx.set_txn(*txn)
-
-    def remove_all(snapshot: Snapshot) -> Staged:
-        files = snapshot.files
-        return Staged(removes=removes_of(files, log.env.ambient.now_ms()), removed_rows=files)
-
-    return tx.bind(remove_all, replaces_range=True).commit_or_raise()
-
-
-def change_metadata(
-    log: Log, metadata: Metadata, *, operation: str = "SET TBLPROPERTIES", snapshot: Snapshot | None = None
-) -> Committed:
-    """Replace the metadata; id and time of creation must be the table's. Raises MetadataChanged on a lost race."""
-    return Transaction(log, snapshot, operation=operation).set_metadata(metadata).commit_or_raise()
+__all__ = ["resolve_token", "retry_times", "upgrade_protocol"]
 
 
 def upgrade_protocol(log: Log, min_reader: int, min_writer: int) -> Committed:
@@ -92,43 +22,6 @@ def upgrade_protocol(log: Log, min_reader: int, min_writer: int) -> Committed:
     if raised is snapshot.protocol:
         return Committed(snapshot.version, log.env.ambient.token(), repeated=True)
     return Transaction(log, snapshot, operation="UPGRADE PROTOCOL").set_protocol(raised).commit_or_raise()
-
-
-def record_skip(
-    log: Log,
-    path: str,
-    reason: str,
-    operation: str,
-    *,
-    partition_values: Mapping[str, str | None] | None = None,
-    size: int | None = None,
-    cooldown_hours: float = 24,
-) -> int:
-    """Record that a file could not be merged; the version that says so. The file stays live and readable.
-
-    It is left alone until `cooldown_hours` from now; its count is one more than the highest so far.
-    """
-    given: object = cooldown_hours
-    if not isinstance(given, (int, float)) or not 0 <= given <= _LONGEST_HOURS:
-        message = f"the cooldown of a skip is 0 to {_LONGEST_HOURS} hours, not {cooldown_hours!r}"
-        raise InvalidArgument(message, cooldown_hours=cooldown_hours)
-    now_ms = log.env.ambient.now_ms()
-
-    def count(snapshot: Snapshot) -> Staged:
-        before = snapshot.skips.get(path)
-        skip = MergeSkip(
-            path=path,
-            skipTimestamp=now_ms,
-            reason=reason,
-            operation=operation,
-            partitionValues=None if partition_values is None else dict(partition_values),
-            size=size,
-            retryAfter=now_ms + round(cooldown_hours * _HOUR_MS),
-            skipCount=1 if before is None else before.skipCount + 1,
-        )
-        return Staged(skips=(skip,))
-
-    return Transaction(log, operation="SKIP").bind(count).commit_or_raise().version
 
 
 def retry_times(snapshot: Snapshot, now_ms: int) -> dict[str, int]:

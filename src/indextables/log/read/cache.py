@@ -18,7 +18,7 @@ import msgspec
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.log.wire import TableState
+from indextables.log.wire import FileIdentity, TableState
 from indextables.process import Memory, declare
 
 __all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
@@ -67,7 +67,7 @@ class KeptState(msgspec.Struct, frozen=True):
     """What the region `files` holds: a whole table, and the identity of its version file where that is known."""
 
     state: TableState
-    anchor: str | None = None
+    anchor: FileIdentity | None = None
 
 
 class LogCache:

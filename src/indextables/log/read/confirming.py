@@ -32,6 +32,7 @@ from indextables.errors import LogCorrupt, ObjectNotFound
 from indextables.log.read.tokens import Survey, Told, survey, tell
 from indextables.log.wire import (
     CommitInfo,
+    FileIdentity,
     Metadata,
     StateRef,
     TokenWindow,
@@ -139,8 +140,8 @@ def confirm(
     return Confirmed(tuple(read))
 
 
-def by_anchor(env: Env, version: int, anchor: str | None, read: Sequence[V]) -> Confirmed[V] | None:
-    """Confirm versions that have been read above `version`, whose local file had the identity `anchor`.
+def by_anchor(env: Env, version: int, anchor: FileIdentity | str | None, read: Sequence[V]) -> Confirmed[V] | None:
+    """Confirm versions that have been read above `version`, whose local file had the identity or etag `anchor`.
 
     The identity was seen before `version` was confirmed. None where the file is another one by now or gone, and where
     files are not local. Raises as `confirm`.
@@ -151,7 +152,7 @@ def by_anchor(env: Env, version: int, anchor: str | None, read: Sequence[V]) -> 
         meta = env.store.head(version_key(version))
     except ObjectNotFound:
         return None
-    if anchor not in {meta.etag, identity(meta)}:
+    if anchor != (meta.etag if isinstance(anchor, str) else identity(meta)):
         return None
     _check_one_table(read, env.store.url)
     _check_links(read, None)

@@ -40,6 +40,7 @@ from indextables.log.read.snapshot import Snapshot
 from indextables.log.read.versions import ReadTail, Versions
 from indextables.log.wire import (
     MAX_VERSION,
+    FileIdentity,
     Header,
     Metadata,
     Protocol,
@@ -441,7 +442,7 @@ class Log:
         fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
 
-    def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, str | None]:
+    def _cached_base(self, known: Known, version: int) -> tuple[TableState | None, FileIdentity | None]:
         """A state in memory that is nearer than the newest checkpoint known, and the identity of its version file."""
         kept = self._memory.state(known.history, "newest")
         if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:

@@ -10,7 +10,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.log.read.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.read.newest import Known
-from indextables.log.wire import Metadata, StateRef, TableState, VersionContent, identity
+from indextables.log.wire import FileIdentity, Metadata, StateRef, TableState, VersionContent, identity
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["LogMemory"]
@@ -81,7 +81,7 @@ class LogMemory:
         known = self.known()
         if known is None or known.head != version - 1 or known.head_identity is None or below is None:
             return
-        if known.head_identity.endswith(f":{below}"):
+        if known.head_identity.etag == below:
             self.learn(msgspec.structs.replace(known, head=version, head_identity=identity(meta)))
 
     def learn_state(self, ref: StateRef) -> None:
@@ -118,7 +118,7 @@ class LogMemory:
         if cache is not None:
             cache.put(region, (self._url, history, version), value, self._expiry(), size)
 
-    def keep_state(self, state: TableState, anchor: str | None, history: int) -> TableState:
+    def keep_state(self, state: TableState, anchor: FileIdentity | None, history: int) -> TableState:
         """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""
         cache = self._cache
         if cache is not None:

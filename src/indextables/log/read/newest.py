@@ -25,7 +25,7 @@ from indextables.errors import LogGap, ObjectNotFound
 from indextables.log.checkpoint import find_states, keep_own
 from indextables.log.read.segment import gap, head_of
 from indextables.log.read.tokens import newest_tokens, survey
-from indextables.log.wire import LOG_DIR, MANIFEST_DIR, StateRef, identity, parse_key, version_key
+from indextables.log.wire import LOG_DIR, MANIFEST_DIR, FileIdentity, StateRef, identity, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["Known", "advance", "discover", "known_at", "unbroken"]
@@ -56,7 +56,7 @@ class Known(msgspec.Struct, frozen=True):
     """
 
     head: int
-    head_identity: str | None
+    head_identity: FileIdentity | None
     first: int
     states: tuple[StateRef, ...]
     history: int

@@ -13,6 +13,7 @@ from indextables.log.read.confirming import Confirmed, by_anchor, confirm
 from indextables.log.read.reduce import ReducedContent
 from indextables.log.wire import (
     CommitInfo,
+    FileIdentity,
     Metadata,
     VersionContent,
     commit_info_of,
@@ -71,7 +72,7 @@ class Versions:
         contents, known = self._read_many(versions, files=files)
         return confirm(self.env, contents, above=above, known=known)
 
-    def read_from(self, base: int, anchor: str | None, upto: int) -> Confirmed[VersionContent]:
+    def read_from(self, base: int, anchor: FileIdentity | None, upto: int) -> Confirmed[VersionContent]:
         """The versions after `base`, whose confirmed file had the identity `anchor`, up to `upto`. As `read`."""
         contents, known = self._read_many(range(base + 1, upto + 1))
         return by_anchor(self.env, base, anchor, contents) or confirm(self.env, contents, known=known)

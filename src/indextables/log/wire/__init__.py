@@ -9,6 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.log.wire import crcfile, protocol
     from indextables.log.wire.actions import (
+        REGISTRY_PREFIX,
         Action,
         Add,
         CommitInfo,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         MANIFEST_DIR,
         MAX_VERSION,
         POINTER_KEY,
+        FileIdentity,
         LogFile,
         check_whole,
         crc_key,
@@ -106,7 +108,6 @@ if TYPE_CHECKING:
         upgraded,
         with_feature,
     )
-    from indextables.log.wire.registry import REGISTRY_PREFIX
     from indextables.log.wire.schema import (
         FIELD_ID,
         assign_ids,
@@ -159,6 +160,7 @@ __all__ = [
     "DeletionVector",
     "DomainMetadata",
     "FileField",
+    "FileIdentity",
     "Header",
     "Ints",
     "Line",
@@ -253,6 +255,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "actions": (
+                "REGISTRY_PREFIX",
                 "Action",
                 "Add",
                 "CommitInfo",
@@ -321,6 +324,7 @@ if not TYPE_CHECKING:
                 "POINTER_KEY",
                 "check_whole",
                 "crc_key",
+                "FileIdentity",
                 "identity",
                 "intent_key",
                 "json_checkpoint_key",
@@ -350,7 +354,6 @@ if not TYPE_CHECKING:
                 "upgraded",
                 "with_feature",
             ),
-            "registry": ("REGISTRY_PREFIX",),
             "schema": (
                 "FIELD_ID",
                 "assign_ids",

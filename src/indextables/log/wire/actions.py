@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 __all__ = [
+    "REGISTRY_PREFIX",
     "Action",
     "Add",
     "Cdc",
@@ -28,6 +29,9 @@ __all__ = [
     "Remove",
     "Txn",
 ]
+
+REGISTRY_PREFIX = "docMappingSchema."
+"""Keys of a table's configuration that hold a document mapping: one per table instead of one per `add`."""
 
 
 class Protocol(msgspec.Struct, frozen=True, omit_defaults=True):

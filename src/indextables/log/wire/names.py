@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ __all__ = [
     "MANIFEST_DIR",
     "MAX_VERSION",
     "POINTER_KEY",
+    "FileIdentity",
     "FileKind",
     "LogFile",
     "check_whole",
@@ -49,6 +50,14 @@ FileKind = Literal[
     "pointer",
     "intent",
 ]
+
+
+class FileIdentity(NamedTuple):
+    """What a store tells of a file, which no later file of the same name shares."""
+
+    size: int
+    modified_ms: int
+    etag: str | None
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -190,6 +199,6 @@ def _digits(version: int) -> str:
     return f"{version:020d}"
 
 
-def identity(meta: ObjectMeta) -> str:
+def identity(meta: ObjectMeta) -> FileIdentity:
     """What tells a file from a later one of the same name."""
-    return f"{meta.size}:{meta.modified_ms}:{meta.etag or ''}"
+    return FileIdentity(meta.size, meta.modified_ms, meta.etag or None)

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
-from indextables.split.file import fetch as pages_fetch
 from indextables.split.file import layout, thrift
+from indextables.split.file.fetch import assemble, index_array, plan_fetch
 from indextables.split.file.groups import (
     RangesFile,
     chunk_ranges,
@@ -174,8 +174,8 @@ class SplitReader:
         if self._kept is not None and len(wanted) <= MOST_ROWS:
             kept, owner = self._kept
             return fetch_kept(pages, kept, owner, wanted, places, self._rows)
-        plan = pages_fetch.plan_fetch(pages, wanted, places)
-        return pages_fetch.assemble(pages, plan, self._rows(plan.ranges))
+        plan = plan_fetch(pages, wanted, places)
+        return assemble(pages, plan, self._rows(plan.ranges))
 
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
         """All rows of these row groups, in file order. The columns are places in the schema."""
@@ -208,7 +208,7 @@ class SplitReader:
         sizes = np.diff(starts)[touched]
         before = np.cumsum(sizes) - sizes
         local = rows - starts[group_of] + before[np.searchsorted(touched, group_of)]
-        return table.take(pages_fetch.index_array(local))
+        return table.take(index_array(local))
 
     def _read_directory(self) -> Directory:
         ref = self.ref

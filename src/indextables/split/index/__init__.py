@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         natural_kind,
         plan_fields,
     )
+    from indextables.split.index.native import native_read, native_write
     from indextables.split.index.segment import composite_parts, token_totals
     from indextables.split.index.sizes import SCHEMA, field_sizes
 
@@ -40,6 +41,8 @@ __all__ = [
     "entry_key",
     "field_sizes",
     "is_nested_list",
+    "native_read",
+    "native_write",
     "natural_kind",
     "plan_fields",
     "segment",
@@ -54,6 +57,7 @@ if not TYPE_CHECKING:
             "cache": ("CachedSplit", "IndexCache", "entry_key"),
             "delfile": ("Mask",),
             "fields": ("FieldPlan", "IndexPlan", "column_id", "is_nested_list", "natural_kind", "plan_fields"),
+            "native": ("native_read", "native_write"),
             "segment": ("composite_parts", "token_totals"),
             "sizes": ("SCHEMA", "field_sizes"),
         },

@@ -13,12 +13,13 @@ import numpy as np
 import tantivy
 
 from indextables.split.index import Mask as RowMask
+from indextables.split.index import native_read
 from indextables.split.query import Boosted, Plan, Terms, Unscored, scored_leaves
 from indextables.split.search.carrier import TermStats, boost_of
 from indextables.split.search.components import needed
 from indextables.split.search.hits import Hits, SearchMetrics, no_hits
 from indextables.split.search.tantivy import BoostOf, QueryBuilder
-from indextables.split.search.virtual import VirtualIndex, native_call
+from indextables.split.search.virtual import VirtualIndex
 
 _MOST_KEPT = 1_000
 """Hits that are kept with a plan."""
@@ -92,7 +93,7 @@ class IndexShard:
         found = self._queries.get(scored)
         if found is not None:
             return found
-        with native_call("a split"):
+        with native_read("a split"):
             found = self._builder.scored(self.plan) if scored else self._builder.unscored(self.plan)
             self._queries[scored] = found
         return found
@@ -120,7 +121,7 @@ class IndexShard:
         if leaf is None:
             scored = any(True for _ in scored_leaves(self.plan))
             return self.hits(self.run(self.query(scored=scored), limit=limit, count=False).hits)
-        with native_call("a split"):
+        with native_read("a split"):
             query = self._builder.plain(leaf)
         found = self.hits(self.run(query, limit=limit, count=False).hits)
         # Twice as wide as what Tantivy gives, so that no two scores become one and the order stays.
@@ -143,7 +144,7 @@ class IndexShard:
     def _count(self) -> int:
         term = self._only_term()
         if term is not None:
-            with native_call("a split"):
+            with native_read("a split"):
                 return int(self.index.searcher.doc_freq(term.target.address, term.terms[0][1]))
         # Scoring as usual is quicker than giving everything the score 0, if what it reads is here.
         ready = needed(self.plan, scored=True) <= self.index.whole
@@ -163,12 +164,12 @@ class IndexShard:
         return plan if all(member.alive is None for member in self.index.members) else None
 
     def _counting(self) -> tantivy.Query:
-        with native_call("a split"):
+        with native_read("a split"):
             return self._builder.plain(self.plan)
 
     def run(self, query: tantivy.Query, **settings: Any) -> Any:
         """Search; what Tantivy refuses or dies of is IndexUnavailable. The GIL is released meanwhile."""
-        with native_call("a split"):
+        with native_read("a split"):
             return self.index.searcher.search(query, **settings)
 
     def hits(self, found: list[tuple[Any, tantivy.DocAddress]]) -> Hits:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
-from indextables.split.index import CachedSplit, IndexCache, IndexPlan
+from indextables.split.index import CachedSplit, IndexCache, IndexPlan, native_read
 from indextables.split.index import Mask as RowMask
 from indextables.split.query import Everything, HasValue, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
 from indextables.split.search.answer import IndexShard, ReadyShards, RowsShard, Shard
@@ -46,7 +46,6 @@ from indextables.split.search.virtual import (
     OpenIndexes,
     VirtualIndex,
     group_by_schema,
-    native_call,
     own_stats,
 )
 
@@ -331,7 +330,7 @@ class ShardMaker:
     def _may_match(self, plan: Plan, state: SplitState) -> bool:
         known = frozenset(field.id for field in state.plan.fields)
         alone = self._index_of_one(state)
-        with native_call(state.ref.key):
+        with native_read(state.ref.key):
             return may_match(without_fields(plan, known), alone.searcher)
 
     def _index_of_one(self, state: SplitState) -> VirtualIndex:

@@ -10,12 +10,11 @@ of one begins with that of the other (`group_by_schema`). Other groups are searc
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +22,7 @@ import tantivy
 
 from indextables.errors import IndexUnavailable, StoreFull
 from indextables.split.file import SEGMENT_PARTS
-from indextables.split.index import IndexPlan, delfile
+from indextables.split.index import IndexPlan, delfile, native_read
 from indextables.split.query import Plan
 from indextables.split.search.carrier import CarrierSegment, TermStats, scored_terms, term_key
 
@@ -68,10 +67,10 @@ class VirtualIndex:
         self.carrier = carrier
         self.own = own_stats(members)
         try:
-            with native_call(str(folder)):
+            with native_read(str(folder)):
                 self._write(folder, schema)
             self.index = open_index(folder)
-            with native_call(str(folder)):
+            with native_read(str(folder)):
                 plan.register_analyzers(self.index)
                 self.searcher = self.index.searcher()
         except FileNotFoundError:
@@ -97,7 +96,7 @@ class VirtualIndex:
 
     def counted(self, plan: Plan) -> TermStats:
         """What Tantivy will count for the scored terms of a plan: rows and frequencies, the carrier included."""
-        with native_call("a split"):
+        with native_read("a split"):
             freqs = {
                 term_key(target, term): int(self.searcher.doc_freq(target.address, term))
                 for target, term in scored_terms(plan)
@@ -207,26 +206,11 @@ def own_stats(members: Sequence[Member]) -> TermStats:
 
 def open_index(folder: Path) -> tantivy.Index:
     """Open an index; every way in which Tantivy can refuse is IndexUnavailable."""
-    with native_call(str(folder)):
+    with native_read(str(folder)):
         index = tantivy.Index.open(str(folder))
         # The default policy would look for a new meta.json for as long as the index lives.
         index.config_reader("manual")
         return index
-
-
-@contextlib.contextmanager
-def native_call(path: str) -> Iterator[None]:
-    """What Tantivy refuses or dies of is IndexUnavailable; the rows of the splits are there without it."""
-    try:
-        yield
-    except ValueError as error:
-        raise IndexUnavailable(f"{path}: Tantivy refuses: {error}", path=path, reason=str(error)[:500]) from error
-    except BaseException as error:
-        # pyo3 raises panics as a class that cannot be imported; everything else is not ours to stop.
-        if type(error).__name__ != "PanicException":
-            raise
-        message = f"{path}: Tantivy gave up on the index ({str(error)[:200]}); reindex rebuilds it from the rows"
-        raise IndexUnavailable(message, path=path, reason="panic") from error
 
 
 def group_by_schema(schemas: Sequence[str]) -> list[tuple[str, list[int]]]:

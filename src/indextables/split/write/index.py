@@ -15,12 +15,11 @@ import msgspec
 import pyarrow as pa
 import tantivy
 
-from indextables.errors import SplitError
 from indextables.split.file import layout
-from indextables.split.index import IndexPlan, segment
+from indextables.split.index import IndexPlan, native_write, segment
 from indextables.split.write.feed import Feeder
 
-__all__ = ["HEAP_CEILING", "BuiltSegment", "SegmentBuilder", "native_call"]
+__all__ = ["HEAP_CEILING", "BuiltSegment", "SegmentBuilder"]
 
 HEAP_CEILING = 4_000_000_000
 """What Tantivy may use before it starts a second segment: a ceiling, not an allocation."""
@@ -51,7 +50,7 @@ class SegmentBuilder:
         self._feeder = Feeder(plan, schema)
         self._rows = 0
         folder.mkdir(mode=0o700)
-        with native_call("an index cannot be created"):
+        with native_write("an index cannot be created"):
             self._index = tantivy.Index(plan.schema(), path=str(folder), reuse=False)
             plan.register_analyzers(self._index)
             self._writer = self._index.writer(heap_ceiling, 1)
@@ -65,14 +64,14 @@ class SegmentBuilder:
         """Index the rows of a batch, in order. Raises SplitError where Tantivy refuses a row."""
         lines = self._feeder.lines(batch)
         add = self._writer.add_json
-        with native_call("a row cannot be indexed"):
+        with native_write("a row cannot be indexed"):
             for line in lines:
                 add(line)
         self._rows += batch.num_rows
 
     def finish(self) -> BuiltSegment:
         """Commit, verify and pack. Raises SplitError."""
-        with native_call("an index cannot be written"):
+        with native_write("an index cannot be written"):
             self._writer.commit()
             self._writer.wait_merging_threads()
         meta = msgspec.json.decode((self._folder / "meta.json").read_bytes())
@@ -112,20 +111,6 @@ class SegmentBuilder:
             tokens={fields[ordinal].id: total for ordinal, total in totals.items()},
             incomplete={name: sorted(reasons) for name, reasons in self._feeder.gaps.items()},
         )
-
-
-@contextlib.contextmanager
-def native_call(what: str) -> Iterator[None]:
-    """Turn what Tantivy raises into SplitError: a ValueError for a refusal, and a panic, which is no `Exception`."""
-    try:
-        yield
-    except ValueError as error:
-        raise SplitError(f"{what}: {error}", reason=str(error)) from error
-    except BaseException as error:
-        # pyo3 raises its panics as a class that it does not export; everything else is not ours to stop.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise SplitError(f"{what}: the library panicked: {error}", reason=str(error)) from error
 
 
 @contextlib.contextmanager

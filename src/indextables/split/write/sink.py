@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from indextables.errors import InvariantViolated
 from indextables.split.file import Directory, IndexPointer, layout, thrift
-from indextables.split.file import page_map as pages
+from indextables.split.file.page_map import PageMap, build_page_map
 from indextables.split.index import IndexPlan
 from indextables.split.write.index import BuiltSegment
 
@@ -91,7 +91,7 @@ def finish_file(
     )
 
 
-def _take_apart(path: Path) -> tuple[bytes, int, pages.PageMap | None]:
+def _take_apart(path: Path) -> tuple[bytes, int, PageMap | None]:
     """The footer of a finished Parquet file, where it begins, and the map of its pages."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = memoryview(mapped)
@@ -102,7 +102,7 @@ def _take_apart(path: Path) -> tuple[bytes, int, pages.PageMap | None]:
             meta, _ = thrift.decode_struct(footer)
             index_start = _page_index_start(meta, start)
             index = bytes(view[index_start:start])
-            return footer, start, pages.build_page_map(meta, index, index_start, view)
+            return footer, start, build_page_map(meta, index, index_start, view)
         finally:
             view.release()
 
