@@ -33,6 +33,8 @@ def test_verify_is_silent_about_a_sound_table_and_names_what_is_lost(command, lo
     assert ran.code == 1
     assert split.name in ran.out
     assert command("verify", logs, "--json").lines[0]["kind"] == "data-file-missing"
+    assert command("verify", logs, "--no-data-files").code == 0
+    assert command("verify", logs, "--data-files").code == 1
 
 
 def test_verify_explains_a_log_that_does_not_open(command, logs):

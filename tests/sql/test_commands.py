@@ -105,6 +105,12 @@ def test_the_columns_of_an_answer_are_those_of_the_documentation(context, text):
     assert run(context, text).column_names == COLUMNS[text].split()
 
 
+def test_verify_of_the_log_alone_looks_at_no_data_file(context, place):
+    next(place.rglob("*.split")).unlink()
+    assert run(context, "VERIFY INDEXTABLES logs")["kind"].to_pylist() == ["data-file-missing"]
+    assert run(context, "VERIFY INDEXTABLES logs LOG ONLY").num_rows == 0
+
+
 def test_the_columns_of_an_answer_do_not_depend_on_what_it_holds(context, place, tmp_path):
     indextables.create(tmp_path / "empty", SCHEMA, partition_by=["day"])
     empty = LocalContext({"logs": str(tmp_path / "empty")}, options={"cache.directory": str(tmp_path / "cache")})

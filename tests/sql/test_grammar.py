@@ -25,6 +25,7 @@ from indextables.table.requests import (
     Reindex,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
 
 PATH = st.TableName("s3://bucket/path", is_path=True)
@@ -136,7 +137,8 @@ SPELLINGS = [
         "CLEAR INDEXTABLES SKIPS FROM logs PATHS ('a.split', 'b')",
         st.Ask(target=NAME, request=ClearSkips(paths=("a.split", "b"))),
     ),
-    ("VERIFY INDEXTABLES logs", st.Verify(target=NAME)),
+    ("VERIFY INDEXTABLES logs", st.Ask(target=NAME, request=Verify())),
+    ("VERIFY INDEXTABLES logs LOG ONLY", st.Ask(target=NAME, request=Verify(data_files=False))),
     ("FLUSH INDEXTABLES CACHE FOR TABLE logs", st.FlushCache(target=NAME)),
     (
         "RESTORE INDEXTABLE logs TO TIMESTAMP AS OF 1700000000000",

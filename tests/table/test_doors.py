@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from typing import get_args
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +41,7 @@ SHORT: dict[type[rq.Request], str] = {
     rq.Reindex: "REINDEX INDEXTABLE t",
     rq.Prewarm: "PREWARM INDEXTABLES t",
     rq.ClearSkips: "CLEAR INDEXTABLES SKIPS FROM t",
+    rq.Verify: "VERIFY INDEXTABLES t",
 }
 """Statements with no clause that can be left out."""
 
@@ -55,8 +57,26 @@ LONG: dict[type[rq.Request], tuple[str, ...]] = {
     rq.Reindex: ("REINDEX INDEXTABLE t WHERE d = 1 FORCE",),
     rq.Prewarm: ("PREWARM INDEXTABLES t ON FIELDS (a) WHERE d = 1",),
     rq.ClearSkips: ("CLEAR INDEXTABLES SKIPS FROM t PATHS ('a')",),
+    rq.Verify: ("VERIFY INDEXTABLES t LOG ONLY",),
 }
 """Statements that have every clause among them."""
+
+STATEMENTS = {
+    st.DescribeState: Table.state,
+    st.DescribeHistory: Table.history,
+    st.DescribeDetail: Table.detail,
+    st.DescribeHealth: Table.health,
+    st.DescribeSkips: Table.skips,
+    st.FlushCache: Table.flush_caches,
+    st.InvalidateCache: Table.invalidate_cache,
+    st.Repair: indextables.repair,
+}
+"""Statements that are no request, and what does the same in Python."""
+
+OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.CreateTable, st.DescribeLog}
+"""Statements with clauses that Python says otherwise: by two methods, by a schema, by one version."""
+
+WHICH_TABLE = {"path", "options", "target"}
 
 NEEDED = inspect.Parameter.empty
 
@@ -114,6 +134,20 @@ def test_the_methods_of_spark_take_every_field(request_type):
     for name in METHODS[request_type]:
         found |= taken(getattr(Maintenance, name))
     assert found == dict.fromkeys(declared(request_type), NEEDED)
+
+
+def test_methods_of_one_name_take_the_same_in_spark_and_python():
+    shared = {name for name in vars(Maintenance) if name[0] != "_" and callable(getattr(Table, snake(name), None))}
+    assert {"verify", "health", "compact", "mergeSplits"} <= shared
+    for name in shared:
+        assert taken(getattr(Maintenance, name)) == taken(getattr(Table, snake(name))), name
+
+
+def test_every_statement_is_a_request_or_takes_what_its_method_takes():
+    assert set(get_args(st.Command)) == STATEMENTS.keys() | OF_THEIR_OWN
+    for statement, method in STATEMENTS.items():
+        fields = {field.name for field in msgspec.structs.fields(statement)}
+        assert fields - WHICH_TABLE == taken(method).keys() - WHICH_TABLE, statement.__name__
 
 
 @requests

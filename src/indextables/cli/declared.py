@@ -104,14 +104,15 @@ def _fields(request: type[Request]) -> tuple[Declared, ...]:
 
 
 def _flag(declared: Declared) -> Parameter:
-    """The flag of a field: a list is one text with commas, none is not a text."""
+    """The flag of a field: a list is one text with commas, none is not a text; what is on can be turned off."""
     import msgspec
 
     name, field, default = declared
     kind = _KINDS.get(field.kind, str)
     shown = None if field.kind == "names" else default
+    spelled = _spelled(name)
     option = Option(
-        _spelled(name),
+        f"{spelled}/--no-{spelled.removeprefix('--')}" if default is True else spelled,
         *([field.short] if field.short else []),
         help=field.help,
         metavar=field.metavar,

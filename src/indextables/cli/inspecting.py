@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option
 from indextables.cli.parameters import AsJson, AtTime, AtVersion, Settings, TablePath, open_table, pairs
+from indextables.table.requests import Verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +119,7 @@ def describe(
 
 def verify(
     table: TablePath,
+    request: Verify,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,6 +129,7 @@ def verify(
     Examples:
       indextables verify logs
       indextables verify logs && echo sound
+      indextables verify logs --no-data-files
     """
     import msgspec
 
@@ -134,7 +137,7 @@ def verify(
     from indextables.cli import outcome, render
 
     # Not through an open table: what is to be explained may keep it from opening.
-    report = indextables.verify(table, options=pairs(option, "--option"))
+    report = indextables.verify(table, options=pairs(option, "--option"), data_files=request.data_files)
     if as_json:
         render.json_lines(msgspec.structs.asdict(finding) for finding in report.findings)
     else:

@@ -11,6 +11,7 @@ from indextables.lazy import LazyModule
 from indextables.log.wire import Metadata, Protocol, raw_lines
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.read import actions_of, detail_of, plain_schema, prune_files
+from indextables.table.requests import Verify
 
 if TYPE_CHECKING:
     from indextables.log.care import StateDescription, VerifyReport
@@ -105,8 +106,9 @@ class Looking(Handle):
         Nothing is changed, and no row is read. `data_files=False` checks the log alone. Raises TableNotFound,
         StoreError; everything else that is wrong stands in the report.
         """
+        request = Verify(data_files=data_files)
         self._log.check_table()
-        return verify_verb.verify_table(self._log.env, data_files=data_files)
+        return verify_verb.verify_table(self._log.env, request)
 
     def resolve(self, token: str, version: int) -> int | None:
         """Find out what became of a commit that ended with CommitStateUnknown: its version, or None if it failed.

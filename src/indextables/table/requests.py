@@ -34,6 +34,7 @@ __all__ = [
     "Request",
     "Restore",
     "TruncateTimeTravel",
+    "Verify",
     "fields_of",
 ]
 
@@ -236,6 +237,12 @@ class ClearSkips(Request, frozen=True):
     paths: Annotated[Sequence[str] | None, _names("With --clear: only this file; can be given several times.")] = None
 
 
+class Verify(Request, frozen=True):
+    """Check the log and, with `data_files`, that every live data file is there and is its own."""
+
+    data_files: Annotated[bool, _flag("Also look at the data files.")] = True
+
+
 REQUESTS: tuple[type[Request], ...] = (
     MergeSplits,
     Purge,
@@ -245,6 +252,7 @@ REQUESTS: tuple[type[Request], ...] = (
     Reindex,
     Prewarm,
     ClearSkips,
+    Verify,
 )
 
 Irreversible: TypeAlias = Purge | DropPartitions | TruncateTimeTravel

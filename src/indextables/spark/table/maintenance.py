@@ -47,6 +47,7 @@ from indextables.table.requests import (
     Reindex,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
 from indextables.table.running import Progress
 
@@ -220,7 +221,8 @@ class Maintenance(SparkHandle):
         Nothing is changed, and no row is read. `dataFiles=False` checks the log alone. Raises TableNotFound,
         StoreError; everything else that is wrong stands in the report.
         """
-        return verify_table(self.env(), data_files=dataFiles)
+        request = Verify(data_files=dataFiles)
+        return verify_table(self.env(), request)
 
     def describeState(self) -> StateDescription:
         """Describe the newest checkpoint: format, version, files, manifests, tombstones, skips. Raises StoreError."""

@@ -26,6 +26,7 @@ from indextables.table.requests import (
     Reindex,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
 
 __all__ = ["MAX_COMMAND_CHARS", "SYNTAX", "parse_command"]
@@ -48,7 +49,7 @@ SYNTAX: dict[str, str] = {
     "DESCRIBE": f"DESCRIBE INDEXTABLES (STATE | DETAIL | HEALTH | SKIPS | HISTORY | TRANSACTION LOG) {_TABLE} "
     "[LIMIT <n>, after HISTORY] [INCLUDE ALL, after TRANSACTION LOG]",
     "CLEAR SKIPS": f"CLEAR INDEXTABLES SKIPS FROM {_TABLE} [PATHS ('<path>', ...)]",
-    "VERIFY": f"VERIFY INDEXTABLES {_TABLE}",
+    "VERIFY": f"VERIFY INDEXTABLES {_TABLE} [LOG ONLY]",
     "REPAIR": f"REPAIR INDEXFILES TRANSACTION LOG {_TABLE} [AT LOCATION '<path>']",
     "INVALIDATE CACHE": f"INVALIDATE [INDEXTABLES] TRANSACTION LOG CACHE [FOR [TABLE] {_TABLE}]",
     "FLUSH CACHE": f"FLUSH INDEXTABLES [SEARCHER | DISK] CACHE [FOR [TABLE] {_TABLE}]",
@@ -305,8 +306,9 @@ def _clear_skips(at: Cursor) -> st.Command:
 def _verify(at: Cursor) -> st.Command:
     at.expect("VERIFY", "|".join(KEYWORDS))
     target = at.target()
-    at.end()
-    return st.Verify(target=target)
+    log_only = at.accept("LOG", "ONLY")
+    at.end("LOG ONLY")
+    return st.Ask(target=target, request=Verify(data_files=not log_only))
 
 
 def _repair(at: Cursor) -> st.Command:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, SchemaMismatch
 from indextables.lazy import LazyModule
-from indextables.log.care import Finding, RepairReport, StateDescription, checkpoint, describe_state
+from indextables.log.care import Finding, RepairReport, StateDescription, VerifyReport, checkpoint, describe_state
 from indextables.log.read import history, shared_cache
 from indextables.log.wire import raw_lines
 from indextables.sql.command import statements as st
@@ -32,6 +32,7 @@ from indextables.table.maintenance import verify_table
 from indextables.table.read import actions_of, detail_of, shared_index_cache
 
 if TYPE_CHECKING:
+    from indextables.log.read import Log
     from indextables.table.maintenance import drop_partitions, health, prewarm, reindex, restore, truncate
     from indextables.table.maintenance.purge import verb as purge
     from indextables.table.merge import skips
@@ -120,11 +121,6 @@ def _describe_detail(command: st.DescribeDetail, context: Context) -> pa.Table:
     return table_of([{**detail, "properties": list(detail["properties"].items())}], DETAIL)
 
 
-def _verify(command: st.Verify, context: Context) -> pa.Table:
-    log = context.log(command.target)
-    return rows_of(Finding, verify_table(log.env).findings, lead={"path": log.url})
-
-
 def _repair(command: st.Repair, context: Context) -> pa.Table:
     from indextables.table.maintenance import repair_table
 
@@ -174,6 +170,14 @@ def _ask(command: st.Ask, context: Context) -> pa.Table:
     verb, told = _REQUESTS[type(request)]
     report = verb()(log, request, runner=context.runner(log), progress=context.progress)
     return told(report, log.url)
+
+
+def _verify(log: Log, request: rq.Verify, **_how: object) -> VerifyReport:
+    return verify_table(log.env, request)
+
+
+def _found(report: VerifyReport, url: str) -> pa.Table:
+    return rows_of(Finding, report.findings, lead={"path": url})
 
 
 def _merged(report: merge_splits.MergeReport, url: str) -> pa.Table:
@@ -350,6 +354,7 @@ _REQUESTS: dict[type[rq.Request], tuple[Callable[[], Callable[..., Any]], Callab
     rq.Reindex: (lambda: reindex.reindex, _reported),
     rq.Prewarm: (lambda: prewarm.prewarm, _reported),
     rq.ClearSkips: (lambda: skips.clear_skips, _cleared),
+    rq.Verify: (lambda: _verify, _found),
 }
 """The verb of each request, loaded when it is asked for, and the columns of its answer."""
 
@@ -362,7 +367,6 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.DescribeLog: _describe_log,
     st.DescribeState: _describe_state,
     st.Repair: _repair,
-    st.Verify: _verify,
     st.InvalidateCache: _invalidate,
     st.FlushCache: _flush,
     st.DescribeSkips: _describe_skips,

@@ -25,7 +25,6 @@ __all__ = [
     "OnlyIfOurs",
     "Repair",
     "TableName",
-    "Verify",
 ]
 
 
@@ -93,12 +92,6 @@ class DescribeSkips(_Command, frozen=True):
     target: TableName
 
 
-class Verify(_Command, frozen=True):
-    """Check the log and that data files are there."""
-
-    target: TableName
-
-
 class Repair(_Command, frozen=True):
     """`at` is where the new log goes; None where the table has no log left and gets one in its own place."""
 
@@ -140,7 +133,6 @@ Command: TypeAlias = (
     | DescribeDetail
     | DescribeHealth
     | DescribeSkips
-    | Verify
     | Repair
     | InvalidateCache
     | FlushCache

@@ -28,6 +28,7 @@ from indextables.split.index import IndexPlan
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
 from indextables.table.maintenance.verifying import verify_table
+from indextables.table.requests import Verify
 from indextables.table.rows import columns_of_folders
 
 __all__ = ["cache_stats", "invalidate_caches", "rebuild", "recreate_pointer", "repair", "repair_table", "verify"]
@@ -43,7 +44,7 @@ def verify(path: Path, options: Mapping[str, object] | None = None, *, data_file
     The table need not open for this. Nothing is changed, and no row is read; `data_files=False` checks the log alone.
     Raises TableNotFound, StoreError; everything else that is wrong stands in the report.
     """
-    return verify_table(open_env(path, options), data_files=data_files)
+    return verify_table(open_env(path, options), Verify(data_files=data_files))
 
 
 def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:

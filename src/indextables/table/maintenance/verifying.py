@@ -15,18 +15,19 @@ from indextables.log.care import VerifyReport
 from indextables.log.care import verify as verify_log
 from indextables.split.file import SplitReader
 from indextables.table.read import refs_of
+from indextables.table.requests import Verify
 
 __all__ = ["verify_table"]
 
 _AT_A_TIME = 1_024
 
 
-def verify_table(env: Env, *, data_files: bool = True) -> VerifyReport:
-    """Check every file of the log; with `data_files` also that every live split is there and is the one it should be.
+def verify_table(env: Env, request: Verify) -> VerifyReport:
+    """Check every file of the log; where it is asked for also that every live split is there and is its own.
 
     Raises TableNotFound, StoreError; everything else is a finding of the report.
     """
-    return verify_log(env, data_files=data_files, look=_wrong_splits)
+    return verify_log(env, data_files=request.data_files, look=_wrong_splits)
 
 
 def _wrong_splits(env: Env, files: pa.Table) -> Iterator[tuple[str, str]]:
