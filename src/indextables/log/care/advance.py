@@ -28,7 +28,7 @@ from indextables.log.checkpoint.avro import (
     read_list,
     write_increment,
 )
-from indextables.log.read import check_newest, header_after, live_files
+from indextables.log.read import check_newest, confirm, header_after, live_files, table_of
 from indextables.log.wire import (
     StateHeader,
     StateRef,
@@ -60,8 +60,6 @@ def advance_state(
     StoreError, and ObjectNotFound where the tail was cleaned up while it was read: a slot of it may hold what was never
     committed.
     """
-    from indextables.log.read import confirm, table_of
-
     base = complete_list(env, read_list(env, previous))
     tail = under_rule(base.protocol, confirm(env, read_tail(env, previous.version, version)))
     table = None if base.metadata is None else base.metadata.id

@@ -21,6 +21,7 @@ from indextables.log.care.retention import (
 )
 from indextables.log.care.sweeping import Leave
 from indextables.log.checkpoint import find_states, inspect_state, own_states, read_state
+from indextables.log.commit import permission
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, StateRef, state_key
 from indextables.storage.store import ObjectMeta
@@ -121,8 +122,6 @@ def plan_cleanup(env: Env, rules: Rules, *, will_be: Foreseen | None = None) -> 
     checkpoint names now. A plan is the leave to carry it out: none is made for a table that this library may not write.
     Raises ProtocolUnsupported, NotSupported, LogError, StoreError.
     """
-    from indextables.log.commit import permission
-
     table_id = permission.ask(env)
     listing, strangers = _without_left_overs(env, list(env.store.list_from(LOG_DIR)))
     if any(meta.key.startswith(INTENT_DIR) for meta in listing):

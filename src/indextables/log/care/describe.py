@@ -9,7 +9,7 @@ from indextables.env import Env
 from indextables.errors import CheckpointError, LimitExceeded, LogError, ObjectNotFound
 from indextables.log.checkpoint import list_checkpoints, own_states, read_pointer, read_state
 from indextables.log.checkpoint.avro import complete_list, needs_compaction, read_list
-from indextables.log.read import fold_skips
+from indextables.log.read import confirm, fold_skips
 from indextables.log.wire import (
     MergeSkip,
     Protocol,
@@ -74,8 +74,6 @@ def describe_state(env: Env) -> StateDescription:
 
 def _live_skips(env: Env, about: StateDescription, protocol: Protocol | None) -> tuple[MergeSkip, ...]:
     """The skips of the checkpoint, whose protocol is given, and what the versions since have made of them."""
-    from indextables.log.read import confirm
-
     skips = {skip.path: skip for skip in about.skips}
     contents: list[VersionContent] = []
     version = about.version + 1

@@ -15,6 +15,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitError, TableNotFound
 from indextables.log.care.repair import RepairReport, data_files, write_log
+from indextables.log.commit import permission
 from indextables.log.wire import (
     ADD_TYPE,
     FILES_SCHEMA,
@@ -76,8 +77,6 @@ def rebuild_log(
     Raises InvalidArgument if a version or a checkpoint is there, TableNotFound if there are no splits, SchemaMismatch
     if their schemas do not fit together.
     """
-    from indextables.log.commit import permission
-
     permission.ask_broken(env)
     metas = [meta for meta in data_files(env) if meta.key.endswith(_SPLIT_SUFFIX)]
     if not metas:

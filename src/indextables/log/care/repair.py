@@ -34,7 +34,8 @@ from indextables.log.checkpoint import (
     write_checkpoint,
 )
 from indextables.log.checkpoint.avro import read_list
-from indextables.log.read import replay
+from indextables.log.commit import permission
+from indextables.log.read import Log, newest_readable, replay
 from indextables.log.wire import (
     ADD_TYPE,
     LOG_DIR,
@@ -84,8 +85,6 @@ def repair_log(source: Env, target: Env) -> RepairReport:
     broken one. Running it again finds its own log and changes nothing. Raises InvalidArgument if `target` holds
     another log, LogError if `source` cannot be read at all, StoreError (then nothing was decided by half a listing).
     """
-    from indextables.log.read import newest_readable
-
     found = newest_readable(source)
     state = found.state
     check_understood(state.protocol, source.store.url)
@@ -118,8 +117,6 @@ def recreate_pointer(env: Env) -> StateRef | None:
 
     Raises ProtocolUnsupported, StoreError.
     """
-    from indextables.log.commit import permission
-
     permission.ask_broken(env)
     for ref in own_states(env, env.store.list_from(LOG_DIR)):
         try:
@@ -147,8 +144,6 @@ def _pointer(env: Env, ref: StateRef) -> Pointer:
 
 def write_log(place: Env, state: TableState, operation: str) -> int:
     """Versions 0 and 1 and the checkpoint of 1; what is there already must be the same."""
-    from indextables.log.commit import permission
-
     env = msgspec.structs.replace(place, options=place.over(state.metadata.configuration))
     permission.ask_broken(env)
     if _holds_a_table(env):
@@ -177,8 +172,6 @@ def _holds_a_table(env: Env) -> bool:
 
 def _same_log(env: Env, state: TableState) -> int:
     """Raises InvalidArgument unless the log at this place is what an earlier run of this repair wrote."""
-    from indextables.log.read import Log
-
     snapshot = Log(env).snapshot()
     same = snapshot.metadata.id == state.metadata.id and set_hash(snapshot.files) == set_hash(state.files)
     if not same:

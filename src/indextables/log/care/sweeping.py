@@ -14,7 +14,7 @@ from indextables.env import Env
 from indextables.errors import LogError, ObjectNotFound, TableNotFound, TableReplaced
 from indextables.log.care.intents import Protection, protections, store_now_ms
 from indextables.log.checkpoint import find_states
-from indextables.log.read import clock
+from indextables.log.read import Log, clock
 from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
 from indextables.storage.store import ObjectMeta
 
@@ -58,8 +58,6 @@ class Leave:
         table_id: str,
         strangers: Sequence[ObjectMeta] = (),
     ) -> None:
-        from indextables.log.read import Log
-
         self._env = env
         self._sweep = sweep
         self._cut = cut

@@ -1,10 +1,14 @@
-"""The read side: planning over the log, and tasks that stream splits as Arrow batches in Spark's exact schema."""
+"""The read side: planning over the log, and tasks that stream splits as Arrow batches in Spark's exact schema.
+
+What only planning, only a scan or only a search needs is loaded there: a task starts without the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -13,10 +17,9 @@ from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.spark.session import READING, check_session, how_to_renew, task_session
 from indextables.spark.tasks import grouped
 from indextables.split.file import SplitRef
+from indextables.table.environment import open_env
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from indextables.env import Env
     from indextables.log.read import Snapshot
     from indextables.log.wire import Metadata
@@ -115,7 +118,6 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the task's splits. Raises SplitCorrupt, VersionExpired, StoreError."""
-        import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from indextables.table.read import limited
@@ -212,8 +214,6 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         return [task(group, stats) for group in groups]
 
     def _env(self, session: Mapping[str, str] | None = None) -> Env:
-        from indextables.table.environment import open_env
-
         return open_env(self._url, self._options, session={**(session or {}), **self._session})
 
 

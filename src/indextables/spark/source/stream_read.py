@@ -23,6 +23,7 @@ from indextables import options as opt
 from indextables.errors import TableReplaced
 from indextables.spark.source.read import SplitPartition, TableReader
 from indextables.spark.tasks import grouped
+from indextables.table.environment import open_env
 from indextables.table.read import Limits, Place, Tail, place_from, place_to
 
 if TYPE_CHECKING:
@@ -169,6 +170,4 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return tail, tail.log.env.over(tail.baseline.configuration)
 
     def _env(self) -> Env:
-        from indextables.table.environment import open_env
-
         return open_env(self._url, self._options, session=self._session)
