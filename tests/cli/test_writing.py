@@ -217,7 +217,7 @@ def test_create_takes_the_schema_of_a_file(command, log_file, tmp_path):
     assert indextables.open(tmp_path / "t").partition_columns == ["day"]
 
 
-@pytest.mark.parametrize("schema", ["a", "a nope", "", "a int) --", "a decimal(99,1)", "a int, a int"])
+@pytest.mark.parametrize("schema", ["a", "a nope", "", "a int) --", "a decimal(99,1)", "a decimal(b)", "a int, a int"])
 def test_a_schema_that_is_none_is_refused(command, tmp_path, schema):
     ran = command("create", tmp_path / "t", "--schema", schema)
     assert ran.code == 2

@@ -36,6 +36,7 @@ REFUSED = [
     ("1", 0, "true or false"),
     ("a + 1", 0, "true or false"),
     ("a and bo", 0, "true or false"),
+    ("cast(a as decimal(b)) > 1", 5, "a decimal type that does not exist"),
     ("count(a) > 1", 0, "not offered"),
     ("sum(a) over () = 1", 0, "not offered"),
     ("a in (select 1)", 0, "subquery"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from indextables.errors import QueryInvalid
-from indextables.query.coerce import INSTANT, common_type
+from indextables.query.coerce import common_type
 from indextables.query.convert import cast_or_null
 from indextables.query.evaluate import like_to_regex
 from indextables.query.expr import (
@@ -32,6 +32,7 @@ from indextables.query.expr import (
 )
 from indextables.query.functions import FUNCTIONS, is_number, is_text
 from indextables.query.java_match import java_pattern
+from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["Binder"]
 
@@ -62,23 +63,6 @@ _FUNCTIONS: dict[type, str] = {
     exp.Second: "second",
     exp.Upper: "upper",
     exp.Year: "year",
-}
-_TYPES = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "TEXT": pa.string(),
-    "VARCHAR": pa.string(),
-    "BINARY": pa.binary(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": INSTANT,
-    "TIMESTAMPTZ": INSTANT,
-    "TIMESTAMPLTZ": INSTANT,
-    "TIMESTAMPNTZ": pa.timestamp("us"),
 }
 # What else of a node is looked at; the parser knows more forms, and what is not looked at would be left out in silence.
 _MORE_PARTS: dict[type, frozenset[str]] = {
@@ -283,16 +267,12 @@ class Binder:
 
     def _target_type(self, tree: Any) -> pa.DataType:
         to = tree.args["to"]
-        name = to.this.name if hasattr(to.this, "name") else str(to.this)
-        if name == "DECIMAL":
-            digits = [int(part.name) for part in to.expressions]
-            precision, scale = [*digits, 0][:2] if digits else (10, 0)
-            if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-                raise self._fault(tree, "has a decimal type that does not exist")
-            return pa.decimal128(precision, scale)
-        if name not in _TYPES:
+        found = scalar_type(to)
+        if found is None and type_name(to) == "DECIMAL":
+            raise self._fault(tree, "has a decimal type that does not exist")
+        if found is None:
             raise self._fault(tree, f"casts to {to.sql()}, which is not offered")
-        return _TYPES[name]
+        return found
 
     def _to_date(self, tree: Any) -> Node:
         if tree.args.get("format") is not None:

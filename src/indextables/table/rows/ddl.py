@@ -7,26 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
+from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["schema_from_ddl"]
-
-_TYPES = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "TEXT": pa.string(),
-    "VARCHAR": pa.string(),
-    "BINARY": pa.binary(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
-    "TIMESTAMPLTZ": pa.timestamp("us", "UTC"),
-    "TIMESTAMPNTZ": pa.timestamp("us"),
-}
 
 
 def schema_from_ddl(text: str) -> pa.Schema:
@@ -54,19 +37,15 @@ def _field(text: str, column: Any) -> pa.Field:
 
 
 def _type(text: str, kind: Any) -> pa.DataType:
-    name = getattr(kind.this, "name", str(kind.this)).upper()
-    if name in _TYPES:
-        return _TYPES[name]
-    inner = kind.expressions
-    if name == "DECIMAL":
-        precision, scale = [*(int(part.name) for part in inner), 0][:2] if inner else (10, 0)
-        if 1 <= precision <= 38 and 0 <= scale <= precision:
-            return pa.decimal128(precision, scale)
-    elif name in ("ARRAY", "LIST") and len(inner) == 1:
+    scalar = scalar_type(kind)
+    if scalar is not None:
+        return scalar
+    name, inner = type_name(kind), kind.expressions
+    if name in ("ARRAY", "LIST") and len(inner) == 1:
         return pa.list_(_type(text, inner[0]))
-    elif name == "MAP" and len(inner) == 2:
+    if name == "MAP" and len(inner) == 2:
         return pa.map_(_type(text, inner[0]), _type(text, inner[1]))
-    elif name == "STRUCT" and inner:
+    if name == "STRUCT" and inner:
         return pa.struct([_field(text, part) for part in inner])
     raise SchemaInvalid(f"type {kind.sql('spark')!r} in the schema {text!r} is not offered", schema=text)
 
