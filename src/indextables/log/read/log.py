@@ -193,25 +193,24 @@ class Log:
         LimitExceeded, PathEscape.
         """
         check_whole("a version", version)
-        return self._read_known([version])[0]
+        return self.read_versions([version])[0]
 
-    def read_versions(self, versions: range, *, above: VersionContent | None = None) -> Confirmed[VersionContent]:
+    def read_versions(
+        self, versions: Sequence[int], *, above: VersionContent | None = None
+    ) -> Confirmed[VersionContent]:
         """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`."""
-        return self._read_known(versions, above=above)
-
-    def stored(self, version: int) -> bytes:
-        """The bytes of a version file. Raises as `read_version`."""
-        check_whole("a version", version)
-        self.check_table()
-        return self._told([version], lambda: self._versions.stored(version))
-
-    def _read_known(self, versions: Sequence[int], above: VersionContent | None = None) -> Confirmed[VersionContent]:
         contents = self._told(versions, lambda: self._versions.read(versions, above=above))
         for content in contents:
             if self.env.table_id is not None and content.table_id not in {None, self.env.table_id}:
                 self.check_table()
                 raise stranger(self.env, content.version)
         return contents
+
+    def stored(self, version: int) -> bytes:
+        """The bytes of a version file. Raises as `read_version`."""
+        check_whole("a version", version)
+        self.check_table()
+        return self._told([version], lambda: self._versions.stored(version))
 
     def _told(self, versions: Sequence[int], read: Callable[[], T]) -> T:
         """What `read` makes of versions; where one is not there, the listing tells whether it ever was."""

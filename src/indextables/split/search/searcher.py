@@ -175,13 +175,13 @@ class SplitSearcher:
             end = len(hits) if limit is None else min(len(hits), offset + limit)
             return SearchResult(hits.take(np.arange(min(offset, end), end)), total, metrics)
 
-        return self._guarded(plan, metrics, run)
+        return self.guarded(plan, metrics, run)
 
     def count(self, query: str | Plan | None, *, where: Predicate | None = None) -> int:
         """How many rows match; no row is read."""
         plan = self.plan(query, where)
         metrics = SearchMetrics()
-        return self._guarded(
+        return self.guarded(
             plan, metrics, lambda: sum(self._count_all(self._maker.shards(plan, metrics, scored=False)))
         )
 
@@ -195,12 +195,12 @@ class SplitSearcher:
             hits = join_hits(self._ambient.map("splits", lambda shard: shard.everything(), shards)).in_place()
             return SearchResult(hits, len(hits), metrics)
 
-        return self._guarded(plan, metrics, run)
+        return self.guarded(plan, metrics, run)
 
     def collect_stats(self, query: str | Plan | None, *, where: Predicate | None = None) -> TermStats:
         """What the scores of a query depend on, for these splits: add up those of all parts of a collection."""
         plan = self.plan(query, where)
-        return self._guarded(plan, SearchMetrics(), lambda: self._maker.stats(plan))
+        return self.guarded(plan, SearchMetrics(), lambda: self._maker.stats(plan))
 
     def rows(self, hits: Hits, columns: Sequence[str] | None = None, *, score: bool = False) -> pa.Table:
         """The rows of hits, in their order, in the types of the schema; with `score` a column `_score` in addition."""
@@ -247,21 +247,6 @@ class SplitSearcher:
         return self._maker.shards(plan, metrics, scored=scored)
 
     def guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
-        """`run`, again with other means where an index turned out not to answer."""
-        return self._guarded(plan, metrics, run)
-
-    def _planned(self, query: str, fields: tuple[str, ...] | None, operator: Operator) -> Plan:
-        key = (query, fields, operator)
-        plan = self._plans.get(key)
-        if plan is None:
-            catalog = Catalog(self.schema, self.index, fields, operator, self._options[opt.TIME_ZONE])
-            plan = plan_query(query, catalog)
-            if len(query) < _MOST_KEPT:
-                with self._lock:
-                    self._plans[key] = plan
-        return plan
-
-    def _guarded(self, plan: Plan, metrics: SearchMetrics, run: Callable[[], T]) -> T:
         """`run`; if an index gives up, again with files loaded anew once, then without the indexes that give up still.
 
         Raises IndexUnavailable if none of them is to blame.
@@ -277,6 +262,17 @@ class SplitSearcher:
                 if self._unusable() == known and not self._learned(plan, error, renew=failures == 1):
                     self._last_resort(error, failures)
                 metrics.fallbacks.clear()
+
+    def _planned(self, query: str, fields: tuple[str, ...] | None, operator: Operator) -> Plan:
+        key = (query, fields, operator)
+        plan = self._plans.get(key)
+        if plan is None:
+            catalog = Catalog(self.schema, self.index, fields, operator, self._options[opt.TIME_ZONE])
+            plan = plan_query(query, catalog)
+            if len(query) < _MOST_KEPT:
+                with self._lock:
+                    self._plans[key] = plan
+        return plan
 
     def _learned(self, plan: Plan, error: IndexUnavailable, *, renew: bool) -> bool:
         """Find out which split or leaf was to blame; False if nothing new was found.
