@@ -55,6 +55,20 @@ class Bug(NamedTuple):
 
 BUGS = [
     Bug(
+        "a loaded state is not compared with the table of its header",
+        LOG + "read/meant.py",
+        "if state.metadata.id == table:",
+        "if True:",
+        ("tests/table/test_replaced_table.py",),
+    ),
+    Bug(
+        "a planned read of Spark takes whichever table is there",
+        "indextables/spark/source/read.py",
+        "Log(env).of_table(self._table_id).snapshot",
+        "Log(env).snapshot",
+        ("tests/spark/test_door.py",),
+    ),
+    Bug(
         "a refused put is a conflict, no token is compared",
         COMMIT,
         'return Slot("ours") if held.token == token else Slot("other", held)',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,14 @@ from pyspark.sql.types import (
 )
 
 import indextables
-from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, SchemaMismatch, VersionNotFound
+from indextables.errors import (
+    InvalidArgument,
+    NotSupported,
+    SchemaInvalid,
+    SchemaMismatch,
+    TableReplaced,
+    VersionNotFound,
+)
 from indextables.spark.source.source import IndexTablesSource
 
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
@@ -73,6 +81,18 @@ def test_a_stream_is_pinned_to_no_version_whoever_names_its_columns(table):
     planned = door(table)
     planned.schema()
     planned.streamReader(ID)
+
+
+def test_a_table_that_took_the_place_of_the_planned_one_is_not_read(table, tmp_path):
+    planned, streamed = door(table), door(table)
+    planned.schema(), streamed.schema()
+    shutil.rmtree(tmp_path / "t")
+    indextables.create(tmp_path / "t", ROWS).append([{"id": 2}])
+    with pytest.raises(TableReplaced):
+        rows(planned.reader(ID))
+    with pytest.raises(TableReplaced):
+        streamed.streamReader(ID).initialOffset()
+    assert rows(door(table).reader(ID)) == [{"id": 2}]
 
 
 def test_a_time_is_taken_in_a_zone_that_is_known(table):

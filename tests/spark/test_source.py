@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -127,6 +128,18 @@ def test_a_version_can_be_named_and_a_dataframe_stays_at_its_own(spark, tmp_path
     assert read(spark, path).count() == 5
     assert read(spark, path, versionAsOf="1").count() == 3
     assert read(spark, path, versionAsOf="0").count() == 0
+
+
+def test_a_dataframe_does_not_read_a_table_that_took_the_place_of_its_own(spark, tmp_path):
+    path = tmp_path / "t"
+    write(spark.range(3), path)
+    pinned = read(spark, path)
+    assert pinned.columns == ["id"]
+    shutil.rmtree(path)
+    write(spark.range(10, 14), path)
+    with pytest.raises(Exception, match="it was dropped and re-created"):
+        pinned.collect()
+    assert read(spark, path).count() == 4
 
 
 def test_overwrite_replaces_everything(spark, tmp_path):

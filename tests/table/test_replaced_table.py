@@ -89,9 +89,11 @@ MOVES_ON = {"refresh"}
 CACHES_ONLY = {"flush_caches"}
 
 
-def made(path: Path, numbers: range) -> Path:
+def made(path: Path, numbers: range, properties: dict[str, str] | None = None) -> Path:
     """A table in which every verb has something to do, with one version for each number."""
-    table = indextables.create(path, SCHEMA, partition_by=["p"], indexing={"m": "text"}, options=SETTINGS)
+    table = indextables.create(
+        path, SCHEMA, partition_by=["p"], indexing={"m": "text"}, options=SETTINGS, properties=properties
+    )
     for k in numbers:
         table.append([{"k": k, "p": "ab"[k % 2], "m": "word"}], txn=("job of " + path.name, k))
     table.overwrite([{"k": numbers.stop, "p": "a", "m": "word"}], where="p = 'a'")
@@ -160,6 +162,50 @@ def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_tabl
     if is_warm:
         read(table)
     replaced(path, templates["longer"])
+    try:
+        answer = read(table)
+    except (TableReplaced, VersionExpired):
+        return
+    assert answer == right
+
+
+TWINS = (("old", 0), ("new", 1000))
+
+
+@pytest.fixture(scope="module", params=["avro", "json", "parquet"])
+def twins(request, tmp_path_factory):
+    """Two tables with as many versions, each with a checkpoint of its newest version."""
+    folder = tmp_path_factory.mktemp("twins")
+    found = [made(folder / name, range(first, first + 6), {"state.format": request.param}) for name, first in TWINS]
+    for path in found:
+        indextables.open(path, options=SETTINGS).checkpoint()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verb", "opened"),
+    [
+        *((verb, "alone") for verb in OF_THIS_VERSION),
+        ("to_arrow", "beside a handle of the new table"),
+        ("to_arrow", "after a filtered read"),
+    ],
+)
+def test_a_version_with_a_checkpoint_of_its_own_is_never_answered_from_a_table_as_long(
+    twins, tmp_path, monkeypatch, verb, opened
+):
+    monkeypatch.setenv("INDEXTABLES_CACHE_DIRECTORY", str(tmp_path / "cache"))
+    old, new = twins
+    path = Path(shutil.copytree(old, tmp_path / "t"))
+    read = OF_THIS_VERSION[verb]
+    right = read(indextables.open(path, options=SETTINGS))
+    indextables.invalidate_caches()
+    table = indextables.open(path, options=SETTINGS)
+    assert table.version == 7
+    if opened == "after a filtered read":
+        table.files("p = 'a'")
+    replaced(path, new)
+    if opened == "beside a handle of the new table":
+        assert indextables.open(path).to_arrow(where="p = 'a'")["k"].to_pylist() == [1006]
     try:
         answer = read(table)
     except (TableReplaced, VersionExpired):

@@ -28,6 +28,7 @@ from indextables.log.checkpoint.avro import StateList, Where, complete_list, rea
 from indextables.log.read.checked import check_state
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
 from indextables.log.read.folding import replay, replay_plainly, replay_pruned
+from indextables.log.read.meant import prove
 from indextables.log.read.newest import Known, discover
 from indextables.log.read.segment import LogSegment, build_segment
 from indextables.log.wire import CrcFile, Metadata, Protocol, PrunedState, StateRef, TableState, VersionContent
@@ -82,15 +83,15 @@ def load_state(
     version: int,
     read_versions: ReadVersions,
     *,
-    log_table: str | None = None,
+    log_table: str,
     opened: OpenedList | None = None,
     told: CrcFile | None = None,
 ) -> TableState:
-    """The table at `version`; `log_table` is the id of the table whose log this is, where that was found out before.
+    """The table at `version`; `log_table` is the table that its header told, and what is loaded is proven to be of it.
 
     `opened` is what reading the header left, `told` the version's check file where that was read: what a checkpoint
-    contributes is held against it. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt,
-    CheckpointError, PathEscape, StoreError.
+    contributes is held against it. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, Superseded where another
+    table has taken the place since, CheckpointError, PathEscape, StoreError.
     """
     opened = opened or OpenedList()
 
@@ -98,7 +99,7 @@ def load_state(
         return read_state(env, ref, opened.take(ref))
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
-    return _held_against(env, told, base, fold(env, base, contents))
+    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
 
 
 def load_pruned(
@@ -108,7 +109,7 @@ def load_pruned(
     read_versions: ReadVersions,
     where: Where,
     *,
-    log_table: str | None = None,
+    log_table: str,
     opened: OpenedList | None = None,
     told: CrcFile | None = None,
 ) -> TableState | PrunedState:
@@ -123,8 +124,9 @@ def load_pruned(
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
     if isinstance(base, PrunedState):
-        return replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
-    return _held_against(env, told, base, fold(env, base, contents))
+        some = replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
+        return prove(env, some, log_table)
+    return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
 
 
 def _held_against(env: Env, told: CrcFile | None, base: TableState | None, state: TableState) -> TableState:

@@ -78,8 +78,11 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         session: Mapping[str, str] | None = None,
         search: str | None = None,
         limit: int | None = None,
+        table_id: str | None = None,
     ) -> None:
+        """`table_id` is the table that the version is one of, where that is known: no other is read."""
         self._url = url
+        self._table_id = table_id
         self._options = dict(options)
         self._session = dict(session or {})
         self._version = version
@@ -91,13 +94,14 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """One or more splits per task; an empty table has one task without splits.
 
-        Raises QueryInvalid, SchemaMismatch for columns that the table does not have, NotSupported, LogError.
+        Raises QueryInvalid, SchemaMismatch for columns that the table does not have, NotSupported, LogError,
+        TableReplaced.
         """
         from indextables.log.read import Log
         from indextables.table.read import check_rows_readable, prune_files, refs_of
 
         env = self._env()
-        snapshot = Log(env).snapshot(self._version)
+        snapshot = Log(env).of_table(self._table_id).snapshot(self._version)
         check_rows_readable(snapshot, self._url)
         _names(
             snapshot.schema, [name for name in self._schema.names if self._search is None or name != _SCORE], self._url

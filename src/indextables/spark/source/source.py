@@ -73,6 +73,9 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
     _is_pinned: bool | None = None
     """True if the user named a version or time to read; None as long as nobody asked for the schema."""
 
+    _table_id: str | None = None
+    """The table that the schema was read of: another one that takes its place is not read as if it were this one."""
+
     @classmethod
     def name(cls) -> str:
         return "indextables"
@@ -93,6 +96,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         self._is_pinned = asked.version is not None or asked.timestamp is not None
         pinned, time = opt.VERSION_AS_OF.key, opt.TIMESTAMP_AS_OF.key
         self.options[pinned] = str(version)
+        self._table_id = metadata.id
         for key in (time, opt.PREFIX + time, opt.PREFIX + pinned):
             self.options.pop(key.lower(), None)
         return _shown(asked, whole)
@@ -114,6 +118,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             options=asked.table_options,
             session=asked.session,
             version=_version(asked, _log(asked, url)),
+            table_id=self._table_id,
             schema=schema,
             where=asked.where,
             search=asked.search,
@@ -152,6 +157,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             options=asked.table_options,
             schema=schema,
             version=_version(asked, _log(asked, url)),
+            table_id=self._table_id,
             where=asked.where,
             session=asked.session,
         )

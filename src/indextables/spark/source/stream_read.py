@@ -51,9 +51,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         version: int | None,
         where: str | None,
         session: Mapping[str, str] | None = None,
+        table_id: str | None = None,
     ) -> None:
-        """`version` is the one whose schema the query was planned with. Raises InvalidArgument, QueryInvalid."""
+        """`version` of `table_id` is what the query was planned with. Raises InvalidArgument, QueryInvalid."""
         self._url = url
+        self._table_id = table_id
         self._options = dict(options)
         self._session = dict(session or {})
         self._version = version
@@ -162,7 +164,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
         if self._tail is None:
             log = Log(self._env())
-            snapshot = log.snapshot(self._version)
+            snapshot = log.of_table(self._table_id).snapshot(self._version)
             check_rows_readable(snapshot, self._url)
             skips = log.env.options[opt.SKIP_CHANGE_COMMITS]
             self._tail = Tail(log, snapshot.metadata, skip_change_commits=skips)

@@ -108,7 +108,7 @@ def _partitions_in(asked: WriteOptions, session: Mapping[str, str]) -> Partition
 def _change(log: Log, plan: WritePlan) -> tuple[Snapshot, Evolution] | None:
     if plan.base is None:
         return None
-    return log.snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
+    return log.of_table(plan.metadata.id).snapshot(plan.base), Evolution(plan.metadata, plan.protocol)
 
 
 def _right_sized(log: Log, request: WriteRequest, plan: WritePlan, adds: list[Add]) -> tuple[list[Add], list[Add]]:
