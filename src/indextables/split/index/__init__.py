@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from indextables.split.index import delfile, segment
     from indextables.split.index.analyze import MAX_GRAM, MAX_RAW_BYTES, Analyzer, Token, analyzer
     from indextables.split.index.cache import CachedSplit, IndexCache, entry_key
-    from indextables.split.index.delfile import Mask
+    from indextables.split.index.delfile import RowMask
     from indextables.split.index.fields import (
         FieldPlan,
         IndexPlan,
@@ -32,7 +32,7 @@ __all__ = [
     "FieldPlan",
     "IndexCache",
     "IndexPlan",
-    "Mask",
+    "RowMask",
     "Token",
     "analyzer",
     "column_id",
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:
         {
             "analyze": ("Analyzer", "MAX_GRAM", "MAX_RAW_BYTES", "Token", "analyzer"),
             "cache": ("CachedSplit", "IndexCache", "entry_key"),
-            "delfile": ("Mask",),
+            "delfile": ("RowMask",),
             "fields": ("FieldPlan", "IndexPlan", "column_id", "is_nested_list", "natural_kind", "plan_fields"),
             "native": ("native_read", "native_write"),
             "segment": ("composite_parts", "token_totals"),

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
+RowMask = npt.NDArray[np.bool_]
 
 FOOTER_MAGIC = 1337
 
 
-def words_of(mask: Mask) -> Words:
+def words_of(mask: RowMask) -> Words:
     """Alive words of a boolean per row."""
     packed = np.packbits(mask, bitorder="little")
     padded = np.zeros(-(-len(mask) // 64) * 8, dtype=np.uint8)
@@ -29,7 +29,7 @@ def words_of(mask: Mask) -> Words:
     return padded.view("<u8")
 
 
-def mask_of(words: Words, num_rows: int) -> Mask:
+def mask_of(words: Words, num_rows: int) -> RowMask:
     """A boolean per row from alive words."""
     return np.unpackbits(words.view(np.uint8), bitorder="little")[:num_rows].astype(np.bool_)
 

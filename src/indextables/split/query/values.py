@@ -13,7 +13,7 @@ import ipaddress
 import re
 from decimal import Decimal, InvalidOperation
 
-from indextables.query.convert import zone_info as named_zone
+from indextables.query.convert import zone_info
 
 Interval = tuple[int, int]
 
@@ -85,11 +85,11 @@ def read_instant(text: str, zone: str | None) -> Interval:
         start, end = _edges(found)
         offset = found["zone"]
         if offset and zone is not None:
-            zone_info: dt.tzinfo = _offset(offset)
+            tz: dt.tzinfo = _offset(offset)
         else:
-            zone_info = named_zone(zone) if zone else dt.UTC
-        low = _micros(start, zone_info)
-        high = _micros(_LAST, zone_info) + 1 if end is None else _micros(end, zone_info)
+            tz = zone_info(zone) if zone else dt.UTC
+        low = _micros(start, tz)
+        high = _micros(_LAST, tz) + 1 if end is None else _micros(end, tz)
     except (ValueError, OverflowError):
         raise ValueError("a time that exists, such as 2024-01-05T10:30:00Z") from None
     return low, high

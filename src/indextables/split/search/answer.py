@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import tantivy
 
-from indextables.split.index import Mask as RowMask
-from indextables.split.index import native_read
+from indextables.split.index import RowMask, native_read
 from indextables.split.query import Boosted, Plan, Terms, Unscored, scored_leaves
 from indextables.split.search.carrier import TermStats, boost_of
 from indextables.split.search.components import needed

@@ -19,8 +19,7 @@ import pyarrow as pa
 from indextables.lazy import pc
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import columns_of
-from indextables.split.index import Analyzer, is_nested_list
-from indextables.split.index import Mask as RowMask
+from indextables.split.index import Analyzer, RowMask, is_nested_list
 from indextables.split.query import (
     Bool,
     Boosted,

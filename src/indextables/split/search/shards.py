@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, SplitCorrupt
-from indextables.split.index import CachedSplit, IndexCache, IndexPlan, native_read
-from indextables.split.index import Mask as RowMask
+from indextables.split.index import CachedSplit, IndexCache, IndexPlan, RowMask, native_read
 from indextables.split.query import Everything, HasValue, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
 from indextables.split.search.answer import IndexShard, ReadyShards, RowsShard, Shard
 from indextables.split.search.answers import (

@@ -86,7 +86,7 @@ class SplitState:
         return self.split.schema
 
     @property
-    def alive(self) -> delfile.Mask | None:
+    def alive(self) -> delfile.RowMask | None:
         """True for every row that is not deleted; None if none is."""
         return None if self._alive is None else delfile.mask_of(self._alive, self.num_rows)
 
@@ -111,7 +111,7 @@ class SplitState:
         """As `OpenedSplit.all_rows`."""
         return self.split.all_rows(columns)
 
-    def member(self, mask: delfile.Mask | None = None, cached: CachedSplit | None = None) -> Member:
+    def member(self, mask: delfile.RowMask | None = None, cached: CachedSplit | None = None) -> Member:
         """The segment for a virtual index, with only the alive rows of `mask` (default: those without deletion).
 
         `cached` is what its caller has found whole: other threads load too, and may have replaced what is here.
@@ -128,12 +128,12 @@ class SplitState:
         return made
 
     def rebuilt(
-        self, plan: IndexPlan, wanted: Mapping[str, bool], mask: delfile.Mask | None, apart: Path | None = None
+        self, plan: IndexPlan, wanted: Mapping[str, bool], mask: delfile.RowMask | None, apart: Path | None = None
     ) -> Member:
         """The same of a segment that is made from the rows: as `OpenedSplit.rebuilt`."""
         return self._as_member(self.split.rebuilt(plan, wanted, apart), mask)
 
-    def _as_member(self, segment: Segment, mask: delfile.Mask | None) -> Member:
+    def _as_member(self, segment: Segment, mask: delfile.RowMask | None) -> Member:
         identity = f"{segment.key}:{self.vector_id}"
         words = self._alive
         if mask is not None:
