@@ -2,15 +2,18 @@
 
 As Spark with ANSI SQL: three-valued logic, NaN equal to itself and above every other number, -0.0 equal to 0.0, texts
 in the order of their UTF-8 bytes. A value that a strict cast or a function has no result for is `QueryInvalid`, unless
-AND or OR already knows its answer for that row.
+its row never gets there: AND and OR leave out the rows that the terms before have decided, and each branch of CASE, IF
+and COALESCE sees the rows that come to it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, QueryInvalid
@@ -30,11 +33,13 @@ from indextables.query.expr import (
     Not,
     Or,
     TextMatch,
+    columns_of,
+    walk,
 )
-from indextables.query.functions import ValueFault, apply, recased
+from indextables.query.functions import ValueFault, apply, is_number, is_text, recased
 from indextables.query.java_match import java_pattern
 
-__all__ = ["compare", "evaluate", "evaluate_value", "like_to_regex"]
+__all__ = ["can_fail", "compare", "evaluate", "evaluate_value", "like_to_regex"]
 
 Data: TypeAlias = "pa.Table | pa.RecordBatch"
 # By name, because Arrow's functions are loaded when they are first called.
@@ -46,6 +51,23 @@ _COMPARE = {
     ">": "greater",
     ">=": "greater_equal",
 }
+# Functions that have a result for every value; of the others some values may have none.
+_TOTAL = frozenset(
+    {
+        "case",
+        "coalesce",
+        "concat",
+        "isnan",
+        "length",
+        "lower",
+        "ltrim",
+        "reverse",
+        "rtrim",
+        "substring",
+        "trim",
+        "upper",
+    }
+)
 
 
 def evaluate(expr: Node, data: Data) -> pa.BooleanArray:
@@ -55,6 +77,8 @@ def evaluate(expr: Node, data: Data) -> pa.BooleanArray:
     """
     if not pa.types.is_boolean(expr.type):
         raise QueryInvalid(f"a predicate must be true or false, this one gives {expr.type}", query="", position=0)
+    if not data.num_rows:
+        return pa.array([], pa.bool_())
     return _rows(evaluate_value(expr, data), data.num_rows, pa.bool_())
 
 
@@ -64,6 +88,15 @@ def evaluate_value(expr: Node, data: Data) -> Any:
         return _value(expr, data)
     except ValueFault as fault:
         raise QueryInvalid(f"the predicate cannot be computed: {fault}", query="", position=0) from fault
+
+
+def can_fail(expr: Node) -> bool:
+    """True if there may be rows for which `expr` is an error rather than a value, so that guards before it matter."""
+    return any(
+        (isinstance(node, Call) and node.name not in _TOTAL)
+        or (isinstance(node, Cast) and node.strict and not _is_total(node.child.type, node.type))
+        for node in walk(expr)
+    )
 
 
 def compare(op: str, left: Any, right: Any) -> Any:
@@ -224,27 +257,86 @@ def _(expr: Or, data: Data) -> Any:
 
 
 def _junction(terms: tuple[Node, ...], data: Data, *, decided: bool) -> Any:
-    """Terms combined; a term that fails is tried again on the rows that the terms before it leave open."""
+    """Terms combined, left to right; a term that may fail sees only the rows that the terms before it leave open."""
     combine = pc.or_kleene if decided else pc.and_kleene
     result = pa.repeat(pa.scalar(not decided), data.num_rows)
     for term in terms:
-        try:
+        if can_fail(term):
+            is_open = _true(pc.is_null(result)) | (_true(result) != decided)
+            value = pa.repeat(pa.scalar(decided), data.num_rows)
+            value = pc.replace_with_mask(value, pa.array(is_open), _on(term, _kept(term, data, is_open)))
+        else:
             value = _rows(_value(term, data), data.num_rows, pa.bool_())
-        except ValueFault:
-            is_open = pc.fill_null(pc.not_equal(pc.cast(result, pa.int8()), int(decided)), True)  # noqa: FBT003
-            if pc.all(is_open, min_count=0).as_py():
-                raise
-            narrowed = data.filter(is_open)
-            value = _rows(_value(term, narrowed), narrowed.num_rows, pa.bool_())
-            value = pc.replace_with_mask(pa.repeat(pa.scalar(decided), data.num_rows), is_open, value)
         result = combine(result, value)
     return result
 
 
 @_value.register
 def _(expr: Call, data: Data) -> Any:
+    if expr.name in ("case", "coalesce") and any(map(can_fail, expr.args)):
+        return pc.cast(_branches(expr, data), expr.data_type)
     args = [_value(arg, data) for arg in expr.args]
     constant_tail = expr.name == "substring"
     if any(isinstance(arg, pa.Array) for arg in args) or constant_tail:
         args[0] = _rows(args[0], data.num_rows, expr.args[0].type)
     return pc.cast(apply(expr.name, args, expr.zone), expr.data_type)
+
+
+def _branches(expr: Call, data: Data) -> pa.Array:
+    """CASE and COALESCE, branch by branch, each on the rows that none before it took."""
+    data = _kept(expr, data, np.ones(data.num_rows, bool))
+    places = np.arange(data.num_rows)
+    found: list[pa.Array] = []
+    order: list[Any] = []
+    for condition, value in _arms(expr):
+        values = None if condition is not None else _on(value, data)
+        taken = _true(_on(condition, data)) if condition is not None else _true(pc.is_valid(values))
+        found.append(_on(value, _kept(value, data, taken)) if values is None else values.filter(pa.array(taken)))
+        order.append(places[taken])
+        data, places = data.filter(pa.array(~taken)), places[~taken]
+    default = expr.args[-1] if expr.name == "case" else Literal(pa.scalar(None, expr.type))
+    found.append(_on(default, data))
+    order.append(places)
+    return pa.concat_arrays(found).take(pa.array(np.argsort(np.concatenate(order))))
+
+
+def _arms(expr: Call) -> Iterator[tuple[Node | None, Node]]:
+    """The values in turn, each with its condition; those of COALESCE have none, and take where they are not null."""
+    if expr.name == "case":
+        yield from zip(expr.args[0:-1:2], expr.args[1:-1:2], strict=True)
+    else:
+        yield from ((None, value) for value in expr.args)
+
+
+def _on(expr: Node, data: Data) -> pa.Array:
+    """The values of `expr`, one for each row; without rows nothing is computed, not even a constant."""
+    if not data.num_rows:
+        return pa.nulls(0, expr.type)
+    return _rows(_value(expr, data), data.num_rows, expr.type)
+
+
+def _kept(expr: Node, data: Data, rows: Any) -> Data:
+    """Those rows of the columns that `expr` reads."""
+    places = [place for name in columns_of(expr) if (place := data.schema.get_field_index(name)) >= 0]
+    if not places:
+        # Arrow's tables forget their length with their last column.
+        return pa.table({"": pa.nulls(int(rows.sum()))})
+    return data.select(places) if rows.all() else data.select(places).filter(pa.array(rows))
+
+
+def _true(flags: pa.Array) -> Any:
+    """Arrow booleans as a numpy mask: true, and neither false nor unknown."""
+    return pc.fill_null(flags, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's order
+
+
+def _is_total(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `source` is one of `target`."""
+    if is_text(target):
+        return is_text(source) or is_number(source) or bool(pa.types.is_boolean(source))
+    if not pa.types.is_integer(source):
+        return bool(pa.types.is_null(source) or (pa.types.is_floating(source) and pa.types.is_float64(target)))
+    wider = pa.types.is_integer(target) and (
+        pa.types.is_signed_integer(source) == pa.types.is_signed_integer(target)
+        and target.bit_width >= source.bit_width
+    )
+    return wider or bool(pa.types.is_float32(target) or pa.types.is_float64(target))

@@ -132,17 +132,17 @@ def _integers(types: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _divide(args: Sequence[Values], _: str) -> Values:
-    _refuse_zero(args[1])
+    _refuse_zero(args)
     return pc.divide(args[0], args[1])
 
 
 def _quotient(args: Sequence[Values], _: str) -> Values:
-    _refuse_zero(args[1])
+    _refuse_zero(args)
     return pc.divide_checked(pc.cast(args[0], pa.int64()), pc.cast(args[1], pa.int64()))
 
 
 def _remainder(args: Sequence[Values], _: str) -> Values:
-    _refuse_zero(args[1])
+    _refuse_zero(args)
     if pa.types.is_floating(args[0].type):
         return _float_remainder(args[0], args[1])
     whole = pc.divide_checked(args[0], args[1])
@@ -160,8 +160,10 @@ def _float_remainder(left: Values, right: Values) -> Values:
     return result if isinstance(left, pa.Array) or isinstance(right, pa.Array) else result[0]
 
 
-def _refuse_zero(values: Values) -> None:
-    if pc.any(pc.equal(values, pa.scalar(0, values.type)), min_count=0).as_py():
+def _refuse_zero(args: Sequence[Values]) -> None:
+    """Nothing divided by zero is nothing; only a number is refused."""
+    dividend, divisor = args
+    if pc.any(pc.and_(pc.equal(divisor, pa.scalar(0, divisor.type)), pc.is_valid(dividend)), min_count=0).as_py():
         raise ValueFault("division by zero; compare with 0 first")
 
 

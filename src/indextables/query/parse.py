@@ -13,7 +13,7 @@ import pyarrow as pa
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.query.convert import check_zone
 from indextables.query.expr import Node, walk
-from indextables.query.literals import keeping_backslashes
+from indextables.query.literals import keeping_backslashes, meant_as_column
 from indextables.query.simplify import simplify
 
 __all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse"]
@@ -36,6 +36,9 @@ def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
 
     check_zone(time_zone)
     tree = _read(text)
+    if misread := meant_as_column(tree, text, schema.names):
+        position, message = misread
+        raise QueryInvalid(message, query=text, position=position)
     try:
         bound = Binder(text, schema, time_zone).predicate(tree)
     except RecursionError:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from indextables.lazy import pc
 from indextables.query import expr
+from indextables.query.evaluate import can_fail
 from indextables.split.index import IndexPlan
 from indextables.split.query.plan import (
     HasValue,
@@ -48,6 +49,11 @@ class _Translator:
 
     def true(self, node: expr.Node) -> Plan:
         match node:
+            case expr.And(terms=terms) if can_fail(node):
+                # The whole is evaluated, so that its terms guard each other; those that need no guard narrow the rows.
+                return boolean(must=(*(self.true(term) for term in terms if not can_fail(term)), Where(node)))
+            case expr.Or() if can_fail(node):
+                return Where(node)
             case expr.And(terms=terms):
                 return boolean(must=tuple(map(self.true, terms))) if terms else Where(node)
             case expr.Or(terms=terms):
@@ -68,6 +74,8 @@ class _Translator:
 
     def false(self, node: expr.Node) -> Plan:
         match node:
+            case expr.And() | expr.Or() if can_fail(node):
+                return Where(expr.Not(node))
             case expr.And(terms=terms) if terms:
                 return boolean(should=tuple(map(self.false, terms)))
             case expr.Or(terms=terms) if terms:
