@@ -42,6 +42,9 @@ MERGE_SIMULATION = ("tests/mutants/some_merges.py",)
 CARE_SIMULATION = ("tests/mutants/some_care.py",)
 HAUNTED_SIMULATION = ("tests/mutants/some_haunted.py",)
 MISHAP_SIMULATION = ("tests/mutants/some_mishaps.py",)
+SHARING_SIMULATION = ("tests/mutants/some_sharing.py",)
+SHARING_TESTS = ("tests/log/test_sharing.py",)
+SCHEDULE_TESTS = ("tests/state/test_schedule.py",)
 TAIL_TESTS = ("tests/table/test_tail.py",)
 
 
@@ -1269,5 +1272,33 @@ BUGS = [
         "time_ms = max(modified_ms, content.timestamp_ms or 0)",
         "time_ms = content.timestamp_ms or modified_ms",
         PURGE_TESTS,
+    ),
+    Bug(
+        "an append with a batch of its own shares a commit",
+        LOG + "commit/sharing.py",
+        "    if txn is not None or user_metadata is not None",
+        "    if user_metadata is not None",
+        SHARING_SIMULATION,
+    ),
+    Bug(
+        "appends that were written for other metadata share a commit",
+        LOG + "commit/sharing.py",
+        "if fits and (append.written_for is first or append.written_for == first):",
+        "if fits:",
+        SHARING_TESTS,
+    ),
+    Bug(
+        "who went with a leader that was stopped during its put commits again",
+        LOG + "commit/sharing.py",
+        "            if transaction is None or transaction.tried is None:",
+        "            if True:",
+        SHARING_TESTS,
+    ),
+    Bug(
+        "every writer that commits while a checkpoint is written writes one as well",
+        LOG + "care/schedule.py",
+        "return behind == interval or behind >= interval + _grace(interval)",
+        "return behind >= interval",
+        SCHEDULE_TESTS,
     ),
 ]

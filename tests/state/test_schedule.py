@@ -12,7 +12,7 @@ import pytest
 from indextables.env import Env
 from indextables.errors import StoreUnavailable
 from indextables.log.care.opening import open_log
-from indextables.log.care.schedule import checkpoint, maybe_checkpoint
+from indextables.log.care.schedule import checkpoint, is_due, maybe_checkpoint
 from indextables.log.checkpoint.avro.read import read_list
 from indextables.log.checkpoint.find import find_states
 from indextables.log.checkpoint.pointer import Pointer, read_pointer
@@ -43,13 +43,45 @@ def test_a_checkpoint_every_interval_commits_since_the_newest_found():
     same(read_state(env, find_states(env.store.list_from(LOG_DIR))[0]), replay(None, log.history[:20]))
 
 
-def test_a_writer_that_died_before_its_checkpoint_delays_it_by_one_commit():
+def test_a_writer_that_died_before_its_checkpoint_delays_it_by_half_an_interval():
     env = environment({"checkpoint.interval": 4})
     log = RandomLog(env, 1)
     for _ in range(5):
         log.append(1)
     assert maybe_checkpoint(env, log.version) == 5
     assert versions(env) == [5]
+
+
+def test_who_commits_while_another_writes_the_checkpoint_writes_none_and_asks_nobody():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    for _ in range(4):
+        log.append(1)
+    assert log.version == 4
+    spy = Spy(env)
+    assert maybe_checkpoint(spy.env, log.version) == -1
+    assert (versions(env), spy.listed, spy.read) == ([], [], [])
+
+
+def test_who_has_not_heard_of_the_newest_checkpoint_writes_the_one_that_its_commit_is_due_for():
+    env = environment({"checkpoint.interval": 4})
+    log = RandomLog(env, 1)
+    for _ in range(3):
+        log.append(1)
+    checkpoint(env)
+    for _ in range(4):
+        log.append(1)
+    assert (versions(env), log.version) == ([3], 7)
+    assert maybe_checkpoint(env, log.version, newest=-1) == 7
+    assert versions(env) == [3, 7]
+
+
+@pytest.mark.parametrize("interval", [1, 2, 3, 10])
+def test_of_writers_that_know_the_newest_checkpoint_one_writes_the_next(interval):
+    due = [behind for behind in range(1, 3 * interval) if is_due(100 + behind, 100, interval)]
+    assert due[0] == interval
+    assert [behind for behind in due if interval < behind < interval + max(1, interval // 2)] == []
+    assert due[1:] == list(range(interval + max(1, interval // 2), 3 * interval))
 
 
 def test_a_checkpoint_of_another_writer_counts():

@@ -186,7 +186,8 @@ class Table(Looking, Maintenance):
         """Add rows in one commit; return the version that holds them, or this handle's version if there were no rows.
 
         Once the commit is in the log this returns, even if the new version cannot be read back just now: that problem
-        is logged, and the next call that reads raises it.
+        is logged, and the next call that reads raises it. Threads that append through one handle at the same time may
+        share a commit, and are told its version.
 
         Args:
             data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.

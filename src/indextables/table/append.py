@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from indextables.errors import TableNotFound
-from indextables.log.commit import Transaction
+from indextables.log.commit import Transaction, queue_of, shareable
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, Metadata, check_rows_writable
 from indextables.table.after_write import after_write
@@ -67,31 +67,46 @@ def commit_append(
     change: tuple[Snapshot, Evolution] | None = None,
     merged: Sequence[Add] = (),
 ) -> Committed:
-    """Commit files that are durable. `mapping` is the metadata with a new index plan in its registry.
+    """Commit files that are durable; those of several threads that say nothing of their own share a commit.
 
+    `mapping` is the metadata with a new index plan in its registry.
     `change` is a new schema, which is `metadata`'s, and the snapshot that it was made from. `merged` are files of this
     write whose rows are in some of `adds` by now: the history tells how many.
     """
-    transaction = staged_write(
-        log,
-        metadata,
+
+    def stage(files: Sequence[Add]) -> Transaction:
+        return staged_write(
+            log,
+            metadata,
+            files,
+            {"mode": "Append"},
+            mapping=mapping,
+            txn=txn,
+            user_metadata=user_metadata,
+            change=change,
+            merged=merged,
+        )
+
+    alike = shareable(
         adds,
-        {"mode": "Append"},
-        mapping=mapping,
+        metadata,
         txn=txn,
         user_metadata=user_metadata,
-        change=change,
-        merged=merged,
+        changes_table=mapping is not None or change is not None or bool(merged),
     )
     try:
-        committed = transaction.commit_or_raise()
+        if alike is None:
+            committed, leads = stage(adds).commit_or_raise(), True
+        else:
+            shared = queue_of(log).commit(alike, stage, log.url)
+            committed, leads = shared.committed, shared.led
     except NOT_IN_THE_LOG:
         # Provably not in the log: nobody will ever read these files.
         discard(log.env, adds)
         raise
     if committed.repeated:
         discard(log.env, adds)
-    else:
+    elif leads:
         after_write(log, metadata)
     return committed
 

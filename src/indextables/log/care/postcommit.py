@@ -7,7 +7,7 @@ import msgspec
 from indextables import options as opt
 from indextables.env import Env
 from indextables.log.care.check_file import note_commit
-from indextables.log.care.schedule import maybe_checkpoint
+from indextables.log.care.schedule import is_due, maybe_checkpoint
 from indextables.log.commit import Head, Landed, changes_data, head
 from indextables.log.read import Log
 
@@ -30,13 +30,13 @@ def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:
         head.forget(log)
     elif newest > at.checkpoint:
         head.remember(log, msgspec.structs.replace(at, checkpoint=newest))
-    elif _is_overdue(env, at.version - newest):
+    elif _is_overdue(env, at.version, newest):
         # It failed, perhaps because a version file below is missing or damaged: the next commit looks for itself.
         head.forget(log)
         log.invalidate()
 
 
-def _is_overdue(env: Env, versions: int) -> bool:
+def _is_overdue(env: Env, version: int, newest: int) -> bool:
     options = env.options
     waits = options[opt.CHECKPOINT_ENABLED] and not options[opt.CHECKPOINT_ASYNC]
-    return waits and versions >= options[opt.CHECKPOINT_INTERVAL]
+    return waits and is_due(version, newest, options[opt.CHECKPOINT_INTERVAL])

@@ -54,7 +54,7 @@ from indextables.log.wire import (
 )
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["checkpoint", "maybe_checkpoint"]
+__all__ = ["checkpoint", "is_due", "maybe_checkpoint"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -91,22 +91,21 @@ def checkpoint(env: Env, *, compact: Mode = "auto") -> StateRef:
 def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: bool = False) -> int:
     """After the commit of `version`: a checkpoint if one is due, then cleanup. The newest checkpoint known afterwards.
 
-    Due is `checkpoint.interval` commits after the newest checkpoint; `newest` is the one that the caller knows of, so
-    that most commits ask nobody. With `checkpoint.async` the work is handed to the background. What fails is logged and
-    raised nowhere: the commit stands.
+    `is_due` tells when; `newest` is the checkpoint that the caller knows of, so that most commits ask nobody. With
+    `checkpoint.async` the work is handed to the background. What fails is logged and raised nowhere: the commit stands.
     """
     if not env.options[opt.CHECKPOINT_ENABLED]:
         return newest
     interval = env.options[opt.CHECKPOINT_INTERVAL]
     compact: Mode = "hit" if after_merge and env.options[opt.STATE_COMPACTION_AFTER_MERGE] else "auto"
-    if version - newest < interval and compact == "auto":
+    if compact == "auto" and not is_due(version, newest, interval):
         return newest
     try:
-        found = _newest_above(env, max(newest, version - interval), version)
+        found = _newest_above(env, max(newest, version - interval - _grace(interval)), version)
     except IndexTablesError as error:
         _LOGGER.warning("the checkpoints of %s could not be listed: %s", env.store.url, error)
         return newest
-    if found is not None and (compact == "auto" or found >= version):
+    if found is not None and (found >= version or (compact == "auto" and not is_due(version, found, interval))):
         return found
     url = env.store.url
     if not env.options[opt.CHECKPOINT_ASYNC]:
@@ -125,6 +124,20 @@ def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: b
 
     env.ambient.submit("checkpoint", run)
     return newest
+
+
+def is_due(version: int, newest: int, interval: int) -> bool:
+    """True if the writer of `version` writes a checkpoint, where `newest` is the newest one. Pure.
+
+    That is one writer: the one whose commit is the `interval`-th since then. Those that commit while it writes leave it
+    to that one, and take over where it has died: half an interval later there is none.
+    """
+    behind = version - newest
+    return behind == interval or behind >= interval + _grace(interval)
+
+
+def _grace(interval: int) -> int:
+    return max(1, interval // 2)
 
 
 def _attempt(env: Env, version: int, compact: Mode) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from indextables.log.commit.head import Head
     from indextables.log.commit.resolve import retry_times, upgrade_protocol
     from indextables.log.commit.rule import Landed
+    from indextables.log.commit.sharing import Queue, queue_of, shareable
     from indextables.log.commit.staged import Files, Staged, changes_data, content_of, files_of, has_vectors, removes_of
     from indextables.log.commit.transaction import Transaction
 
@@ -21,6 +22,7 @@ __all__ = [
     "Files",
     "Head",
     "Landed",
+    "Queue",
     "Staged",
     "Transaction",
     "changes_data",
@@ -32,8 +34,10 @@ __all__ = [
     "merge_registry",
     "new_metadata",
     "permission",
+    "queue_of",
     "removes_of",
     "retry_times",
+    "shareable",
     "upgrade_protocol",
 ]
 
@@ -46,6 +50,7 @@ if not TYPE_CHECKING:
             "head": ("Head",),
             "resolve": ("retry_times", "upgrade_protocol"),
             "rule": ("Landed",),
+            "sharing": ("Queue", "queue_of", "shareable"),
             "staged": ("Files", "Staged", "changes_data", "content_of", "files_of", "has_vectors", "removes_of"),
             "transaction": ("Transaction",),
         },

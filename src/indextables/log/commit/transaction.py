@@ -88,6 +88,9 @@ class Transaction:
         self._repair: Callable[[Staged, VersionContent], Staged | None] | None = None
         self._regroup: Callable[[Staged, Sequence[str]], Staged | None] | None = None
         self._check: Callable[[Staged], None] | None = None
+        self._landed: Callable[[Committed], None] | None = None
+        self.tried: int | None = None
+        """The newest version that it may have tried to become; None if nothing of it was ever put."""
         self._done = False
 
     def add(self, adds: Sequence[Add] | pa.Table) -> Transaction:
@@ -173,6 +176,11 @@ class Transaction:
         self._check = check
         return self
 
+    def when_landed(self, told: Callable[[Committed], None]) -> Transaction:
+        """Call `told` when the commit is in the log, before what follows a commit is done."""
+        self._landed = told
+        return self
+
     def commit(self) -> Outcome:
         """Put the commit into the log, on top of whatever has been committed since, if that may be.
 
@@ -195,6 +203,8 @@ class Transaction:
             return outdated
         settled = commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
+            if self._landed is not None:
+                self._landed(settled.outcome)
             follow(self.log, settled)
             return settled.outcome
         return settled
@@ -270,6 +280,7 @@ class Transaction:
     def encode(self, base: Head, token: str) -> Encoded:
         """The version file that follows `base`."""
         staged = self._current(base)
+        self.tried = base.version + 1
         now_ms = self.log.env.ambient.now_ms()
         before = base.in_commit_timestamp
         info = CommitInfo(
