@@ -23,7 +23,7 @@ from indextables.split.search.answer import IndexShard, ReadyShards
 from indextables.split.search.components import needed
 from indextables.split.search.hits import SearchMetrics
 from indextables.split.search.state import States
-from indextables.split.search.virtual import OpenIndexes, VirtualIndex, group_by_schema, open_index
+from indextables.split.search.virtual import KEPT_IDLE, OpenIndexes, VirtualIndex, group_by_schema, open_index
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,21 @@ def test_opened_indexes_are_bounded_and_the_oldest_go_first(world):
     assert (opened.hits, opened.misses) == (2, 4)
     opened.clear()
     assert len(opened) == 0
+
+
+def test_indexes_that_nobody_searches_any_more_are_closed_in_time():
+    now = [0.0]
+    opened = OpenIndexes(clock=lambda: now[0])
+
+    def ask(number):
+        opened.get((number,), lambda _: True, lambda: SimpleNamespace(num_segments=1, alive_bytes=0))
+
+    for number in range(100):
+        ask(number)
+        ask("always")
+        now[0] += 10
+    assert len(opened) == KEPT_IDLE
+    assert opened.misses == 101, "one that is searched again and again is opened once"
 
 
 def test_an_opened_index_leaves_nothing_on_disk(world):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -29,6 +30,10 @@ from indextables.split.search.carrier import CarrierSegment, TermStats, scored_t
 MAX_OPEN_INDEXES = 1_024
 MAX_OPEN_SEGMENTS = 8_000
 """A segment holds six memory maps; a process may have 65,530 by default."""
+IDLE_S = 60.0
+KEPT_IDLE = 16
+"""So many stay open however long nobody has asked for them. Tantivy's binding runs a thread for each open index, which
+looks for a new `meta.json` twice a second: those of versions that nobody searches any more must not add up."""
 MAX_OPEN_ALIVE_BYTES = 256 << 20
 """Every filter on a column that is in no index opens an index with the rows that it lets through, a bit for each."""
 
@@ -136,14 +141,17 @@ class VirtualIndex:
 
 
 class OpenIndexes:
-    """The opened indexes of a process: least recently used go first, by number, segments and bytes. Thread-safe."""
+    """The opened indexes of a process: the least recently used go, by number, segments, bytes and age. Thread-safe."""
 
     def __init__(
         self,
         max_indexes: int = MAX_OPEN_INDEXES,
         max_segments: int = MAX_OPEN_SEGMENTS,
         max_alive_bytes: int = MAX_OPEN_ALIVE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._used: dict[tuple[Hashable, ...], float] = {}
         self._max_indexes = max_indexes
         self._max_segments = max_segments
         self._max_alive_bytes = max_alive_bytes
@@ -159,16 +167,17 @@ class OpenIndexes:
         with self._lock:
             found = self._open.get(key)
             if found is not None and usable(found):
-                self._open.move_to_end(key)
+                self._use(key)
                 self.hits += 1
                 return found
             self.misses += 1
         made = make()
         with self._lock:
             self._open[key] = made
-            self._open.move_to_end(key)
+            self._use(key)
             while len(self._open) > 1 and self._too_much():
-                self._open.popitem(last=False)
+                oldest, _ = self._open.popitem(last=False)
+                del self._used[oldest]
         return made
 
     def forget(self, which: Callable[[Hashable], bool]) -> int:
@@ -176,20 +185,28 @@ class OpenIndexes:
         with self._lock:
             gone = [key for key in self._open if which(key[0])]
             for key in gone:
-                del self._open[key]
+                del self._open[key], self._used[key]
         return len(gone)
 
     def clear(self) -> None:
         """Close all; searches that run keep theirs until they end."""
         with self._lock:
             self._open.clear()
+            self._used.clear()
 
     def __len__(self) -> int:
         return len(self._open)
 
+    def _use(self, key: tuple[Hashable, ...]) -> None:
+        self._open.move_to_end(key)
+        self._used[key] = self._clock()
+
     def _too_much(self) -> bool:
+        oldest = next(iter(self._open))
+        is_idle = len(self._open) > KEPT_IDLE and self._clock() - self._used[oldest] > IDLE_S
         return (
-            len(self._open) > self._max_indexes
+            is_idle
+            or len(self._open) > self._max_indexes
             or sum(index.num_segments for index in self._open.values()) > self._max_segments
             or sum(index.alive_bytes for index in self._open.values()) > self._max_alive_bytes
         )

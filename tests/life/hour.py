@@ -1,0 +1,270 @@
+"""A life of a table as it is run: two writers, a stream in, a stream out, searches and care, all at once.
+
+Each role is a process of its own and writes one line per step: when, how long, and how much memory, how many threads
+and open files it has. What was acknowledged is compared with what the table holds at the end, and the beginning of the
+run with its end.
+
+    python -m tests.life.hour URL SECONDS FOLDER '{"option": "value"}'    all roles, and the judgement
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import indextables
+from indextables.errors import CommitStateUnknown, VersionExpired
+
+SCHEMA = pa.schema([("who", pa.string()), ("n", pa.int64()), ("message", pa.string())])
+WRITERS = ("first", "second")
+STREAM = "stream"
+ROWS = 20
+_PARTS = 5
+"""The run is cut into so many parts: the first is warming up, the second is held against the last."""
+
+
+def rows(who: str, batch: int) -> pa.Table:
+    numbers = range(batch * ROWS, (batch + 1) * ROWS)
+    texts = [f"request {n} of {who} took {n % 97} ms" for n in numbers]
+    return pa.table({"who": [who] * ROWS, "n": list(numbers), "message": texts}, schema=SCHEMA)
+
+
+class Role:
+    """One process of the run; `tell` writes a line about a step."""
+
+    def __init__(self, name: str, url: str, until: float, folder: Path, options: dict[str, str]) -> None:
+        self.name, self.url, self.until, self.folder, self.options = name, url, until, folder, options
+        self._lines = (folder / f"{name}.jsonl").open("a", buffering=1)
+
+    def steps(self) -> Iterator[int]:
+        step = 0
+        while time.time() < self.until:
+            yield step
+            step += 1
+
+    def timed(self, what: str, action: Callable[[], Any], **more: Any) -> Any:
+        began = time.perf_counter()
+        answer = action()
+        self.tell(what, (time.perf_counter() - began) * 1000, **more)
+        return answer
+
+    def tell(self, what: str, ms: float, **more: Any) -> None:
+        facts = {"what": what, "at": time.time(), "ms": round(ms, 2), **_process(), **more}
+        print(json.dumps(facts), file=self._lines)
+
+    def open(self) -> indextables.Table:
+        return indextables.open(self.url, options=self.options)
+
+
+def write(role: Role) -> None:
+    """Append batch after batch; a batch without an answer is looked for before the next."""
+    table = role.open()
+    for batch in role.steps():
+        try:
+            role.timed("append", lambda batch=batch: table.append(rows(role.name, batch)), batch=batch)
+        except CommitStateUnknown as unknown:
+            details = unknown.details
+            if table.resolve(details["token"], details["version"]) is None:
+                raise
+            role.tell("append", 0, batch=batch)
+
+
+def search(role: Role) -> None:
+    """What each writer wrote is there without a hole, whatever version is looked at."""
+    table = role.open()
+    for step in role.steps():
+        try:
+            role.timed("refresh", table.refresh)
+            who = WRITERS[step % 2]
+            found = role.timed("search", lambda who=who: table.search(f"message:{who}", limit=10))
+            assert all(name == who for name in found["who"].to_pylist())
+            if step % 20 == 0:
+                told = table.sql("SELECT who, count(*) AS c, max(n) AS m, count(DISTINCT n) AS d FROM t GROUP BY who")
+                for row in told.to_pylist():
+                    assert row["c"] == row["m"] + 1 == row["d"], f"rows are missing or doubled: {row}"
+        except VersionExpired:
+            # A purge without retention may be faster than a reader that asked for no protection.
+            role.tell("expired", 0)
+
+
+def care(role: Role) -> None:
+    """Merges, checkpoints, cleanup and purge, with retention that lets things go while the run lasts."""
+    table = role.open()
+    for step in role.steps():
+        role.timed("merge", table.merge_splits)
+        role.timed("cleanup", table.clean_up)
+        if step % 5 == 4:
+            role.timed("purge", lambda: table.purge(older_than_hours=0, tx_log_retention_hours=0, force=True))
+        table.refresh()
+        _rest(role, 2)
+
+
+class Query:
+    """A streaming query that is started again where Spark could not reach its own Python worker in time."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self.running = start()
+
+    def check(self) -> None:
+        """Raises RuntimeError for every other reason why it ended."""
+        if self.running.isActive:
+            return
+        reason = str(self.running.exception())
+        if "failed to connect back" not in reason and "CANNOT_OPEN_SOCKET" not in reason:
+            raise RuntimeError(reason)
+        self.running = self._start()
+
+    def finish(self) -> None:
+        """Until everything that is there went through it."""
+        while True:
+            self.check()
+            try:
+                self.running.processAllAvailable()
+            except Exception:  # noqa: BLE001 - `check` raises what is not to be forgiven
+                self.check()
+            else:
+                self.running.stop()
+                return
+
+
+def stream(role: Role) -> None:
+    """Files with rows go into the table by one query, and all rows of the table go out by another."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    indextables.enable(spark)
+    arriving, folder = role.folder / "arriving", role.folder
+    arriving.mkdir()
+
+    def start_in() -> Any:
+        lines = spark.readStream.schema("who string, n bigint, message string").json(str(arriving))
+        sink = lines.writeStream.format("indextables").options(**role.options)
+        return sink.option("checkpointLocation", str(folder / "in")).trigger(processingTime="2 seconds").start(role.url)
+
+    def start_out() -> Any:
+        added = spark.readStream.format("indextables").options(**role.options).load(role.url).select("who", "n")
+        sink = added.writeStream.format("parquet").option("checkpointLocation", str(folder / "out"))
+        return sink.trigger(processingTime="5 seconds").start(str(folder / "leaving"))
+
+    into, out = Query(start_in), Query(start_out)
+    for batch in role.steps():
+        hidden = arriving / f".{batch}.json"
+        hidden.write_text("".join(json.dumps(row) + "\n" for row in rows(STREAM, batch).to_pylist()))
+        hidden.rename(arriving / f"{batch}.json")
+        role.tell("file", 0, batch=batch)
+        into.check()
+        out.check()
+        _rest(role, 2)
+    into.finish()
+    _wait_for(folder, [*WRITERS, "care"])
+    out.finish()
+
+
+ROLES: dict[str, Callable[[Role], None]] = {
+    **dict.fromkeys(WRITERS, write),
+    "search": search,
+    "care": care,
+    STREAM: stream,
+}
+
+
+def live(url: str, seconds: float, folder: Path, options: dict[str, str]) -> list[str]:
+    """Run all roles; what they came to, line by line. Raises AssertionError for lost or doubled rows, and for leaks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    properties = {"logRetention.duration": "120000", "checkpointRetention.duration": "120000"}
+    indextables.create(url, SCHEMA, indexing={"message": "text"}, properties=properties, options=options)
+    began = time.time()
+    command = [sys.executable, "-m", "tests.life.hour", url, str(began + seconds), str(folder), json.dumps(options)]
+    running = {name: subprocess.Popen([*command, name]) for name in ROLES}
+    for name, process in running.items():
+        code = process.wait()
+        (folder / f"{name}.done").touch()
+        assert code == 0, f"{name} ended with {code}"
+    told = {name: [json.loads(line) for line in (folder / f"{name}.jsonl").open()] for name in ROLES}
+    _check_rows(url, folder, options, told)
+    return _judged(told, began, seconds)
+
+
+def _check_rows(url: str, folder: Path, options: dict[str, str], told: dict[str, list[dict[str, Any]]]) -> None:
+    """Everything that was acknowledged is there once, in the table and in what streamed out of it."""
+    table = indextables.open(url, options=options)
+    streamed = pa.concat_tables([pq.read_table(path) for path in sorted((folder / "leaving").glob("*.parquet"))])
+    for who in (*WRITERS, STREAM):
+        wanted = (max(line["batch"] for line in told[who] if "batch" in line) + 1) * ROWS
+        for place, found in (("the table", table.to_arrow(["who", "n"])), ("the stream", streamed)):
+            numbers = sorted(found.filter(pc.equal(found["who"], who))["n"].to_pylist())
+            assert numbers == list(range(wanted)), f"{place} holds {len(numbers)} rows of {who}, {wanted} were written"
+    assert table.verify().ok
+
+
+def _judged(told: dict[str, list[dict[str, Any]]], began: float, seconds: float) -> list[str]:
+    lines = []
+    for name, steps in told.items():
+        early, late = (_part(steps, began, seconds, part) for part in (1, _PARTS - 1))
+        if not early or not late:
+            continue
+        for fact in ("threads", "files"):
+            before, after = max(step[fact] for step in early), max(step[fact] for step in late)
+            assert after <= before * 1.5 + 8, f"{name} has {after} {fact}, {before} at the beginning"
+        memory = [statistics.median(step["rss_mb"] for step in part) for part in (early, late)]
+        lines.append(f"{name}: memory {memory[0]:.0f} -> {memory[1]:.0f} MB")
+        for what in sorted({step["what"] for step in steps}):
+            parts = [sorted(step["ms"] for step in part if step["what"] == what) for part in (early, late)]
+            if all(parts) and parts[1][-1]:
+                rates = [len(part) / (seconds / _PARTS) for part in parts]
+                tail = [part[int(len(part) * 0.99)] for part in parts]
+                lines.append(
+                    f"{name} {what}: {rates[0]:.2f}/s -> {rates[1]:.2f}/s ({rates[1] / rates[0]:.2f}), "
+                    f"p99 {tail[0]:.0f} -> {tail[1]:.0f} ms"
+                )
+    return lines
+
+
+def _part(steps: list[dict[str, Any]], began: float, seconds: float, number: int) -> list[dict[str, Any]]:
+    start, length = began + seconds / _PARTS * number, seconds / _PARTS
+    return [step for step in steps if start <= step["at"] < start + length]
+
+
+def _process() -> dict[str, Any]:
+    status = Path("/proc/self/status").read_text()
+    facts = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return {
+        "rss_mb": int(facts["VmRSS"].split()[0]) // 1024,
+        "threads": int(facts["Threads"]),
+        "files": sum(1 for _ in Path("/proc/self/fd").iterdir()),
+    }
+
+
+def _rest(role: Role, seconds: float) -> None:
+    time.sleep(max(0.0, min(seconds, role.until - time.time())))
+
+
+def _wait_for(folder: Path, names: list[str]) -> None:
+    """Until these roles have ended, so that what they committed last is in the table."""
+    while not all((folder / f"{name}.done").exists() for name in names):
+        time.sleep(0.5)
+
+
+def main() -> int:
+    url, until, folder, options, *name = sys.argv[1:]
+    if name:
+        ROLES[name[0]](Role(name[0], url, float(until), Path(folder), json.loads(options)))
+    else:
+        print("\n".join(live(url, float(until), Path(folder), json.loads(options))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
