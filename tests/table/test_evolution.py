@@ -95,9 +95,9 @@ def test_a_merge_without_rows_still_adds_the_columns(people):
 
 def test_without_merge_the_difference_and_the_way_are_named(people, tmp_path):
     before = files_of(tmp_path / "t")
-    with pytest.raises(SchemaMismatch, match=r"city is not a column.*mergeSchema"):
+    with pytest.raises(SchemaMismatch, match=r"city is not a column.*; merge_schema=True adds"):
         people.append(pa.table({"city": ["bern"]}))
-    with pytest.raises(SchemaMismatch, match=r"id is int64, the table has int32.*mergeSchema"):
+    with pytest.raises(SchemaMismatch, match=r"id is int64, the table has int32.*overwrite_schema=True replaces"):
         people.append(pa.table({"id": [1]}))
     assert files_of(tmp_path / "t") == before
 

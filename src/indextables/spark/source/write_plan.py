@@ -19,6 +19,7 @@ from indextables.query.parse import depends_on_zone, parse
 from indextables.query.prune import is_partition_only
 from indextables.spark.session import WriteOptions, planning
 from indextables.table.rows import (
+    SPARK_DOOR,
     Rows,
     check_indexing,
     check_merge_options,
@@ -114,7 +115,9 @@ def _check(request: WriteRequest) -> None:
     """Wishes that exclude each other, or that Spark gives a Python source no way to grant."""
     asked = request.asked
     partial = not request.overwrite or asked.replace_where is not None or asked.partitions == "dynamic"
-    check_merge_options(merge_schema=asked.merge_schema, overwrite_schema=asked.overwrite_schema, partial=partial)
+    check_merge_options(
+        merge_schema=asked.merge_schema, overwrite_schema=asked.overwrite_schema, partial=partial, door=SPARK_DOOR
+    )
 
 
 def _planned_new(log: Log, request: WriteRequest, given: pa.Schema) -> WritePlan:
@@ -136,13 +139,15 @@ def _planned_for(log: Log, snapshot: Snapshot, request: WriteRequest, given: pa.
         _check_partitioning(request, snapshot.partition_columns)
         if asked.merge_schema:
             rows = typed_only(rows, snapshot.schema)
-            change = merged_schema(snapshot.metadata, snapshot.protocol, rows.schema, options, url=request.url)
+            change = merged_schema(
+                snapshot.metadata, snapshot.protocol, rows.schema, options, url=request.url, door=SPARK_DOOR
+            )
     plan = WritePlan(snapshot.metadata, began=snapshot.version)
     if change is not None:
         plan = WritePlan(change.metadata, base=snapshot.version, protocol=change.protocol, began=snapshot.version)
     target = target_for(log.env, plan)
     check_indexing(options.from_call("indexing."), target.schema.names, "call")
-    fit(rows, target.schema, url=request.url)
+    fit(rows, target.schema, url=request.url, door=SPARK_DOOR)
     replaced_by(request, target)
     return plan
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from indextables.errors import InvariantViolated
 from indextables.spark.source.write_plan import WritePlan, WriteRequest, replaced_by, target_for
 from indextables.table.overwrite import only_inside
-from indextables.table.rows import Rows, fit, typed_only
+from indextables.table.rows import SPARK_DOOR, Rows, fit, typed_only
 from indextables.table.writing import Answer, write_adds
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_rows(
     target = target_for(env, plan)
     rows = Rows(first.schema, all_batches())
     rows = typed_only(rows, target.schema) if request.asked.merge_schema else rows
-    fitted = fit(rows, target.schema, url=request.url)
+    fitted = fit(rows, target.schema, url=request.url, door=SPARK_DOOR)
     where, text = replaced_by(request, target)
     return write_adds(env, target, fitted if where is None else only_inside(fitted, where, text))
 

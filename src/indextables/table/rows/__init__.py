@@ -26,9 +26,10 @@ if TYPE_CHECKING:
         remembering,
         split_rows,
     )
-    from indextables.table.rows.rows import FittedRows, Rows, fit, read_rows, schema_of
+    from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, read_rows, schema_of
 
 __all__ = [
+    "SPARK_DOOR",
     "Evolution",
     "FittedRows",
     "Rows",
@@ -75,6 +76,6 @@ if not TYPE_CHECKING:
                 "remembering",
                 "split_rows",
             ),
-            "rows": ("FittedRows", "Rows", "fit", "read_rows", "schema_of"),
+            "rows": ("SPARK_DOOR", "FittedRows", "Rows", "fit", "read_rows", "schema_of"),
         },
     )

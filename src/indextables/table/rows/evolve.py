@@ -31,7 +31,7 @@ from indextables.log.wire import (
 from indextables.options import Options
 from indextables.table.rows.indexing import wanted_indexing
 from indextables.table.rows.partitions import check_partition_columns, remembering
-from indextables.table.rows.rows import Rows, fits
+from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
 
 __all__ = [
     "MAX_ID_KEY",
@@ -62,7 +62,13 @@ class Evolution(msgspec.Struct, frozen=True):
 
 
 def merged_schema(
-    metadata: Metadata, protocol: Protocol, given: pa.Schema, options: Options, *, url: str = ""
+    metadata: Metadata,
+    protocol: Protocol,
+    given: pa.Schema,
+    options: Options,
+    *,
+    url: str = "",
+    door: Door = PYTHON_DOOR,
 ) -> Evolution | None:
     """The table's schema with what `given` adds to it; None if it adds nothing.
 
@@ -88,7 +94,7 @@ def merged_schema(
             wider = wider or kind != field.type
             fields.append(pa.field(field.name, kind, field.nullable, metadata=field.metadata))
     if problems:
-        raise _refused(problems, url)
+        raise _refused(problems, url, door)
     added = [given.field(place) for place in sorted(places.values()) if not pa.types.is_null(given.field(place).type)]
     if not added and not wider:
         return None
@@ -164,11 +170,12 @@ def _merged_type(field: pa.Field, given: pa.DataType) -> pa.DataType | None:
         return None
 
 
-def _refused(problems: list[str], url: str) -> SchemaMismatch:
+def _refused(problems: list[str], url: str, door: Door) -> SchemaMismatch:
     where = f" of {url}" if url else ""
     message = (
-        f"the data cannot be merged into the schema{where}: {'; '.join(problems)}. mergeSchema adds columns and widens "
-        "byte to short to int to long and float to double; cast the data, or overwrite the table with overwriteSchema. "
+        f"the data cannot be merged into the schema{where}: {'; '.join(problems)}. {door.merge} adds columns and "
+        "widens byte to short to int to long and float to double; cast the data, or overwrite the table with "
+        f"{door.overwrite}. "
         "Nothing was written"
     )
     return SchemaMismatch(message, differences=problems, url=url)
@@ -226,10 +233,11 @@ def _indexing(options: Options, columns: Sequence[str]) -> dict[str, str]:
     }
 
 
-def check_merge_options(*, merge_schema: bool, overwrite_schema: bool, partial: bool) -> None:
+def check_merge_options(*, merge_schema: bool, overwrite_schema: bool, partial: bool, door: Door = PYTHON_DOOR) -> None:
     """Raises InvalidArgument for wishes that exclude each other. `partial` tells that some rows stay."""
     if overwrite_schema and merge_schema:
-        raise InvalidArgument("mergeSchema and overwriteSchema exclude each other: give one", option="mergeSchema")
+        message = f"{door.merge} and {door.overwrite} exclude each other: give one"
+        raise InvalidArgument(message, option="mergeSchema")
     if overwrite_schema and partial:
-        message = "overwriteSchema replaces all rows: it goes neither with append nor with a part of the partitions"
+        message = f"{door.overwrite} replaces all rows: it goes neither with append nor with a part of the partitions"
         raise InvalidArgument(message, option="overwriteSchema")

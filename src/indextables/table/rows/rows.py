@@ -16,7 +16,7 @@ from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.lazy import pc
 from indextables.table.rows.dicts import batch_of_dicts
 
-__all__ = ["FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"]
+__all__ = ["PYTHON_DOOR", "SPARK_DOOR", "Door", "FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"]
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -77,17 +77,28 @@ def schema_of(data: Any) -> pa.Schema:
     return data if isinstance(data, pa.Schema) else read_rows(data).schema
 
 
-def fit(rows: Rows, schema: pa.Schema, *, url: str = "") -> FittedRows:
+class Door(msgspec.Struct, frozen=True):
+    """How callers ask for other columns, and for another schema altogether, so that an error says it in their words."""
+
+    merge: str
+    overwrite: str
+
+
+PYTHON_DOOR = Door("merge_schema=True", "overwrite_schema=True")
+SPARK_DOOR = Door("mergeSchema", "overwriteSchema")
+
+
+def fit(rows: Rows, schema: pa.Schema, *, url: str = "", door: Door = PYTHON_DOOR) -> FittedRows:
     """`rows` in the columns, order and types of `schema`.
 
     Raises SchemaMismatch at once where the schemas tell, and while the batches are taken where only a value tells: a
     null in a column that must not hold one, digits that would be lost.
     """
-    sources = _match(rows.schema, schema, url)
+    sources = _match(rows.schema, schema, url, door)
     return FittedRows(schema, _fitted(rows, schema, sources))
 
 
-def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
+def _match(given: pa.Schema, schema: pa.Schema, url: str, door: Door) -> list[int | None]:
     """For each column of the table its place in the data, or None if it is to be null."""
     problems: list[str] = []
     places: dict[str, int] = {}
@@ -108,8 +119,9 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str) -> list[int | None]:
     if problems:
         where = f" of {url}" if url else ""
         message = (
-            f"the data does not fit the table{where}: {'; '.join(problems)}. Nothing was written; mergeSchema adds "
-            "columns and widens types where that loses nothing, overwriteSchema replaces the schema with all rows"
+            f"the data does not fit the table{where}: {'; '.join(problems)}. Nothing was written; {door.merge} "
+            f"adds columns and widens types where that loses nothing, {door.overwrite} replaces the schema with all "
+            "rows"
         )
         raise SchemaMismatch(message, differences=problems, url=url)
     return sources
