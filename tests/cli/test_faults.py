@@ -66,7 +66,18 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
             2,
             "null.jsonl: a line is null where one JSON object belongs, in row 1\n",
         ),
-        (["ingest", "{logs}", "{latin}.jsonl"], 2, "latin.jsonl: column message holds text that is not UTF-8"),
+        (["ingest", "{logs}", "{latin}.jsonl"], 2, "is not UTF-8; convert the file first (from Latin-1: `iconv"),
+        (["ingest", "{logs}", "{latin}.jsonl"], 2, "in row 2\n"),
+        (["ingest", "{missing}", "{latin}.csv"], 2, "latin.csv: row 2: column a holds b'caf\\xe9', which is not UTF-8"),
+        (["ingest", "{logs}", "{latin head}.csv"], 2, "column 2 of the header is b'caf\\xe9', which is not UTF-8"),
+        (["ingest", "{missing}", "{empty}.csv"], 2, "empty.csv: column 2 has an empty name in the header\n"),
+        (["ingest", "{missing}", "{blank}.csv"], 2, "blank.csv: column 2 of the header is ' level': take the blanks"),
+        (["ingest", "{logs}", "{blank}.csv"], 2, "blank.csv: the table has no column ' level'; it has "),
+        (["ingest", "{missing}", "{file}.jsonl", "--text", "message,nope"], 2, "names column 'nope'"),
+        (["search", "{logs}", "x", "--order-by", "ts descending"], 2, "write desc for descending: 'ts desc'"),
+        (["sql", "{logs}", "SELECT * FROM logs"], 2, "there is no table 'logs' here: the table is called t\n"),
+        (["create", "{missing}", "--schema", "x strng"], 2, "'strng' is not understood"),
+        (["drop-partitions", "{logs}", "--where", "level = 'INFO'"], 2, "level is not a partition column"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
         (["ingest", "{logs}", "{missing}.parquet"], 2, "No such file"),
         (["ingest", "{logs}", "{folder}.jsonl"], 2, "irectory"),
@@ -90,8 +101,13 @@ def test_a_wrong_argument_is_one_line(command, logs, tmp_path, arguments, code, 
     (tmp_path / "folder").mkdir()
     (tmp_path / "file.jsonl").write_text('{"message": "good"}\n')
     (tmp_path / "null.jsonl").write_text('null\n{"message": "good"}\n')
-    (tmp_path / "latin.jsonl").write_bytes(b'{"message": "caf\xe9"}\n')
-    places = {name: tmp_path / name for name in ("missing", "folder", "text", "file", "null", "latin")}
+    (tmp_path / "latin.jsonl").write_bytes(b'{"message": "good"}\n{"message": "caf\xe9"}\n')
+    (tmp_path / "latin.csv").write_bytes(b"a,b\nx,y\ncaf\xe9,y\n")
+    (tmp_path / "latin head.csv").write_bytes(b"message,caf\xe9\nx,y\n")
+    (tmp_path / "empty.csv").write_text("message,\nx,y\n")
+    (tmp_path / "blank.csv").write_text("message, level\nx,y\n")
+    files = ("missing", "folder", "text", "file", "null", "latin", "latin head", "empty", "blank")
+    places = {name: tmp_path / name for name in files}
     places["logs"] = logs
     ran = command(*(argument.format(**places) for argument in arguments))
     assert (ran.code, ran.out) == (code, "")
@@ -108,6 +124,24 @@ def test_an_incomplete_command_line_shows_the_usage(command, arguments):
     assert ran.code == 2
     assert "Usage: indextables" in ran.out + ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("merge", "'merge-splits'"), ("drop", "'drop-partitions'"), ("pruge", "'purge'"), ("serach", "'search'")],
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_is_meant(command, typed, meant):
+    assert f"No such command '{typed}'. Did you mean {meant}?\n" in command(typed, "t").err
+
+
+@pytest.mark.parametrize("typed", ["remove", "large", "reset", "delete", "trunk"])
+def test_a_command_that_takes_something_away_is_not_suggested_for_another(command, typed):
+    assert not {"purge", "restore", "truncate", "drop-partitions"} & set(command(typed, "t").err.split("'"))
+
+
+def test_the_package_runs_as_the_command(logs):
+    ran = subprocess.run([sys.executable, "-m", "indextables", "count", logs], capture_output=True, check=True)
+    assert ran.stdout == subprocess.run([*LINE, "count", logs], capture_output=True, check=True).stdout
 
 
 def test_a_file_whose_reads_fail_is_one_line(command, logs):

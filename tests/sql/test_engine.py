@@ -303,7 +303,7 @@ def test_parameters_are_bound():
         ("SELEC 1", QueryInvalid, "SQL statement"),
         ("SELECT nope FROM t", QueryInvalid, "nope"),
         ("SELECT 1 FROM nope", QueryInvalid, "nope"),
-        ("SELECT 1 FROM 'file.parquet'", QueryInvalid, "not found"),
+        ("SELECT 1 FROM 'file.parquet'", QueryInvalid, "there is no table 'file.parquet' here"),
         ("SELECT 1 / 0", QueryInvalid, "[Zz]ero"),
         ("SELECT id FROM t WHERE Level = 1", QueryInvalid, "Int64"),
         ("DROP TABLE t", NotSupported, "SELECT"),

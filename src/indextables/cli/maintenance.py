@@ -162,10 +162,11 @@ def drop_partitions(
       indextables drop-partitions logs --where "day < '2025-01-01'" --dry-run
       indextables drop-partitions logs --where "day = '2026-01-01'" --yes
     """
-    asks = not request.dry_run and is_asked(yes=yes)
     opened = open_table(table, option)
-    if asks:
+    if not request.dry_run and not yes:
+        # What cannot be done is said before anybody is asked for anything.
         foreseen = opened.drop_partitions(**_asked(request, dry_run=True))
+        is_asked(yes=yes)
         if not foreseen.dropped:
             if as_json:
                 _as_json(foreseen, foreseen.files.select(_DROPPED), leave_out="files")

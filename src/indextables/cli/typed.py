@@ -6,9 +6,11 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from indextables.cli import outcome
 from indextables.cli.declared import Argument, Parameter, parameters_of
@@ -32,6 +34,7 @@ Examples:
 Exit codes:
 {_CODES}
 """  # noqa: S608 - an example, not a statement
+_TAKING = frozenset({"purge", "truncate", "drop-partitions", "restore", "clean-up", "repair", "rebuild"})
 
 
 def ask(
@@ -48,6 +51,7 @@ def app_of(
 ) -> typer.Typer:
     """The commands, as Typer takes them."""
     made = typer.Typer(
+        cls=_Commands,
         help=_HELP,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -58,6 +62,29 @@ def app_of(
         made.command(name)(_typed(command, perform))
     made.callback()(_root)
     return made
+
+
+class _Commands(TyperGroup):
+    """The commands; one that is mistyped is answered with those that may be meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """As Click does. Raises its UsageError."""
+        # Typer's own suggestions would name `purge` for `merge`.
+        self.suggest_commands = False
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            meant = _meant(args[0], list(self.commands)) if args and hasattr(error, "message") else []
+            if meant:
+                error.message = f"{error.message.rstrip('.')}. Did you mean {', '.join(map(repr, meant))}?"  # type: ignore[attr-defined]
+            raise
+
+
+def _meant(typed: str, known: Sequence[str]) -> list[str]:
+    """The commands that may be meant. One that takes something away is not named for what is hardly like it."""
+    longer = [name for name in known if name.startswith(typed.lower())]
+    near = get_close_matches(typed.lower(), [name for name in known if name not in _TAKING])
+    return longer or near or get_close_matches(typed.lower(), known, cutoff=0.8)
 
 
 def _typed(

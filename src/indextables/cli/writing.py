@@ -27,7 +27,7 @@ __all__ = ["create", "ingest"]
 
 _Text = Annotated[
     list[str] | None,
-    Option("--text", metavar="COLUMN", help="Make the words of this column searchable; can be given several times."),
+    Option("--text", metavar="A,B", help="Make the words of these columns searchable; can be given several times."),
 ]
 _Index = Annotated[
     list[str] | None,
@@ -35,7 +35,7 @@ _Index = Annotated[
 ]
 _Fast = Annotated[
     list[str] | None,
-    Option("--fast", metavar="COLUMN", help="Keep this column in the index, for sorting and aggregation."),
+    Option("--fast", metavar="A,B", help="Keep these columns in the index, for sorting and aggregation."),
 ]
 _PartitionBy = Annotated[
     str | None,
@@ -105,7 +105,7 @@ def ingest(
 ) -> None:
     """Append files; each becomes one version, whole or not at all. Creates the table if there is none.
 
-    A new table gets the columns of the first file. Files are JSON lines, CSV or Parquet, also as .gz or .zst.
+    A new table gets the columns of the first file. Files are JSON lines, CSV or Parquet, also as .gz, .zst or .bz2.
 
     \b
     Examples:
@@ -240,14 +240,20 @@ def _check_lasts(table: str) -> None:
 
 def _indexing(text: list[str] | None, index: list[str] | None, fast: list[str] | None) -> dict[str, Any]:
     """What the flags say about each column."""
-    found: dict[str, Any] = {column: {"type": "text"} for column in text or ()}
+    found: dict[str, Any] = {column: {"type": "text"} for column in _each(text, "--text")}
     for column, kind in pairs(index, "--index").items():
         if found.get(column, {}).get("type", kind) != kind:
             raise InvalidArgument(f"column {column} is given as text and as {kind}")
         found[column] = {"type": kind}
-    for column in fast or ():
+    for column in _each(fast, "--fast"):
         found.setdefault(column, {})["fast"] = True
     return found
+
+
+def _each(given: list[str] | None, flag: str) -> Iterator[str]:
+    """The columns of a flag that takes several and can be given several times."""
+    for columns in given or ():
+        yield from names(columns, flag) or ()
 
 
 def _check_same(table: Table, partition_by: str | None, indexing: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.input.reasons import NOT_UTF8
 from indextables.cli.input.whole_numbers import InexactNumber, large_texts
 from indextables.errors import InvalidArgument
 
@@ -44,12 +45,19 @@ def open_texts(stream: Any, name: str, block: int) -> Iterator[pa.RecordBatch]:
 
 
 def sample_texts(head: bytes, name: str) -> pa.Table:
-    """The whole rows of the beginning of a file, each column as text. Raises as `open_texts`."""
+    """The whole rows of the beginning of a file for a new table, each column as text.
+
+    Raises as `open_texts`, and InvalidArgument for a name that no table should get.
+    """
     rest, rows = _rows(_delimiter(name)).subn(rb"\g<rest>", head) if b'"' in head else (b"", 0)
     if rows > 1 and _is_open(rest, _delimiter(name)):
         # The beginning ends inside of a value; if the file does too, reading it says so.
         head = head[: len(head) - len(rest)]
     reader = _open(io.BytesIO(head), name, max(len(head), 1))
+    for place, column in enumerate(reader.schema.names, start=1):
+        if column != column.strip():
+            message = f"{name}: column {place} of the header is {column!r}: take the blanks around the name out of it"
+            raise InvalidArgument(message, path=name, column=column)
     schema = pa.schema([(column, pa.string()) for column in reader.schema.names])
     return pa.Table.from_batches([_decoded(batch, name, 0) for batch in reader], schema)
 
@@ -97,6 +105,8 @@ def _open(stream: Any, name: str, block: int) -> Any:
     if whole is not None and whole["rest"] is not None and _is_open(first, _delimiter(name)):
         raise _never_closed(name, first, 0)
     columns = _header(first, name)
+    if "" in columns:
+        raise InvalidArgument(f"{name}: column {columns.index('') + 1} has an empty name in the header", path=name)
     reader = pacsv.open_csv(
         pa.PythonFile(_ClosedQuotes(first, stream, name, block), mode="r"),
         # Without threads a row of another width is named by its number.
@@ -125,11 +135,16 @@ def _first_bytes(stream: Any, size: int) -> bytes:
 
 
 def _header(first: bytes, name: str) -> list[str]:
-    text = io.TextIOWrapper(io.BytesIO(first), "utf-8-sig", errors="replace", newline="")
+    text = io.TextIOWrapper(io.BytesIO(first), "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        return next((row for row in csv.reader(text, delimiter=_delimiter(name)) if row), [])
+        columns = next((row for row in csv.reader(text, delimiter=_delimiter(name)) if row), [])
     except csv.Error as cause:
         raise InvalidArgument(f"{name}: its first row cannot be read as CSV: {cause}", path=name) from cause
+    for place, column in enumerate(columns, start=1):
+        if not column.isascii() and not _is_utf8(raw := column.encode(errors="surrogateescape")):
+            message = f"{name}: column {place} of the header is {raw[:60]!r}, which is {NOT_UTF8}"
+            raise InvalidArgument(message, path=name)
+    return columns
 
 
 def _decoded(batch: pa.RecordBatch, name: str, rows_before: int) -> pa.RecordBatch:
@@ -140,9 +155,9 @@ def _decoded(batch: pa.RecordBatch, name: str, rows_before: int) -> pa.RecordBat
         except pa.ArrowInvalid:
             place, value = next((i, v) for i, v in enumerate(values.to_pylist()) if v is not None and not _is_utf8(v))
             message = (
-                f"{name}: row {rows_before + place + 1:,}: column {column} holds {value[:60]!r}, which is not UTF-8"
+                f"{name}: row {rows_before + place + 1:,}: column {column} holds {value[:60]!r}, which is {NOT_UTF8}"
             )
-            raise InvalidArgument(f"{message}; convert the file first, as `iconv` does", path=name) from None
+            raise InvalidArgument(message, path=name) from None
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

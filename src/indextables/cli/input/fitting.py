@@ -59,13 +59,18 @@ def _matched(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> list[tuple[
     check_distinct(batch.schema.names, name)
     extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
     if extra:
-        message = f"{name}: the table has no column {', '.join(sorted(extra))}"
-        raise SchemaMismatch(f"{message}; it has {', '.join(schema.names)}", path=name, columns=extra)
+        message = f"{name}: the table has no column {_listed(sorted(extra))}; it has {_listed(schema.names)}"
+        raise SchemaMismatch(message, path=name, columns=extra)
     places = [(field, found.get(field.name.lower())) for field in schema]
     return [
         (field, pa.nulls(batch.num_rows, field.type) if place is None else batch.column(place))
         for field, place in places
     ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as they are, in quotes where they would not be seen whole."""
+    return ", ".join(name if name.isidentifier() else repr(name) for name in names)
 
 
 def _as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Array:

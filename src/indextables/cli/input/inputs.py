@@ -49,7 +49,7 @@ _BLOCK_BYTES = 4 * 2**20
 _PARQUET_ROWS = 65_536
 _WHOLE = pa.decimal128(38, 0)
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, NullLine, InexactNumber, BadMap)
-_OF_A_LINE = (pa.ArrowInvalid, NullLine, InexactNumber, BadMap)
+_OF_A_LINE = (pa.ArrowInvalid, UnicodeDecodeError, NullLine, InexactNumber, BadMap)
 _Fault = tuple[int, str | None, Exception]
 """The row, its column if it is known, and what is wrong with it."""
 

@@ -7,6 +7,7 @@ by row nor by column: the lines that it has been given last are kept, so that bo
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
@@ -34,11 +35,12 @@ class NullLine(ValueError):
 
 
 class ObjectLines(io.RawIOBase):
-    """The bytes of a stream; NullLine is raised instead of the part in which such a line is seen."""
+    """The bytes of a stream; instead of the part in which a line is null, or not UTF-8, that is raised."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
         self._stream = stream
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._line = b"\n"
         """The last line so far, if it may yet begin with null."""
 
@@ -47,8 +49,9 @@ class ObjectLines(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, all by default. Raises NullLine, and what the stream raises."""
+        """At most so many bytes, all by default. Raises NullLine, UnicodeDecodeError, and what the stream raises."""
         data = bytes(self._stream.read(size))
+        self._utf8.decode(data, final=not data)
         seen = self._line + data
         if _NULL_LINE.search(seen):
             raise NullLine

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["reason_of"]
+__all__ = ["NOT_UTF8", "reason_of"]
+
+NOT_UTF8 = "not UTF-8; convert the file first (from Latin-1: `iconv -f LATIN1 -t UTF-8 FILE`)"
 
 _ROW = re.compile(r"\.? in row (\d+)$")
 _CHANGED = re.compile(r"JSON parse error: Column\((?P<path>[^)]*)\) changed from (?P<was>[\w/]+) to (?P<now>[\w/]+)")
@@ -33,6 +35,8 @@ def reason_of(cause: Exception, rows_before: int = 0, row: int | None = None, co
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     told = _ROW.search(text)
+    if isinstance(cause, UnicodeDecodeError):
+        text = f"the text {cause.object[:_EXCERPT]!r} is {NOT_UTF8}"
     text = _meaning(_ROW.sub("", text))
     if column is not None and not text.startswith("column "):
         text = f"column {column}: {text}"

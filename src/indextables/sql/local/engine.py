@@ -43,6 +43,7 @@ _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stam
 _PLANNER_BUG = "SanityCheckPlan"
 # Functions that only DataFusion's simplifier can evaluate, in a statement that runs without it.
 _UNSIMPLIFIED = re.compile(r"(?:on a simplified )?\b(?P<name>\w+)(?: should have been simplified|\(\) function\b)")
+_NO_TABLE = re.compile(r"table '(?P<name>.*)' not found$")
 _PREFIXES = re.compile(
     r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
     r"This feature is not implemented: |\w+\ncaused by\n)+"
@@ -50,9 +51,16 @@ _PREFIXES = re.compile(
 
 
 def run(
-    text: str, sources: Mapping[str, Source], *, params: Mapping[str, object] | None = None, memory_limit: int
+    text: str,
+    sources: Mapping[str, Source],
+    *,
+    params: Mapping[str, object] | None = None,
+    memory_limit: int,
+    names: Sequence[str] = (),
 ) -> pa.Table:
     """The answer to the SELECT statement `text` over `sources` (names in lower case).
+
+    `names` are the tables that a statement could read, where those are more than `sources`.
 
     Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is not
     a query, ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
@@ -64,7 +72,7 @@ def run(
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
-    planned = _planned(rewritten, schemas, values)
+    planned = _planned(rewritten, schemas, values, names or list(sources))
     if _MOVING.search(text):
         needs = {name: Need(need.columns, None, need.required) for name, need in planned.needs.items()}
         planned = planned._replace(needs=needs)
@@ -135,8 +143,8 @@ class _Planned(NamedTuple):
     without_nan: frozenset[str]
 
 
-def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> _Planned:
-    frame = _over_nothing(rewritten, schemas, values)
+def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any, names: Sequence[str]) -> _Planned:
+    frame = _over_nothing(rewritten, schemas, values, names=names)
     meant = frame.logical_plan().display_indent()
     check_subqueries(rewritten.text, meant)
     check_comparisons(rewritten.text, meant)
@@ -153,7 +161,11 @@ def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any
 
 
 def _over_nothing(
-    rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any, without: str | None = None
+    rewritten: Rewritten,
+    schemas: Mapping[str, pa.Schema],
+    values: Any,
+    without: str | None = None,
+    names: Sequence[str] = (),
 ) -> Any:
     """The statement over tables without rows."""
     context = _context(None, without=without)
@@ -161,7 +173,7 @@ def _over_nothing(
         schema = registered_schema(schemas[target.table], target)
         empty = [pa.array([], field.type) for field in schema]
         context.register_record_batches(name, [[pa.RecordBatch.from_arrays(empty, schema=schema)]])
-    return _plan(context, rewritten.text, values)
+    return _plan(context, rewritten.text, values, names)
 
 
 def _optimized(frame: Any, rewritten: Rewritten, values: Any) -> Any:
@@ -192,12 +204,12 @@ def _context(
     return context
 
 
-def _plan(context: Any, text: str, values: Any) -> Any:
+def _plan(context: Any, text: str, values: Any, tables: Sequence[str] = ()) -> Any:
     try:
         return context.sql_with_options(text, _queries_only(), param_values=values)
     except Exception as cause:
         # DataFusion raises ValueErrors and bare Exceptions for the same kinds of fault.
-        raise _explained(text, cause) from cause
+        raise _explained(text, cause, tables) from cause
 
 
 def _queries_only() -> Any:
@@ -205,7 +217,7 @@ def _queries_only() -> Any:
     return SQLOptions().with_allow_ddl(no).with_allow_dml(no).with_allow_statements(no)
 
 
-def _explained(text: str, cause: Exception) -> IndexTablesError:
+def _explained(text: str, cause: Exception, tables: Sequence[str] = ()) -> IndexTablesError:
     message = " ".join(_PREFIXES.sub("", str(cause)).replace("datafusion.public.", "").split())
     if re.search(r"(DDL|DML|Statement) not supported", message):
         return NotSupported("only queries are run here: give a SELECT statement", query=text)
@@ -226,6 +238,9 @@ def _explained(text: str, cause: Exception) -> IndexTablesError:
         return QueryInvalid("the statement is empty", query=text, position=0)
     if message.startswith("No field named") and "__search" in message:
         message = "TEXTSEARCH cannot be used at this place; use it in WHERE beside the table's FROM"
+    if found := _NO_TABLE.match(message):
+        known = f"the tables are {', '.join(tables)}" if len(tables) > 1 else f"the table is called {''.join(tables)}"
+        message = f"there is no table {found['name']!r} here: {known}"
     message, position = _placed(text, message)
     return QueryInvalid(f"{message[:500]}", query=text, position=position)
 

@@ -119,7 +119,8 @@ class LocalSession:
         for name, (target, snapshot) in places.items():
             log, searchers = self._log(target)
             sources[name] = SnapshotSource(log.env, snapshot, searchers)
-        return run(translated.text, sources, params=params, memory_limit=self._options[opt.SQL_MEMORY_LIMIT])
+        limit = self._options[opt.SQL_MEMORY_LIMIT]
+        return run(translated.text, sources, params=params, memory_limit=limit, names=self.names)
 
     def _translated(self, text: str, params: Mapping[str, object] | None) -> _Translated:
         found = find_references(text, lambda name: name.lower() in self._names) if _OURS.search(text) else None

@@ -163,4 +163,7 @@ def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
 
 def _words(text: str) -> tuple[str, str]:
     column, _, direction = text.strip().rpartition(" ")
+    if column and direction.lower() in ("ascending", "descending"):
+        short = direction.lower().removesuffix("ending")
+        raise InvalidArgument(f"order_by {text!r}: write {short} for {direction}: '{column} {short}'", order_by=text)
     return (column.strip(), direction) if column and direction.lower() in ("asc", "desc") else (text.strip(), "asc")

@@ -11,6 +11,8 @@ from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["schema_from_ddl"]
 
+_BEFORE = "CREATE TABLE t ("
+
 
 def schema_from_ddl(text: str) -> pa.Schema:
     """The schema that `name type, ...` states, with Spark's type names. Raises SchemaInvalid."""
@@ -19,9 +21,9 @@ def schema_from_ddl(text: str) -> pa.Schema:
     from sqlglot.errors import ParseError, TokenError
 
     try:
-        trees = Spark().parse(f"CREATE TABLE t ({text}\n)")
+        trees = Spark().parse(f"{_BEFORE}{text}\n)")
     except (ParseError, TokenError, RecursionError) as cause:
-        raise _fault(text) from cause
+        raise _fault(text, cause) from cause
     body = trees[0].this if len(trees) == 1 and isinstance(trees[0], exp.Create) else None
     columns = body.expressions if isinstance(body, exp.Schema) else []
     if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
@@ -50,6 +52,9 @@ def _type(text: str, kind: Any) -> pa.DataType:
     raise SchemaInvalid(f"type {kind.sql('spark')!r} in the schema {text!r} is not offered", schema=text)
 
 
-def _fault(text: str) -> SchemaInvalid:
-    message = f"{text!r} is not a schema; write it as: ts timestamp, host string, message string"
+def _fault(text: str, cause: Any = None) -> SchemaInvalid:
+    faults = getattr(cause, "errors", None) or [{}]
+    word = faults[0].get("highlight") or ""
+    where = f": {word!r} is not understood" if word.strip(" )\n") else ""
+    message = f"{text!r} is not a schema{where}; write it as: ts timestamp, host string, message string"
     return SchemaInvalid(message, schema=text)
