@@ -17,6 +17,7 @@ HEAD_TESTS = ("tests/log/test_heads.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
 LEFT_OVER_TESTS = ("tests/state/test_left_over.py",)
+STRANGE_TESTS = ("tests/state/test_strange_checkpoint.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -70,6 +71,27 @@ BUGS = [
         "Log(env).of_table(self._table_id).snapshot",
         "Log(env).snapshot",
         ("tests/spark/test_door.py",),
+    ),
+    Bug(
+        "a checkpoint of another history is read beside the newest version",
+        LOG + "checkpoint/belonging.py",
+        "        return is_newest and _is_another_history(env, ref.version, info, tokens)\n",
+        "        return False\n",
+        STRANGE_TESTS,
+    ),
+    Bug(
+        "a checkpoint of another table is read where nothing else is left",
+        LOG + "checkpoint/belonging.py",
+        "    return is_newest or ref not in kept or table_of_version(env, ref.version) != table\n",
+        "    return ref not in kept\n",
+        STRANGE_TESTS,
+    ),
+    Bug(
+        "a checkpoint of the newest version is not held against its check file",
+        LOG + "read/load.py",
+        "    if told is None and base.version == state.version:\n",
+        "    if False:\n",
+        STRANGE_TESTS,
     ),
     Bug(
         "a refused put is a conflict, no token is compared",
@@ -1134,8 +1156,8 @@ BUGS = [
     Bug(
         "a checkpoint of another table is read where no version lies above it",
         LOG + "read/load.py",
-        "    if log_table in {None, table}:\n",
-        "    if log_table:\n",
+        "    if known.head_identity is None or log_table == table:",
+        "    if True:",
         LEFT_OVER_TESTS,
     ),
     Bug(
@@ -1204,7 +1226,7 @@ BUGS = [
     Bug(
         "cleanup cuts below a newest checkpoint that cannot be used",
         LOG + "care/cleanup.py",
-        "    if cut.at is not None and not _newest_is_usable(env, listing):\n",
+        "    if cut.at is not None and not _newest_is_usable(env, listing, table_id):\n",
         "    if False:\n",
         CLEANUP_TESTS,
     ),

@@ -160,15 +160,15 @@ BUGS = [
     Bug(
         "the files that a filter left are taken for the whole table",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(version=state.version, protocol=state.protocol,",
-        "    return TableState(version=state.version, protocol=state.protocol,",
+        "    return PrunedState(\n        version=state.version, protocol=state.protocol,",
+        "    return TableState(\n        version=state.version, protocol=state.protocol,",
         FILTER_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table, and lives go on",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(version=state.version, protocol=state.protocol,",
-        "    return TableState(version=state.version, protocol=state.protocol,",
+        "    return PrunedState(\n        version=state.version, protocol=state.protocol,",
+        "    return TableState(\n        version=state.version, protocol=state.protocol,",
         LIFE_TESTS,
     ),
     Bug(

@@ -136,8 +136,8 @@ def plan_cleanup(env: Env, rules: Rules, *, will_be: Foreseen | None = None) -> 
     if will_be is not None:
         foreseen = _foreseen(env, table_id, rules, listing, will_be)
         return msgspec.structs.replace(foreseen, left_over=left_over)
-    cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing))
-    if cut.at is not None and not _newest_is_usable(env, listing):
+    cut = choose_cut(listing, rules, lambda ref: _facts(env, ref, listing, table_id))
+    if cut.at is not None and not _newest_is_usable(env, listing, table_id):
         cut = Cut(at=None, reason="the newest checkpoint cannot be used")
     gone = set(cut.states)
     manifests = _unreferenced(env, [meta for meta in listing if meta.key not in gone], rules)
@@ -160,7 +160,7 @@ def _foreseen(env: Env, table_id: str, rules: Rules, listing: list[ObjectMeta], 
     def facts(ref: StateRef) -> Candidate | None:
         if ref.version == will_be.version:
             return Candidate(commit_ms=will_be.commit_ms, has_tokens=True)
-        return _facts(env, ref, listing)
+        return _facts(env, ref, listing, table_id)
 
     return CleanupPlan(table_id, choose_cut(shown, rules, facts), _unreferenced(env, listing, rules), tuple(shown))
 
@@ -183,7 +183,7 @@ def only(plan: CleanupPlan, keys: Collection[str]) -> CleanupPlan:
 def newest_usable(env: Env, listing: list[ObjectMeta]) -> int | None:
     """The version of the newest checkpoint from which cleanup could cut; None if there is none. Raises StoreError."""
     for ref in own_states(env, listing):
-        fact = _facts(env, ref, listing)
+        fact = _facts(env, ref, listing, env.table_id)
         if fact is not None and fact.has_tokens:
             return ref.version
     return None
@@ -301,8 +301,8 @@ def _still_unreferenced(env: Env, seen: Sequence[ObjectMeta], manifests: tuple[s
     return tuple(key for key in manifests if key not in named)
 
 
-def _facts(env: Env, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | None:
-    """None for a checkpoint that is damaged or names a manifest that is gone or has another size.
+def _facts(env: Env, ref: StateRef, listing: list[ObjectMeta], table_id: str | None) -> Candidate | None:
+    """None for a checkpoint that is damaged, of another table, or names a manifest that is gone or has another size.
 
     JSON and Parquet are read in full; of an Avro state the list is, and its manifests are looked for.
     """
@@ -312,6 +312,8 @@ def _facts(env: Env, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | No
         found = inspect_state(env, ref)
     except (CheckpointError, LimitExceeded, ObjectNotFound):
         return None
+    if found.table_id is not None and table_id not in {None, found.table_id}:
+        return None
     sizes = {meta.key: meta.size for meta in listing}
     for key, size in found.manifests.items():
         if key not in sizes or (size is not None and sizes[key] != size):
@@ -319,8 +321,8 @@ def _facts(env: Env, ref: StateRef, listing: list[ObjectMeta]) -> Candidate | No
     return Candidate(commit_ms=found.in_commit_timestamp, has_tokens=found.tokens is not None)
 
 
-def _newest_is_usable(env: Env, listing: list[ObjectMeta]) -> bool:
-    fact = _facts(env, find_states(listing)[0], listing)
+def _newest_is_usable(env: Env, listing: list[ObjectMeta], table_id: str) -> bool:
+    fact = _facts(env, find_states(listing)[0], listing, table_id)
     return fact is not None and fact.has_tokens
 
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.log.checkpoint.belonging import keep_own, left_over_error, own_states, table_of_version
+    from indextables.log.checkpoint.belonging import (
+        contradicts,
+        keep_own,
+        left_over_error,
+        own_states,
+        table_of_version,
+    )
     from indextables.log.checkpoint.columns import totals_of
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
     from indextables.log.checkpoint.pointer import Pointer, read_pointer, replace_pointer
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Pointer",
+    "contradicts",
     "find_states",
     "inspect_state",
     "keep_own",
@@ -38,7 +45,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "belonging": ("keep_own", "left_over_error", "own_states", "table_of_version"),
+            "belonging": ("contradicts", "keep_own", "left_over_error", "own_states", "table_of_version"),
             "columns": ("totals_of",),
             "find": ("find_states", "list_checkpoints", "newest_at"),
             "pointer": ("Pointer", "read_pointer", "replace_pointer"),

@@ -2,8 +2,8 @@
 
 The newest version file tells the table of a log: cleanup never takes it. A state of another table id is left over, and
 nobody believes it, where the version files stand without it: they reach up to the newest from version 0 on, or from a
-state of their own table. Where they do not, the file may be a sleeper's that lies in the slot of a lost one: then the
-state is believed. What does not tell its table (files of other systems) proves nothing.
+state of their own table. Where they do not, nobody can tell which of the two is the stranger: the state is not believed
+(`contradicts`), and not deleted either. What does not tell its table (files of other systems) proves nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,23 @@ from indextables.errors import (
 )
 from indextables.log.checkpoint.find import find_states
 from indextables.log.checkpoint.read import inspect_state
-from indextables.log.wire import LOG_DIR, StateRef, commit_info_of, identity, parse_key, version_key
+from indextables.log.wire import (
+    LOG_DIR,
+    CommitInfo,
+    StateRef,
+    TokenWindow,
+    commit_info_of,
+    crc_key,
+    identity,
+    parse_crc,
+    parse_key,
+    token_of,
+    version_key,
+)
 from indextables.storage.store import Guard, ObjectMeta
 
 __all__ = [
+    "contradicts",
     "is_left_over",
     "keep_own",
     "left_over_error",
@@ -52,13 +65,54 @@ def is_left_over(
     return start == 0 or any(version >= start - 1 and table == log_table for version, table in others)
 
 
+def contradicts(
+    env: Env, versions: range, states: Sequence[StateRef], ref: StateRef, table: str, tokens: TokenWindow | None
+) -> bool:
+    """True if the version files say that the state `ref`, which is of `table`, does not belong here. Raises StoreError.
+
+    `versions` are the files that are there without a gap, `states` all states. The newest file is asked. If that is of
+    another table, the file of the state's own version may still agree: then a sleeper has put the newest one. If it is
+    of this table and of the state's version, `tokens`, which the state lists, tell whether it is of this history.
+    """
+    info = _info_of(env, versions[-1])
+    if info is None or info.tableId is None:
+        return False
+    is_newest = ref.version == versions[-1]
+    if info.tableId == table:
+        return is_newest and _is_another_history(env, ref.version, info, tokens)
+    kept = keep_own(env, versions, states, log_table=info.tableId, only=ref)
+    return is_newest or ref not in kept or table_of_version(env, ref.version) != table
+
+
+def _is_another_history(env: Env, version: int, info: CommitInfo, tokens: TokenWindow | None) -> bool:
+    """True if a version file and a state of its version are of one table, but of two histories of it (a copy went on).
+
+    The state alone is right where other systems deleted the file and a sleeper put its own into the slot: such a file
+    follows the same version, and the check file is not its.
+    """
+    if None in {info.token, token_of(tokens, version)} or info.token == token_of(tokens, version):
+        return False
+    below, told = info.previous, token_of(tokens, version - 1)
+    if below is not None and None not in {below.token, told} and below.token != told:
+        return True
+    try:
+        check = parse_crc(env.store.get(crc_key(version)))
+    except ObjectNotFound:
+        return False
+    return check is not None and check.token == info.token
+
+
 def table_of_version(env: Env, version: int) -> str | None:
     """Which table a version file says it belongs to; None where it does not say or is damaged. Raises StoreError."""
+    info = _info_of(env, version)
+    return None if info is None else info.tableId
+
+
+def _info_of(env: Env, version: int) -> CommitInfo | None:
     try:
-        info = commit_info_of(env.store.get(version_key(version)), version)
+        return commit_info_of(env.store.get(version_key(version)), version)
     except (ObjectNotFound, LogError, LimitExceeded):
         return None
-    return None if info is None else info.tableId
 
 
 def table_of_state(env: Env, ref: StateRef) -> str | None:
@@ -95,7 +149,12 @@ def keep_own(
         return tuple(states)
     told = {ref: table_of_state(env, ref) for ref in (doubted if start == 0 else states)}
     others = [(ref.version, told[ref]) for ref in states if ref in told]
-    left = [ref for ref in doubted if is_left_over(told[ref], table, start, others)]
+    left = [
+        ref
+        for ref in doubted
+        # Every log of ours keeps the file of its newest version: a state above all of them must be of their table.
+        if is_left_over(told[ref], table, start, others) or (ref.version > newest and told[ref] not in {None, table})
+    ]
     for ref in left:
         _LOGGER.warning("%s: %s belongs to another table and is passed over", env.store.url, ref.keys[0])
     return tuple(ref for ref in states if ref not in left)

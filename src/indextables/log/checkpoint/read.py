@@ -75,7 +75,9 @@ def read_pruned(env: Env, ref: StateRef, where: Where, listed: StateList | None 
     schema = schema_from_json(state.metadata.schemaString)
     kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
     files = state.files.filter(kept)
-    return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
+    return PrunedState(
+        version=state.version, protocol=state.protocol, metadata=state.metadata, files=files, tokens=state.tokens
+    )
 
 
 def inspect_state(env: Env, ref: StateRef) -> Inspected:

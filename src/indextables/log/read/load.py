@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,15 +23,26 @@ from indextables.errors import (
     PathEscape,
     VersionExpired,
 )
-from indextables.log.checkpoint import keep_own, read_pruned, read_state, table_of_version
+from indextables.log.checkpoint import contradicts, read_pruned, read_state
 from indextables.log.checkpoint.avro import StateList, Where, complete_list, read_list
-from indextables.log.read.checked import check_state
+from indextables.log.read.checked import check_state, read_check_file
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
 from indextables.log.read.folding import replay, replay_plainly, replay_pruned
 from indextables.log.read.meant import prove
 from indextables.log.read.newest import Known, discover
 from indextables.log.read.segment import LogSegment, build_segment
-from indextables.log.wire import CrcFile, Metadata, Protocol, PrunedState, StateRef, TableState, VersionContent
+from indextables.log.wire import (
+    CrcFile,
+    Metadata,
+    Protocol,
+    PrunedState,
+    StateRef,
+    TableState,
+    TokenWindow,
+    VersionContent,
+    token_of,
+    version_key,
+)
 
 __all__ = [
     "OpenedList",
@@ -51,6 +62,18 @@ S = TypeVar("S", bound=TableState | PrunedState)
 _LOGGER = logging.getLogger("indextables")
 
 _UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
+
+
+class _Header(NamedTuple):
+    """What a checkpoint says without its files."""
+
+    protocol: Protocol
+    metadata: Metadata
+    tokens: TokenWindow | None
+
+
+_Named: TypeAlias = TableState | PrunedState | _Header
+"""What tells of which table and which history it is."""
 
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
@@ -133,8 +156,18 @@ def _held_against(env: Env, told: CrcFile | None, base: TableState | None, state
     """The state. Raises LogCorrupt if it was built on a checkpoint and the check file of its version tells otherwise.
 
     Version files prove each other: where there is nothing but them, a check file that differs is the one that is wrong.
+    Where the checkpoint is all that there is, its own check file is read.
     """
-    return state if base is None else check_state(env.store.url, told, state)
+    if base is None:
+        return state
+    if told is None and base.version == state.version:
+        found = read_check_file(env, state.version)
+        told = (
+            found
+            if found is not None and found.token is not None and found.token == token_of(state.tokens, state.version)
+            else None
+        )
+    return check_state(env.store.url, told, state)
 
 
 def _base_and_tail(
@@ -161,22 +194,26 @@ def _base_and_tail(
     ref = segment.base
     if base is None or ref is None:
         return base, contents
-    if is_another(base, contents) or _is_foreign(env, known, ref, base.metadata.id, contents, log_table):
+    if is_another(base, contents) or _is_foreign(env, known, ref, base, contents, log_table):
         rest = _without(env, known, ref)
         try:
             return _base_and_tail(env, rest, version, read_versions, read, log_table)
         except (VersionExpired, LogGap) as error:
-            raise _mixed(env, contents[0].version if contents else known.head) from error
+            raise _mixed(env, ref, contents[0].version if contents else known.head) from error
     return base, contents
 
 
 def _without(env: Env, known: Known, ref: StateRef) -> Known:
-    _LOGGER.warning("%s: the checkpoint of version %d belongs to another table", env.store.url, ref.version)
+    _LOGGER.warning("%s: %s belongs to another table or history and is passed over", env.store.url, ref.keys[0])
     return msgspec.structs.replace(known, states=tuple(state for state in known.states if state != ref))
 
 
-def _mixed(env: Env, version: int) -> Mixed:
-    message = f"version {version} at {env.store.url} belongs to another table than the checkpoint below it: run verify"
+def _mixed(env: Env, ref: StateRef, version: int) -> Mixed:
+    message = (
+        f"{ref.keys[0]} at {env.store.url} does not belong to {version_key(version)}: one of them is of another table "
+        "or of another history, and nothing else is left to read the table from. Nothing was read. Run verify, and "
+        "restore the one that is wrong from a copy"
+    )
     return Mixed(message, version=version, url=env.store.url, reason="another table")
 
 
@@ -184,32 +221,27 @@ def _is_foreign(
     env: Env,
     known: Known,
     ref: StateRef,
-    table: str,
+    found: _Named,
     contents: Sequence[VersionContent],
     log_table: str | None = None,
 ) -> bool:
-    """True if a state of `table` lies in the log of another one, by the versions after it, else by the newest file.
+    """True if a state lies in the log of another table, by the versions after it, else by the newest file.
 
     `log_table` is the table that the newest file tells, where it was asked before.
     """
+    table = found.metadata.id
     if contents:
         return any(table_of(content) not in {None, table} for content in contents)
-    if known.head_identity is None:
+    if known.head_identity is None or log_table == table:
         return False
-    log_table = log_table or table_of_version(env, known.head)
-    if log_table in {None, table}:
-        return False
-    there = range(known.first, known.head + 1)
-    kept = keep_own(env, there, known.states, log_table=log_table, only=ref)
-    return ref not in kept
+    return contradicts(env, range(known.first, known.head + 1), known.states, ref, table, found.tokens)
 
 
 def is_another(base: TableState | PrunedState, contents: Confirmed[VersionContent]) -> bool:
     """True if the versions after a state belong to another table, or follow another version than the state's. Pure."""
     if any(table_of(content) not in {None, base.metadata.id} for content in contents):
         return True
-    window = base.tokens if isinstance(base, TableState) else None
-    token = window.token_at(base.version) if window is not None and window.covers(base.version) else None
+    token = token_of(base.tokens, base.version)
     return bool(contents) and contents[0].version == base.version + 1 and not follows(contents[0], token)
 
 
@@ -229,12 +261,12 @@ def header_of(
     opened = opened or OpenedList()
     segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref, opened))
     ref = segment.base
-    if found is None or ref is None or not _is_foreign(env, known, ref, found[1].id, contents):
-        return segment, found
+    if found is None or ref is None or not _is_foreign(env, known, ref, found, contents):
+        return segment, None if found is None else (found.protocol, found.metadata)
     try:
         return header_of(env, _without(env, known, ref), version, contents, opened=opened)
     except (VersionExpired, LogGap) as error:
-        raise _mixed(env, contents[0].version if contents else known.head) from error
+        raise _mixed(env, ref, contents[0].version if contents else known.head) from error
 
 
 def fold(env: Env, base: TableState | None, contents: Confirmed[VersionContent]) -> TableState:
@@ -293,12 +325,12 @@ def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateR
     raise failure
 
 
-def _read_header(env: Env, ref: StateRef, opened: OpenedList) -> tuple[Protocol, Metadata]:
+def _read_header(env: Env, ref: StateRef, opened: OpenedList) -> _Header:
     if ref.format != "avro-state":
         state = read_state(env, ref)
-        return state.protocol, state.metadata
+        return _Header(state.protocol, state.metadata, state.tokens)
     listed = complete_list(env, read_list(env, ref))
     opened.keep(ref, listed)
     assert listed.protocol is not None  # noqa: S101 - complete_list found both
     assert listed.metadata is not None  # noqa: S101 - as above
-    return listed.protocol, listed.metadata
+    return _Header(listed.protocol, listed.metadata, listed.tokens)

@@ -127,6 +127,7 @@ if TYPE_CHECKING:
         StateTotals,
         TableState,
         TokenWindow,
+        token_of,
     )
 
 __all__ = [
@@ -239,6 +240,7 @@ __all__ = [
     "state_key",
     "subtract",
     "text_array",
+    "token_of",
     "totals_of",
     "under_rule",
     "upgraded",
@@ -373,6 +375,7 @@ if not TYPE_CHECKING:
                 "StateTotals",
                 "TableState",
                 "TokenWindow",
+                "token_of",
             ),
         },
     )

@@ -18,6 +18,7 @@ __all__ = [
     "StateTotals",
     "TableState",
     "TokenWindow",
+    "token_of",
 ]
 
 StateFormat = Literal["avro-state", "parquet", "json"]
@@ -44,6 +45,11 @@ class TokenWindow(msgspec.Struct, frozen=True):
         """The newest `count` of them."""
         cut = max(0, len(self.tokens) - count)
         return TokenWindow(first=self.first + cut, tokens=self.tokens[cut:])
+
+
+def token_of(window: TokenWindow | None, version: int) -> str | None:
+    """The token of a version, None where the window does not tell it."""
+    return window.token_at(version) if window is not None and window.covers(version) else None
 
 
 class StateTotals(msgspec.Struct, frozen=True):
@@ -92,13 +98,14 @@ class TableState(StateHeader, frozen=True, kw_only=True):
 class PrunedState(msgspec.Struct, frozen=True):
     """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
 
-    It answers that read and nothing else.
+    It answers that read and nothing else. `tokens` are those of the checkpoint that it was read from, as far as known.
     """
 
     version: int
     protocol: Protocol
     metadata: Metadata
     files: pa.Table
+    tokens: TokenWindow | None = None
 
 
 class StateRef(msgspec.Struct, frozen=True):

@@ -83,7 +83,9 @@ def read_avro_pruned(
     infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
     files = live_entries(state, read_entries(env, ref, state, infos), complete=len(infos) == len(state.manifests))
     files = files.filter(prune(files, predicate, schema, columns, rules=rules))
-    return PrunedState(version=state.version, protocol=state.protocol, metadata=state.metadata, files=files)
+    return PrunedState(
+        version=state.version, protocol=state.protocol, metadata=state.metadata, files=files, tokens=state.tokens
+    )
 
 
 def read_list(env: Env, ref: StateRef, *, only_counts: bool = False) -> StateList:
