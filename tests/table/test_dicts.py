@@ -125,3 +125,22 @@ def test_rows_without_any_value_do_not_fit_where_one_is_needed(tmp_path):
     table = indextables.create(tmp_path / "t", schema)
     with pytest.raises(SchemaMismatch, match="id is missing"):
         table.append([{}, {}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        (
+            pa.timestamp("us", "UTC"),
+            "2025-01-01",
+            r"'2025-01-01' is a str, and .* takes a datetime\.datetime, as datetime",
+        ),
+        (pa.timestamp("us"), dt.date(2025, 1, 1), r"is a date, and .* takes a datetime\.datetime"),
+        (pa.date32(), "2025-01-01", r"takes a datetime\.date, as date\.fromisoformat"),
+        (pa.struct([("x", pa.date32())]), {"x": "2025-01-01"}, r"takes a datetime\.date,"),
+        (pa.list_(pa.timestamp("us")), [None, "2025-01-01"], r"takes a datetime\.datetime,"),
+    ],
+)
+def test_a_text_where_a_time_belongs_is_answered_with_what_to_give(kind, value, words):
+    with pytest.raises(SchemaMismatch, match=rf"the values of 'v' do not fit: .*{words}"):
+        column(kind, None, value)

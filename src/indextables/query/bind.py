@@ -32,6 +32,7 @@ from indextables.query.expr import (
 )
 from indextables.query.functions import FUNCTIONS, is_number, is_text
 from indextables.query.java_match import java_pattern
+from indextables.query.refusals import not_offered
 from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["Binder"]
@@ -105,6 +106,8 @@ class Binder:
     def bind(self, tree: Any) -> Node:
         """Any expression."""
         kind = type(tree)
+        if kind not in self._HANDLERS and kind not in _COMPARE and kind not in _ARITHMETIC and kind not in _FUNCTIONS:
+            raise self._fault(tree, not_offered(tree))
         known = {"this", "expression", "expressions"} | _MORE_PARTS.get(kind, frozenset())
         if odd := [name for name, part in getattr(tree, "args", {}).items() if name not in known and part]:
             raise self._fault(tree, f"is not offered in this form ({', '.join(odd)})")
@@ -114,10 +117,7 @@ class Binder:
             return self._arithmetic(tree, _ARITHMETIC[kind])
         if kind in _FUNCTIONS:
             return self._call(tree, _FUNCTIONS[kind], [self.bind(tree.this)])
-        handler = self._HANDLERS.get(kind)
-        if handler is None:
-            raise self._fault(tree, "is not offered in a predicate")
-        return handler(self, tree)
+        return self._HANDLERS[kind](self, tree)
 
     # Conditions
 
@@ -366,7 +366,7 @@ class Binder:
         name = tree.name.lower()
         if name in FUNCTIONS and name.isalpha() and name != "case":
             return self._call(tree, name, [self.bind(arg) for arg in tree.expressions])
-        raise self._fault(tree, "is a function that is not offered in a predicate")
+        raise self._fault(tree, not_offered(tree))
 
     # Types
 

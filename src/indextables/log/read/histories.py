@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from indextables.log.read.versions import Stamp, read_stamp
 from indextables.log.wire import STRING_MAP, CommitInfo, StateRef, check_whole, parse_key, version_key
 
 __all__ = ["HISTORY_SCHEMA", "Moment", "commit_time", "history", "moment", "version_at"]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -121,10 +124,18 @@ def _halved(log: Log, versions: range, timestamp_ms: int) -> Moment | int:
     return Moment(low, _time(log, low, stamp.commit_info))
 
 
+def _shown(time_ms: int) -> str:
+    """A time as people write it; one that no calendar has as the number it is."""
+    try:
+        return (_EPOCH + dt.timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return f"{time_ms} ms"
+
+
 def _before(log: Log, read: Stamp, timestamp_ms: int) -> Moment:
     """The version below the oldest file, where a checkpoint holds it. Raises VersionExpired, VersionNotFound."""
     low, oldest = read.version, _time(log, read.version, confirm(log.env, [read])[0].commit_info)
-    when = f"{timestamp_ms} is before version {low}, whose commit time is {oldest}"
+    when = f"{_shown(timestamp_ms)} is before version {low}, which was committed at {_shown(oldest)}"
     if low == 0:
         message = f"no version at {log.url} is that old: {when}"
         raise VersionNotFound(message, timestamp_ms=timestamp_ms, earliest=low, url=log.url)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -42,7 +42,7 @@ def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.A
     try:
         column = pa.array(values, data_type)
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as cause:
-        raise _misfit(name, str(cause)) from cause
+        raise _misfit(name, _wanted_time(values, data_type) or str(cause)) from cause
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if data_type is None or _is_safe(data_type, values):
@@ -51,6 +51,28 @@ def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.A
         if not _is_same(given, kept, data_type):
             raise _misfit(name, f"{given!r} would become {kept!r} as {data_type}")
     return column
+
+
+def _wanted_time(values: Iterable[Any], data_type: pa.DataType | None) -> str | None:
+    """What to give instead of the first value that is no time where times belong; None if there is none."""
+    types = pa.types
+    if data_type is None:
+        return None
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        inner = chain.from_iterable(one for one in values if isinstance(one, list | tuple))
+        return _wanted_time(inner, data_type.value_type)
+    if types.is_struct(data_type):
+        rows = [one for one in values if isinstance(one, Mapping)]
+        parts = (_wanted_time((row.get(field.name) for row in rows), field.type) for field in data_type)
+        return next(filter(None, parts), None)
+    if not types.is_timestamp(data_type) and not types.is_date(data_type):
+        return None
+    wanted, word = (dt.date, "date") if types.is_date(data_type) else (dt.datetime, "datetime")
+    odd = next((one for one in values if one is not None and not isinstance(one, wanted)), None)
+    if odd is None:
+        return None
+    how = f", as {word}.fromisoformat makes of an ISO text" if isinstance(odd, str) else ""
+    return f"{odd!r} is a {type(odd).__name__}, and {data_type} takes a datetime.{word}{how}"
 
 
 def _misfit(name: str, reason: str) -> SchemaMismatch:
