@@ -22,13 +22,16 @@ from indextables.errors import StoreUnavailable
 _NICE = 10
 """How far maintenance stands back behind writes, scans and searches of the same machine."""
 
+_REQUESTS = 32
+"""Threads that wait for an object store: they cost it nothing, and a core hardly anything."""
+
 _THREADS_ARE_OVER = "interpreter shutdown"
 """What Python says to who wants a thread in an `atexit` function; work is then done where it is asked for."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "maintenance", "flush"]
+Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "requests", "maintenance", "flush"]
 
 
 class Ambient(Protocol):
@@ -79,6 +82,7 @@ class SystemAmbient:
             "manifests": 8,
             "checkpoint": 2,
             "splits": max(2, cores),
+            "requests": _REQUESTS,
             "maintenance": max(2, cores),
             "flush": 8,
         }

@@ -17,6 +17,7 @@ SEARCH_TESTS = ("tests/split/test_search.py",)
 ADVANCE_TESTS = ("tests/state/test_advance.py",)
 FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
 IDENTITY_TESTS = ("tests/table/test_split_identity.py",)
+SHARED_TESTS = ("tests/table/test_opened_once.py",)
 CHECK_FILE_TESTS = ("tests/table/test_check_files.py",)
 SWAPPED_TESTS = ("tests/state/test_swapped_files.py",)
 DAMAGE_TESTS = ("tests/table/test_damage.py",)
@@ -247,5 +248,54 @@ BUGS = [
         "    if marks and not any(_fits(data, start, end) for start, end in reversed(marks)):\n",
         "    if not marks and any(_fits(data, start, end) for start, end in reversed(marks)):\n",
         DAMAGE_TESTS,
+    ),
+    Bug(
+        "a small index is not asked whose it is",
+        SPLIT + "index/small.py",
+        '    layout.check_id(directory.id, ref.id, ref.key, "index")\n',
+        "",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a version sees the rows that it deleted in a split that others have opened",
+        SPLIT + "search/state.py",
+        "state = known if ref.vector is None else SplitState(known.split, ref.vector)",
+        "state = known",
+        SEARCH_TESTS,
+    ),
+    Bug(
+        "splits are shared whosoever they are",
+        SPLIT + "search/searcher.py",
+        "memory.states.load(memory.scope, env.store",
+        "memory.states.load(None, env.store",
+        SEARCH_TESTS,
+    ),
+    Bug(
+        "handles share whatever options they have",
+        TABLE + "read/shared.py",
+        "        options = tuple(sorted((name, env.options[name]) for name in env.options))\n",
+        "        options = ()\n",
+        SHARED_TESTS,
+    ),
+    Bug(
+        "stores are one whatever the credentials",
+        "indextables/storage/object.py",
+        "        return self.url, self._credentials\n",
+        "        return self.url\n",
+        SHARED_TESTS,
+    ),
+    Bug(
+        "versions share a searcher",
+        TABLE + "read/shared.py",
+        "        key = (place, snapshot.table_id, snapshot.history, snapshot.version)\n",
+        "        key = (place, snapshot.table_id, snapshot.history)\n",
+        SHARED_TESTS,
+    ),
+    Bug(
+        "segments of a shelf are named by their split alone",
+        SPLIT + "search/opened.py",
+        '    places = [f"{part} {source}" for part, source in sorted(files.items()) if isinstance(source, Path)]\n',
+        "    places: list[str] = []\n",
+        ("tests/split/test_virtual.py", "tests/split/test_shelf.py", *SEARCH_TESTS),
     ),
 ]

@@ -141,7 +141,7 @@ def test_a_foreign_version_of_tantivy_is_not_opened(world, tmp_path):
     searcher = open_searcher(world.store, world.refs, tmp_path)
     state = searcher.states[0]
     foreign = msgspec.structs.replace(state.cached.directory, index_format=6)
-    state._check(msgspec.structs.replace(state.cached, directory=foreign))
+    state.split._check(msgspec.structs.replace(state.cached, directory=foreign))
     assert "format 6" in state.reason
     assert_same(answers(searcher, "foo bar"), answers(world.searcher, "foo bar"))
     assert [f.key for f in searcher.search("foo").metrics.fallbacks] == [world.refs[0].key]

@@ -22,8 +22,9 @@ from indextables.split.query.plan import leaves
 from indextables.split.search.answer import IndexShard, ReadyShards
 from indextables.split.search.components import needed
 from indextables.split.search.hits import SearchMetrics
+from indextables.split.search.shelf import Shelf, open_index
 from indextables.split.search.state import States
-from indextables.split.search.virtual import KEPT_IDLE, OpenIndexes, VirtualIndex, group_by_schema, open_index
+from indextables.split.search.virtual import KEPT_IDLE, OpenIndexes, VirtualIndex, group_by_schema
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_opened_indexes_are_bounded_and_the_oldest_go_first(world):
     opened = OpenIndexes(max_indexes=2, max_segments=100)
     made = itertools.count()
 
-    def make():
+    def make(_):
         next(made)
         return shard.index
 
@@ -111,7 +112,7 @@ def test_indexes_that_nobody_searches_any_more_are_closed_in_time():
     opened = OpenIndexes(clock=lambda: now[0])
 
     def ask(number):
-        opened.get((number,), lambda _: True, lambda: SimpleNamespace(num_segments=1, alive_bytes=0))
+        opened.get((number,), lambda _: True, lambda _: SimpleNamespace(segments=[str(number)], alive_bytes=0))
 
     for number in range(100):
         ask(number)
@@ -153,7 +154,8 @@ def test_rows_outside_the_alive_bits_are_neither_found_nor_counted(world, data):
     )
     shard = _index_shard(world, "message:foo")
     schema = state.cached.directory.schema
-    index = VirtualIndex([state.member(mask)], state.plan, schema, world.searcher.cache.scratch())
+    searcher = world.searcher
+    index = VirtualIndex([state.member(mask)], state.plan, schema, Shelf(), searcher.cache, searcher.env.ambient)
     every = {int(r) for s, r in zip(*_hits(shard.everything()), strict=True) if s == 0}
     alone = IndexShard(index, [0], shard.plan, None)
     expected = sorted(every & set(np.flatnonzero(mask).tolist()))
@@ -177,9 +179,15 @@ def test_a_table_of_many_splits_keeps_the_index_of_each_open():
     opened = OpenIndexes()
     for _ in range(2):
         for number in range(300):
-            opened.get((str(number),), lambda _: True, lambda: SimpleNamespace(num_segments=1, alive_bytes=0))
+            opened.get(
+                (str(number),), lambda _: True, lambda _, n=number: SimpleNamespace(segments=[str(n)], alive_bytes=0)
+            )
     assert (opened.hits, opened.misses, len(opened)) == (300, 300, 300)
-    opened.get(("large",), lambda _: True, lambda: SimpleNamespace(num_segments=8_000, alive_bytes=0))
+    opened.get(
+        ("large",),
+        lambda _: True,
+        lambda _: SimpleNamespace(segments=list(map(str, range(8_000, 16_000))), alive_bytes=0),
+    )
     assert len(opened) == 1
 
 

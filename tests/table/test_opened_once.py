@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
+from indextables.errors import StoreError
 from indextables.options import Options
 from indextables.storage import open_store
 from indextables.storage.local import LocalStore
@@ -118,6 +119,8 @@ def test_the_statistics_tell_what_was_shared(made):
     assert after["searchers"].hits == before["searchers"].hits + 1
     assert after["splits"].entries == before["splits"].entries
     assert after["splits"].misses == before["splits"].misses
+    assert after["indexes"].maps == before["indexes"].maps >= 18
+    assert after["indexes"].size_bytes == before["indexes"].size_bytes > 0
 
 
 def test_a_table_that_took_the_place_of_another_is_opened_itself(made, tmp_path):
@@ -190,3 +193,44 @@ def test_threads_that_search_while_others_append_open_each_split_once(made, open
     files = table.files()["path"].to_pylist()
     assert len(files) == 16
     assert {path: asked for path, asked in opened.asked.items() if asked > alone} == {}
+
+
+def s3_table(s3, name: str, splits: int, folder) -> tuple[str, dict[str, str]]:
+    given = {**s3.settings(), "cache.directory": str(folder)}
+    table = indextables.create(s3.table_url(name), COLUMNS, indexing={"message": "text"}, options=given)
+    for n in range(splits):
+        table.append([line(n)])
+    indextables.invalidate_caches()
+    s3.calm()
+    return s3.table_url(name), given
+
+
+def asked_of_splits(s3) -> Counter[str]:
+    return Counter(request.key for request in s3.requests if request.key.endswith(".split"))
+
+
+@pytest.mark.slow
+def test_the_first_search_asks_an_object_store_for_an_index_once_and_for_rows_once(s3, tmp_path):
+    url, given = s3_table(s3, "asked", 12, tmp_path / "cache")
+    table = indextables.open(url, options=given)
+    assert table.count("common") == 12
+    assert asked_of_splits(s3) == Counter(dict.fromkeys(asked_of_splits(s3), 1))
+    assert len(asked_of_splits(s3)) == 12
+    assert table.search("common", limit=None).num_rows == 12
+    assert set(asked_of_splits(s3).values()) == {2}
+    # What another process has read lies on the disk of this machine.
+    indextables.invalidate_caches()
+    s3.calm()
+    assert indextables.open(url, options=given).count("common") == 12
+    assert asked_of_splits(s3) == Counter()
+
+
+@pytest.mark.slow
+def test_who_may_not_read_a_table_does_not_see_what_others_opened(s3, tmp_path):
+    url, given = s3_table(s3, "secret", 2, tmp_path / "cache")
+    s3.access_keys = {s3.access_key}
+    assert indextables.open(url, options=given).search("common", limit=None).num_rows == 2
+    other = {**given, "storage.accessKey": "AKOTHEROTHEROTHEROTH"}
+    with pytest.raises(StoreError):
+        indextables.open(url, options=other).search("common", limit=None)
+    assert indextables.open(url, options=given).search("common", limit=None).num_rows == 2

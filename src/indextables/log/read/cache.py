@@ -46,6 +46,10 @@ class RegionStats(msgspec.Struct, frozen=True):
     hits: int
     misses: int
     entries: int
+    size_bytes: int = 0
+    """What is held in memory, where that is counted."""
+    maps: int = 0
+    """Memory maps of files."""
 
     @property
     def hit_rate(self) -> float:

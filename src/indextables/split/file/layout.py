@@ -11,6 +11,7 @@ endian. Every length is checked against what is there before anything is decompr
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable
 
 import google_crc32c
@@ -220,6 +221,9 @@ def decode_directory(data: bytes | memoryview, path: str, *, section_length: int
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(path, f"the index directory cannot be read: {error}") from error
     _check(directory, end, section_length, path)
+    # Thousands of splits say the same.
+    for name in ("schema", "doc_mapping", "tantivy"):
+        msgspec.structs.force_setattr(directory, name, sys.intern(getattr(directory, name)))
     return directory
 
 

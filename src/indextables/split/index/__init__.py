@@ -9,7 +9,8 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.split.index import delfile, segment
     from indextables.split.index.analyze import MAX_GRAM, MAX_RAW_BYTES, Analyzer, Token, analyzer
-    from indextables.split.index.cache import CachedSplit, IndexCache, entry_key
+    from indextables.split.index.cache import IndexCache
+    from indextables.split.index.cache_entry import CachedSplit, entry_key
     from indextables.split.index.delfile import RowMask
     from indextables.split.index.fields import (
         FieldPlan,
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from indextables.split.index.native import native_read, native_write
     from indextables.split.index.segment import composite_parts, token_totals
     from indextables.split.index.sizes import SCHEMA, field_sizes
+    from indextables.split.index.small import SMALL_BYTES
 
 __all__ = [
     "MAX_GRAM",
     "MAX_RAW_BYTES",
     "SCHEMA",
+    "SMALL_BYTES",
     "Analyzer",
     "CachedSplit",
     "FieldPlan",
@@ -54,11 +57,13 @@ if not TYPE_CHECKING:
         __name__,
         {
             "analyze": ("Analyzer", "MAX_GRAM", "MAX_RAW_BYTES", "Token", "analyzer"),
-            "cache": ("CachedSplit", "IndexCache", "entry_key"),
+            "cache": ("IndexCache",),
+            "cache_entry": ("CachedSplit", "entry_key"),
             "delfile": ("RowMask",),
             "fields": ("FieldPlan", "IndexPlan", "column_id", "is_nested_list", "natural_kind", "plan_fields"),
             "native": ("native_read", "native_write"),
             "segment": ("composite_parts", "token_totals"),
             "sizes": ("SCHEMA", "field_sizes"),
+            "small": ("SMALL_BYTES",),
         },
     )

@@ -2,6 +2,7 @@
 
     entries/<key>/<component>-<crc32c>     one component, decompressed (`pages` as stored); the name proves the bytes
     entries/<key>/<component>-hole         as long as the component, with only its tail: opens, answers nothing
+    entries/<key>/section-<crc32c>         the whole index section of a small split, as stored
     entries/<key>/sound                    which of these files were proven by their checksum (`cache_disk`)
     tmp/<token>                            files being written, folders of indexes being opened
 
@@ -17,13 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import hashlib
 import os
 import shutil
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import cachetools
@@ -42,10 +41,12 @@ from indextables.split.file import (
     layout,
     parse_footer,
 )
+from indextables.split.index import cache_disk
 from indextables.split.index.cache_disk import children, disk_size, is_sealed, link_all, private_folder, seal, write_all
+from indextables.split.index.cache_entry import CachedSplit, CacheStats, component_of, entry_key
+from indextables.split.index.small import SmallSplits, decode_section, section_range
 from indextables.storage.store import Store
 
-_FORMAT = "2"
 _STALE_TMP_S = 3600.0
 _RACES = 20
 _WORTH_A_THREAD = 4 << 20
@@ -56,46 +57,30 @@ _SWEEP_FRACTION = 32
 """The folder is measured again when this share of its limit has been added."""
 
 
-class CacheStats(msgspec.Struct):
-    """What a cache did in this process, and what the folder holds now."""
-
-    hits: int = 0
-    misses: int = 0
-    dropped: int = 0
-    evicted: int = 0
-    requests: int = 0
-    bytes_read: int = 0
-    entries: int = 0
-    size_bytes: int = 0
-    rows_bytes: int = 0
-
-
-class CachedSplit(msgspec.Struct, frozen=True):
-    """The index of one split on local disk. `files` has every segment part, `whole` names those without a hole."""
-
-    ref: SplitRef
-    key: str
-    directory: Directory
-    files: dict[str, Path]
-    whole: frozenset[str]
-
-
 class IndexCache:
     """Index components by need. Threads and processes may share a folder; a process should share one object."""
 
-    def __init__(self, directory: Path, max_bytes: int, ambient: Ambient, rows_bytes: int = 0) -> None:
-        """`rows_bytes` of memory are for decoded rows. Raises InvalidArgument if the folder is not the user's own."""
+    def __init__(
+        self, directory: Path, max_bytes: int, ambient: Ambient, rows_bytes: int = 0, small_bytes: int = 0
+    ) -> None:
+        """`rows_bytes` of memory are for decoded rows; index sections up to `small_bytes` are kept in memory too.
+
+        Raises InvalidArgument if the folder is not the user's own.
+        """
         self._root = directory
         self._max_bytes = max_bytes
         self._ambient = ambient
         self.rows = KeptPages(rows_bytes)
+        self.small = SmallSplits()
+        self._small_bytes = small_bytes
         self._lock = threading.Lock()
         self._checked: cachetools.LRUCache[tuple[str, int, int], bool] = cachetools.LRUCache(maxsize=_MOST_CHECKED)
         self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
         self._added = max_bytes
         self.stats = CacheStats()
         self._make_folders()
-        self._sweep_tmp()
+        # Nobody writes one file or opens an index for an hour: what is older was left by a crash.
+        cache_disk.sweep(self._root / "tmp", ambient.now_ms() / 1000 - _STALE_TMP_S)
 
     def load(self, store: Store, ref: SplitRef, components: Iterable[str] = ()) -> CachedSplit:
         """The index of a split with these components; the first range comes with one request, the rest with one.
@@ -103,6 +88,9 @@ class IndexCache:
         `whole` of the answer, and nothing else, tells what is there: less than was asked for if somebody emptied the
         folder meanwhile. `ref` must have its offsets. Raises SplitCorrupt for damaged bytes, the errors of the store.
         """
+        small = self._load_small(store, ref)
+        if small is not None:
+            return small
         key = entry_key(store, ref)
         return self._load(store, ref, components, key, self._root / "entries" / key)
 
@@ -111,6 +99,9 @@ class IndexCache:
 
         What the cache has is linked, the rest read from the store, and nothing is added to the cache.
         """
+        small = self._load_small(store, ref)
+        if small is not None:
+            return small
         key = entry_key(store, ref)
         folder.mkdir(mode=0o700, parents=True)
         link_all(self._root / "entries" / key, folder)
@@ -121,6 +112,7 @@ class IndexCache:
         key = entry_key(store, ref)
         with self._exclusive():
             shutil.rmtree(self._root / "entries" / key, ignore_errors=True)
+        self.small.forget(lambda url, known: (url, known) == (store.url, ref))
         with self._lock:
             self._directories.pop(key, None)
         self._count("dropped")
@@ -142,11 +134,49 @@ class IndexCache:
             found = self._find(folder, directory, name) if name != "store" else None
             if found is not None:
                 whole.add(name)
-            files[name] = found or self._hole(folder, _component(directory, name, ref))
+            files[name] = found or self._hole(folder, component_of(directory, name, ref))
         return CachedSplit(ref, key, directory, files, frozenset(whole))
+
+    def _load_small(self, store: Store, ref: SplitRef) -> CachedSplit | None:
+        """The index of a small split, by one request at most; None if it is not small, or damaged."""
+        place = section_range(ref, self._small_bytes)
+        known = None if place is None else self.small.get(store.url, ref)
+        if place is None or known is not None:
+            self._count("hits", int(known is not None))
+            return known
+        try:
+            split = decode_section(self._section(store, ref, place), ref, store.url)
+        except SplitCorrupt:
+            return None  # by component it turns out which of them can be used
+        self.small.keep(store.url, ref, split)
+        return split
+
+    def _section(self, store: Store, ref: SplitRef, place: tuple[int, int]) -> bytes:
+        """The bytes of a small section: a local file has them itself, those of other stores are kept on disk."""
+        if store.is_local or not store.outlives_process:
+            self._count("misses")
+            return self._get(store, ref.key, [place])[0]
+        folder = self._root / "entries" / entry_key(store, ref)
+        for path in children(folder):
+            if path.name.startswith("section-"):
+                with contextlib.suppress(OSError, ValueError):
+                    data = path.read_bytes()
+                    if layout.crc32c(data) == int(path.name[-8:], 16):
+                        self._count("hits")
+                        self._touch(folder)
+                        return data
+                self._drop(path)
+        self._count("misses")
+        data = self._get(store, ref.key, [place])[0]
+        self._write(folder / f"section-{layout.crc32c(data):08x}", lambda handle: write_all(handle, data))
+        self._grown(len(data))
+        return data
 
     def pages(self, store: Store, ref: SplitRef) -> bytes | None:
         """The stored bytes of the page locations of a split, if it has them. Raises as `load`."""
+        small = self._load_small(store, ref)
+        if small is not None:
+            return small.pages
         key = entry_key(store, ref)
         folder = self._root / "entries" / key
         directory, _ = self._directory(store, ref, key, folder)
@@ -180,6 +210,7 @@ class IndexCache:
             for entry in children(self._root / "entries"):
                 shutil.rmtree(entry, ignore_errors=True)
         self.rows.clear()
+        self.small.forget(lambda _url, _ref: True)
         with self._lock:
             self._checked.clear()
             self._directories.clear()
@@ -189,7 +220,8 @@ class IndexCache:
         """The statistics, with the folder's present size."""
         sizes = [disk_size(entry) for entry in children(self._root / "entries")]
         with self._lock:
-            self.stats.entries, self.stats.size_bytes = len(sizes), sum(sizes)
+            self.stats.entries = len(sizes) + len(self.small)
+            self.stats.size_bytes = sum(sizes) + self.small.size_bytes
             self.stats.rows_bytes = self.rows.size_bytes
             return msgspec.structs.replace(self.stats)
 
@@ -278,7 +310,7 @@ class IndexCache:
         first_range: bytes = b"",
     ) -> None:
         """Components by one request, less what the first range has already; unpacked at once as threads allow."""
-        parts = sorted((_component(directory, name, ref) for name in names), key=lambda c: c.offset)
+        parts = sorted((component_of(directory, name, ref) for name in names), key=lambda c: c.offset)
         held = {c.name: memoryview(first_range)[c.offset : c.end] for c in parts if c.end <= len(first_range)}
         asked = [c for c in parts if c.name not in held]
         start = ref.index_start or 0
@@ -446,44 +478,11 @@ class IndexCache:
                 total -= size
                 self._count("evicted")
 
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time deletes; readers need no lock, because what they opened stays."""
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         self._make_folders()
-        handle = os.open(self._root / "lock", flags, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return cache_disk.exclusive(self._root / "lock")
 
     def _make_folders(self) -> None:
         for folder in (self._root, self._root / "entries", self._root / "tmp"):
             private_folder(folder)
-
-    def _sweep_tmp(self) -> None:
-        """Remove what a crashed process left. Age decides: nobody writes one file or opens an index for an hour."""
-        now = self._ambient.now_ms() / 1000
-        for path in children(self._root / "tmp"):
-            with contextlib.suppress(OSError):
-                if now - path.lstat().st_mtime > _STALE_TMP_S:
-                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
-
-
-def entry_key(store: Store, ref: SplitRef) -> str:
-    """What names an entry: equal for equal bytes only. Local files may be replaced, so that their time counts."""
-    facts: list[object] = [_FORMAT, store.url, ref.key, ref.id, ref.size, ref.num_rows]
-    facts += [ref.index_start, ref.range1_length]
-    if store.is_local:
-        meta = store.head(ref.key)
-        facts += [meta.size, meta.modified_ms]
-    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:40]
-
-
-def _component(directory: Directory, name: str, ref: SplitRef) -> Component:
-    component = directory.component(name)
-    if component is None:
-        message = f"{ref.key}: its index lacks the component {name}; reindex rebuilds it from the rows"
-        raise SplitCorrupt(message, path=ref.key, part=name, reason="missing")
-    return component

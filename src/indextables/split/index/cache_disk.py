@@ -9,14 +9,28 @@ again. Lines are appended whole; one that is torn matches nothing.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import stat
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from indextables.errors import InvalidArgument
 
-__all__ = ["SEALS", "children", "disk_size", "is_sealed", "link_all", "private_folder", "seal", "write_all"]
+__all__ = [
+    "SEALS",
+    "children",
+    "disk_size",
+    "exclusive",
+    "is_sealed",
+    "link_all",
+    "private_folder",
+    "seal",
+    "sweep",
+    "write_all",
+]
 
 
 def private_folder(folder: Path) -> None:
@@ -52,6 +66,25 @@ def disk_size(entry: Path) -> int:
             # Holes take no room: count blocks, not lengths.
             total += path.lstat().st_blocks * 512
     return total
+
+
+def sweep(folder: Path, before_s: float) -> None:
+    """Remove what lies in a folder unchanged since a time."""
+    for path in children(folder):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < before_s:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if it is not there."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def link_all(source: Path, target: Path) -> None:

@@ -209,7 +209,7 @@ class ReadyShards:
     def keep(self, key: object, shards: list[Shard], metrics: SearchMetrics) -> None:
         """Keep them, unless they hold more than all may."""
         size = sum(shard.held_bytes for shard in shards)
-        if size > self._max_bytes:
+        if size > self._max_bytes or any(index.is_closed for index in map(_index_of, shards) if index is not None):
             return
         with self._lock:
             before = self._kept.pop(key, None)
@@ -218,8 +218,19 @@ class ReadyShards:
             while len(self._kept) > self._most or self.size_bytes > self._max_bytes:
                 self.size_bytes -= self._kept.popitem(last=False)[1][2]
 
+    def let_go(self, index: VirtualIndex) -> None:
+        """Forget what was made of an index that is closed."""
+        with self._lock:
+            gone = [key for key, kept in self._kept.items() if any(_index_of(shard) is index for shard in kept[0])]
+            for key in gone:
+                self.size_bytes -= self._kept.pop(key)[2]
+
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
             self._kept.clear()
             self.size_bytes = 0
+
+
+def _index_of(shard: Shard) -> VirtualIndex | None:
+    return shard.index if isinstance(shard, IndexShard) else None

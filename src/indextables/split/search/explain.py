@@ -29,7 +29,7 @@ def explain_query(searcher: SplitSearcher, query: str | Plan | None, where: Pred
         "conditions": [_condition(leaf) for leaf in leaves(plan)],
         "components": sorted(needed(plan, scored=True)),
         "indexes": len(shards),
-        "segments": sum(shard.index.num_segments for shard in shards),
+        "segments": sum(shard.index.searcher.num_segments for shard in shards),
         "splits": metrics.splits,
         "splits_loaded": metrics.splits_loaded,
         "rows_scanned": metrics.rows_scanned,

@@ -28,6 +28,7 @@ from indextables.split.index import (
     token_totals,
 )
 from indextables.split.search.hits import Ints
+from indextables.split.search.shelf import ShelfSegment, Source
 from indextables.storage.store import Store
 
 INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
@@ -35,13 +36,10 @@ INDEX_FORMAT = int(tantivy.__version__.rpartition("v")[2])
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """The files of a segment by extension; `whole` names the components without a hole.
-
-    `key` changes whenever the bytes do.
-    """
+    """A segment. `key` changes whenever the bytes do, and `whole` names the components without a hole."""
 
     key: str
-    files: dict[str, Path]
+    on_shelf: ShelfSegment
     whole: frozenset[str]
     tokens: dict[str, int]
 
@@ -65,6 +63,7 @@ class OpenedSplit:
         self._lock = threading.Lock()
         self._reader: SplitReader | None = None
         self._kind: tuple[object, str] | None = None
+        self._segment: tuple[CachedSplit, Segment] | None = None
         try:
             self.cached = cache.load(store, self.ref, ahead)
             self._check(self.cached)
@@ -89,6 +88,12 @@ class OpenedSplit:
         return self.reason is None
 
     @property
+    def held_bytes(self) -> int:
+        """What is held of its index in memory."""
+        files = self.cached.files.values() if self.cached is not None else ()
+        return sum(len(data) for data in files if not isinstance(data, Path))
+
+    @property
     def kind(self) -> str:
         """Equal for splits whose indexes answer the same leaves."""
         cached = self.cached
@@ -97,8 +102,8 @@ class OpenedSplit:
         directory = cached.directory
         known = self._kind
         if known is None or known[0] is not directory:
-            gaps = msgspec.json.encode(directory.incomplete).decode() if directory.incomplete else ""
-            known = self._kind = directory, f"{directory.doc_mapping}\0{gaps}"
+            gaps = f"\0{msgspec.json.encode(directory.incomplete).decode()}" if directory.incomplete else ""
+            known = self._kind = directory, directory.doc_mapping + gaps
         return known[1]
 
     @property
@@ -112,11 +117,13 @@ class OpenedSplit:
         with self._lock:
             if self._reader is None:
                 directory = stored = None
-                if self.cached is not None:
-                    directory = self.cached.directory
+                cached = self.cached
+                if cached is not None:
+                    directory, stored = cached.directory, cached.pages
                     with contextlib.suppress(SplitCorrupt):
-                        stored = self.cache.pages(self.store, self.ref)
-                kept = (self.cache.rows, entry_key(self.store, self.ref)) if self.cache.rows.max_bytes else None
+                        stored = stored if stored is not None else self.cache.pages(self.store, self.ref)
+                owner = cached.key if cached is not None else entry_key(self.store, self.ref)
+                kept = (self.cache.rows, owner) if self.cache.rows.max_bytes else None
                 self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored, kept=kept)
             return self._reader
 
@@ -136,6 +143,14 @@ class OpenedSplit:
             return self.cache.load_apart(self.store, self.ref, components, apart)
         self.cached = loaded = self.cache.load(self.store, self.ref, {*components, PAGES})
         return loaded
+
+    def segment(self, cached: CachedSplit) -> Segment:
+        """The segment as it was loaded."""
+        known = self._segment
+        if known is None or known[0] is not cached:
+            on_shelf = _on_shelf(cached.key, self.num_rows, cached.files)
+            known = self._segment = cached, Segment(cached.key, on_shelf, cached.whole, cached.directory.tokens)
+        return known[1]
 
     def renew(self) -> None:
         """Load anew what was loaded, from the split itself. Raises SplitCorrupt."""
@@ -169,7 +184,7 @@ class OpenedSplit:
             files = self._build(key, used, apart)
         totals = token_totals(memoryview(files["idx"].read_bytes()))
         tokens = {fields[ordinal].id: total for ordinal, total in totals.items()}
-        return Segment(key, files, frozenset(SEGMENT_PARTS), tokens)
+        return Segment(key, _on_shelf(key, self.num_rows, files), frozenset(SEGMENT_PARTS), tokens)
 
     def _build(self, key: str, plan: IndexPlan, apart: Path | None) -> dict[str, Path]:
         # Searches that need no new index, which are nearly all, do not pay for loading the writer.
@@ -191,6 +206,13 @@ class OpenedSplit:
         finally:
             if apart is None:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _on_shelf(key: str, num_rows: int, files: Mapping[str, Source]) -> ShelfSegment:
+    """Named by the bytes: by the key of the split for those in memory, by paths, which hold checksums, for files."""
+    places = [f"{part} {source}" for part, source in sorted(files.items()) if isinstance(source, Path)]
+    name = hashlib.blake2b("\0".join((key, *places)).encode(), digest_size=16).hexdigest()
+    return ShelfSegment(name, num_rows, files)
 
 
 def with_columns(table: pa.Table, columns: Sequence[str], num_rows: int) -> pa.Table:

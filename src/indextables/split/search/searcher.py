@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.ambient import Ambient
+from indextables.ambient import Ambient, Pool
 from indextables.env import Env
 from indextables.errors import IndexUnavailable, InvalidArgument, SplitCorrupt
 from indextables.query.expr import Node as Predicate
 from indextables.split.file import SplitRef, distinct, index_array, without_columns
-from indextables.split.index import IndexCache, IndexPlan
+from indextables.split.index import SMALL_BYTES, IndexCache, IndexPlan
 from indextables.split.query import (
     Catalog,
     Everything,
@@ -63,7 +63,7 @@ def open_cache(options: opt.Options, ambient: Ambient) -> IndexCache:
     given = options[opt.CACHE_DIRECTORY]
     # One level below the temporary folder: whoever owns a folder in between could exchange what lies in it.
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"indextables-cache-{os.getuid()}"
-    return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient, options[opt.CACHE_ROWS_SIZE])
+    return IndexCache(folder, options[opt.CACHE_MAX_SIZE], ambient, options[opt.CACHE_ROWS_SIZE], SMALL_BYTES)
 
 
 class SearchMemory(msgspec.Struct, frozen=True, eq=False):
@@ -107,6 +107,7 @@ class SplitSearcher:
         self.env = env
         self.cache, self.opened = memory.cache, memory.opened
         self._options, self._ambient = env.options, env.ambient
+        self._pool: Pool = "splits" if env.store.is_local else "requests"
         self.states = memory.states.load(memory.scope, env.store, self.cache, splits, self._spread)
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
@@ -114,7 +115,7 @@ class SplitSearcher:
         self._lock = threading.Lock()
         self._plans: cachetools.Cache[object, Plan] = cachetools.FIFOCache(256)
         self._maker = ShardMaker(
-            self.states, self.schema, self.index, self.cache, self.opened, self._ambient, memory.scope
+            self.states, self.schema, self.index, self.cache, self.opened, self._ambient, memory.scope, self._pool
         )
 
     def plan(
@@ -216,7 +217,7 @@ class SplitSearcher:
             table = self.states[int(place)].fetch(hits.rows[hits.splits == place], names)
             return table if table.schema.equals(schema, check_metadata=True) else table.cast(schema)
 
-        found = list(self._ambient.map("splits", one, list(places))) if names else []
+        found = list(self._ambient.map(self._pool, one, list(places))) if names else []
         # Not `empty_table()`, which imports pandas where it is installed.
         nothing = [pa.nulls(0, field.type) for field in schema] if not found else []
         table = pa.concat_tables(found) if found else pa.Table.from_arrays(nothing, schema=schema)
@@ -240,7 +241,7 @@ class SplitSearcher:
             if state.usable:
                 state.load(wanted)
 
-        list(self._ambient.map("splits", one, self.states))
+        list(self._ambient.map(self._pool, one, self.states))
 
     def shards(self, plan: Plan, metrics: SearchMetrics, *, scored: bool) -> list[Shard]:
         """Who answers a plan: for aggregations, which read more of an index than hits."""
@@ -332,7 +333,7 @@ class SplitSearcher:
     def _spread(
         self, call: Callable[[tuple[int, SplitRef]], SplitState], items: Sequence[tuple[int, SplitRef]]
     ) -> list[SplitState]:
-        return list(self._ambient.map("splits", call, items))
+        return list(self._ambient.map(self._pool, call, items))
 
 
 def _reordered(table: pa.Table, order: Ints) -> pa.Table:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from indextables.ambient import Ambient
+from indextables.ambient import Ambient, Pool
 from indextables.errors import IndexUnavailable, SplitCorrupt
 from indextables.split.index import CachedSplit, IndexCache, IndexPlan, RowMask, native_read
 from indextables.split.query import Everything, HasValue, Leaf, Nothing, Plan, Terms, Where, leaves, scored_leaves
@@ -39,6 +39,7 @@ from indextables.split.search.columns import columns_read, mask_of_plan
 from indextables.split.search.components import TERM, needed
 from indextables.split.search.hits import Fallback, SearchMetrics
 from indextables.split.search.opened import schema_for_rebuild
+from indextables.split.search.shelf import Shelf
 from indextables.split.search.state import SplitState
 from indextables.split.search.virtual import (
     Member,
@@ -78,8 +79,8 @@ class ShardMaker:
         opened: OpenIndexes,
         ambient: Ambient,
         scope: Hashable = None,
+        pool: Pool = "splits",
     ) -> None:
-        """`scope` says whose splits these are, to `opened`."""
         self.states = list(states)
         self._places = {id(state): place for place, state in enumerate(self.states)}
         self.schema = schema
@@ -88,7 +89,9 @@ class ShardMaker:
         self._opened = opened
         self._ambient = ambient
         self._scope = scope
+        self._pool: Pool = pool
         self._ready = ReadyShards()
+        opened.hold(self._ready)
         self.refused: set[Leaf] = set()
         """Leaves that an index turned out not to answer: columns do from now on."""
 
@@ -282,7 +285,7 @@ class ShardMaker:
                 mask[rows] = part
             return spread
 
-        return list(self._ambient.map("splits", one, group.states))
+        return list(self._ambient.map(self._pool, one, group.states))
 
     def _candidates(
         self, group: Group, metrics: SearchMetrics
@@ -321,7 +324,7 @@ class ShardMaker:
             lacking += [i for i in older if isinstance(without_fields(plan, group.states[i].field_ids), Nothing)]
         wanted = [i for i in lacking if self._may_match(plan, group.states[i])]
         metrics.splits_loaded += len(wanted)
-        list(self._ambient.map("splits", lambda i: _load(group.states[i], parts), wanted))
+        list(self._ambient.map(self._pool, lambda i: _load(group.states[i], parts), wanted))
         # Only dictionaries say that a split has no hit. What is whole now need not be when the index is opened.
         without = set(lacking) - set(wanted)
         return [i for i in range(len(group.states)) if i not in without]
@@ -388,13 +391,15 @@ class ShardMaker:
             return state.member(mask, cached)
 
         places = range(len(group.states))
-        return list(self._ambient.map("splits", one, places)) if again else [one(place) for place in places]
+        return list(self._ambient.map(self._pool, one, places)) if again else [one(place) for place in places]
 
-    def _make(self, group: Group, members: list[Member], own: TermStats, everywhere: TermStats | None) -> VirtualIndex:
+    def _make(
+        self, group: Group, members: list[Member], own: TermStats, everywhere: TermStats | None, shelf: Shelf
+    ) -> VirtualIndex:
         plan, schema = self._schema_for(group)
         scored = _scored_fields(group.plan)
         carrier = None if everywhere is None else make_carrier(plan, everywhere, own, scored)
-        return VirtualIndex(members, plan, schema, self._cache.scratch(), carrier)
+        return VirtualIndex(members, plan, schema, shelf, self._cache, self._ambient, carrier)
 
     def _schema_for(self, group: Group) -> tuple[IndexPlan, str]:
         if not group.rebuilt:

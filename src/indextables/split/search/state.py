@@ -122,7 +122,7 @@ class SplitState:
         known = self._member
         if mask is None and known is not None and known[0] is cached:
             return known[1]
-        made = self._as_member(Segment(cached.key, cached.files, cached.whole, cached.directory.tokens), mask)
+        made = self._as_member(self.split.segment(cached), mask)
         if mask is None:
             self._member = cached, made
         return made
@@ -140,7 +140,7 @@ class SplitState:
             wanted = delfile.words_of(mask)
             words = wanted if words is None else wanted & words
             identity += ":" + hashlib.blake2b(wanted.tobytes(), digest_size=16).hexdigest()
-        return Member(identity, self.num_rows, segment.files, segment.whole, segment.tokens, words)
+        return Member(identity, segment.on_shelf, segment.whole, segment.tokens, words)
 
 
 class States:
@@ -151,9 +151,11 @@ class States:
     """
 
     def __init__(self, most: int = 16_384, max_bytes: int = 256 << 20) -> None:
-        """At most `most` splits, and as many of their vectors, of which every version has its own, in `max_bytes`."""
+        """At most `most` splits with `max_bytes` of indexes, and as many vectors with as many bytes."""
         self._lock = threading.Lock()
-        self._splits: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(most)
+        self._splits: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
+            max_bytes, getsizeof=lambda state: max(max_bytes // most, state.split.held_bytes)
+        )
         self._deleted: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
             max_bytes, getsizeof=lambda state: max(max_bytes // most, state.alive_bytes)
         )
@@ -162,6 +164,11 @@ class States:
 
     def __len__(self) -> int:
         return len(self._splits) + len(self._deleted)
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held of indexes and vectors, or counted as held."""
+        return int(self._splits.currsize + self._deleted.currsize)
 
     def load(
         self, scope: Hashable, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread

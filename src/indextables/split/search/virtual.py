@@ -1,8 +1,7 @@
-"""How are many splits searched as one? A folder with links to their segments and a `meta.json` of ours.
+"""How are many splits searched as one? Their segments are opened as one index, with its counts and scores.
 
-Tantivy opens it as one index, with the counts and scores of one big index; `segment_ord` is the place in the list,
-`doc` the row number. Everything is mapped on opening, so that the folder goes away at once and a crash leaves nothing
-that matters.
+`segment_ord` is the place in the list, `doc` the row number. Where the files lie is the affair of a `Shelf`. Everything
+is mapped on opening: what becomes of the files later does not matter.
 
 Postings are found by field ordinal and fast columns by name, without a check: splits share an index only if the schema
 of one begins with that of the other (`group_by_schema`). Other groups are searched apart, with carriers.
@@ -10,50 +9,56 @@ of one begins with that of the other (`group_by_schema`). Other groups are searc
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
-from collections import OrderedDict
+import weakref
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
-import tantivy
 
-from indextables.errors import IndexUnavailable, StoreFull
+from indextables.ambient import Ambient
+from indextables.errors import IndexUnavailable
 from indextables.split.file import SEGMENT_PARTS
-from indextables.split.index import IndexPlan, delfile, native_read
+from indextables.split.index import IndexCache, IndexPlan, delfile, native_read
 from indextables.split.query import Plan
 from indextables.split.search.carrier import CarrierSegment, TermStats, scored_terms, term_key
+from indextables.split.search.shelf import Deletes, Shelf, ShelfSegment
 
 MAX_OPEN_INDEXES = 1_024
 MAX_OPEN_SEGMENTS = 8_000
 """A segment holds six memory maps; a process may have 65,530 by default."""
 IDLE_S = 60.0
 KEPT_IDLE = 16
-"""So many stay open however long nobody has asked for them. Tantivy's binding runs a thread for each open index, which
-looks for a new `meta.json` twice a second: those of versions that nobody searches any more must not add up."""
+"""So many stay open however long nobody has asked for them: those of versions that nobody searches any more must not
+add up."""
 MAX_OPEN_ALIVE_BYTES = 256 << 20
 """Every filter on a column that is in no index opens an index with the rows that it lets through, a bit for each."""
+_TAIL = 4096
 
 
 class Member(msgspec.Struct, frozen=True):
     """One segment of a virtual index: its files by extension, whole or with a hole, and the rows that may be seen.
 
-    `identity` changes whenever the bytes or the alive rows do; `whole` names the components without a hole.
+    `segment` means the files: other bytes have another name. `identity` changes whenever these or the alive rows do;
+    `whole` names the components without a hole.
     """
 
     identity: str
-    num_rows: int
-    files: dict[str, Path]
+    segment: ShelfSegment
     whole: frozenset[str]
     tokens: dict[str, int]
     alive: delfile.Words | None = None
 
+    @property
+    def num_rows(self) -> int:
+        return self.segment.num_rows
+
 
 class VirtualIndex:
-    """An opened index over the members of one group; keeps nothing on disk.
+    """An opened index over the members of one group.
 
     `stats.num_docs` and `stats.tokens` are what Tantivy counts here, the carrier included.
     """
@@ -63,7 +68,9 @@ class VirtualIndex:
         members: Sequence[Member],
         plan: IndexPlan,
         schema: str,
-        folder: Path,
+        shelf: Shelf,
+        cache: IndexCache,
+        ambient: Ambient,
         carrier: CarrierSegment | None = None,
     ) -> None:
         """Raises IndexUnavailable if Tantivy does not open it, StoreFull, FileNotFoundError if a file was evicted."""
@@ -71,33 +78,19 @@ class VirtualIndex:
         self.plan = plan
         self.carrier = carrier
         self.own = own_stats(members)
-        try:
-            with native_read(str(folder)):
-                self._write(folder, schema)
-            self.index = open_index(folder)
-            with native_read(str(folder)):
-                plan.register_analyzers(self.index)
-                self.searcher = self.index.searcher()
-        except FileNotFoundError:
-            raise  # evicted between loading and linking: the caller loads it again
-        except OSError as error:
-            raise StoreFull(f"the cache folder {folder.parent} cannot be written: {error}", key=str(folder)) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        self.whole = frozenset.intersection(*(member.whole for member in self.members)) if members else frozenset()
-        expected = len(self.members) + (carrier is not None)
-        if self.searcher.num_segments != expected:
-            message = f"an index of {expected} segments opened with {self.searcher.num_segments}"
-            raise IndexUnavailable(message, path=str(folder), reason="segments")
-
-    @property
-    def num_segments(self) -> int:
-        return len(self.members) + (self.carrier is not None)
-
-    @property
-    def alive_bytes(self) -> int:
+        with native_read("a split"):
+            segments, deletes = self._segments(ambient)
+        self.index, self.searcher = shelf.open(segments, deletes, plan, schema, cache, ambient)
+        self.segments = [segment.name for segment in segments]
+        self.is_closed = False
+        """True when nobody new is given this index: what was made of it is better made anew."""
+        self.alive_bytes = sum(member.alive.nbytes for member in self.members if member.alive is not None)
         """What is held to know which rows may be seen."""
-        return sum(member.alive.nbytes for member in self.members if member.alive is not None)
+        self.whole = frozenset.intersection(*(member.whole for member in self.members)) if members else frozenset()
+        if self.searcher.num_segments != len(segments):
+            message = f"an index of {len(segments)} segments opened with {self.searcher.num_segments}"
+            shelf.release(self.segments)
+            raise IndexUnavailable(message, path="", reason="segments")
 
     def counted(self, plan: Plan) -> TermStats:
         """What Tantivy will count for the scored terms of a plan: rows and frequencies, the carrier included."""
@@ -109,39 +102,26 @@ class VirtualIndex:
         rows = self.own.num_docs + (self.carrier.num_docs if self.carrier is not None else 0)
         return TermStats(rows, self.own.tokens, freqs)
 
-    def _write(self, folder: Path, schema: str) -> None:
-        folder.mkdir(mode=0o700)
-        segments = []
+    def _segments(self, ambient: Ambient) -> tuple[list[ShelfSegment], dict[int, Deletes]]:
+        segments = [member.segment for member in self.members]
+        deletes: dict[int, Deletes] = {}
         version = b""
         for place, member in enumerate(self.members):
-            name = f"{place:032x}"
-            for part in SEGMENT_PARTS:
-                _link(member.files[part], folder / f"{name}.{part}")
-            deletes = None
             if member.alive is not None:
-                version = version or delfile.footer_version(_tail(member.files["idx"]))
-                data, deleted = delfile.encode(member.alive, member.num_rows, version)
-                _write_file(folder / f"{name}.1.del", data)
-                deletes = {"num_deleted_docs": deleted, "opstamp": 1}
-            segments.append(_segment(name, member.num_rows, deletes))
+                version = version or delfile.footer_version(_tail(member.segment.files["idx"]))
+                deletes[place] = Deletes(*delfile.encode(member.alive, member.num_rows, version))
         if self.carrier is not None:
-            name = f"{len(self.members):032x}"
-            for part, data in self.carrier.files.items():
-                _write_file(folder / f"{name}.{part}", data)
-            _write_file(folder / f"{name}.1.del", self.carrier.deletions)
-            deletes = {"num_deleted_docs": self.carrier.num_docs, "opstamp": 1}
-            segments.append(_segment(name, self.carrier.num_docs, deletes))
-        meta = {
-            "index_settings": {"docstore_compression": "lz4", "docstore_blocksize": 16384},
-            "segments": segments,
-            "schema": msgspec.Raw(schema.encode()),
-            "opstamp": 1,
-        }
-        _write_file(folder / "meta.json", msgspec.json.encode(meta))
+            deletes[len(segments)] = Deletes(self.carrier.deletions, self.carrier.num_docs)
+            segments.append(ShelfSegment(ambient.token(), self.carrier.num_docs, self.carrier.files))
+        return segments, deletes
 
 
 class OpenIndexes:
-    """The opened indexes of a process: the least recently used go, by number, segments, bytes and age. Thread-safe."""
+    """The opened indexes of a process: the least recently used go, by number, segments, bytes and age. Thread-safe.
+
+    Segments are counted once, however many indexes have them, as they are mapped. Who keeps what it made of an index
+    (`Holder`) lets go of it when the index is closed.
+    """
 
     def __init__(
         self,
@@ -149,6 +129,7 @@ class OpenIndexes:
         max_segments: int = MAX_OPEN_SEGMENTS,
         max_alive_bytes: int = MAX_OPEN_ALIVE_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        shelf: Callable[[], Shelf] = Shelf,
     ) -> None:
         self._clock = clock
         self._used: dict[tuple[Hashable, ...], float] = {}
@@ -157,11 +138,15 @@ class OpenIndexes:
         self._max_alive_bytes = max_alive_bytes
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[Hashable, ...], VirtualIndex] = OrderedDict()
+        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._mapped: Counter[str] = Counter()
+        self._new_shelf = shelf
+        self.shelf = shelf()
         self.hits = 0
         self.misses = 0
 
     def get(
-        self, key: tuple[Hashable, ...], usable: Callable[[VirtualIndex], bool], make: Callable[[], VirtualIndex]
+        self, key: tuple[Hashable, ...], usable: Callable[[VirtualIndex], bool], make: Callable[[Shelf], VirtualIndex]
     ) -> VirtualIndex:
         """The index of this key if it is open and `usable`, else a new one, which replaces it."""
         with self._lock:
@@ -171,28 +156,39 @@ class OpenIndexes:
                 self.hits += 1
                 return found
             self.misses += 1
-        made = make()
+            shelf = self.shelf
+        made = make(shelf)
         with self._lock:
+            if shelf is not self.shelf:
+                return made  # cleared meanwhile: whoever asked has it, and nobody else
+            if key in self._open:
+                self._drop(key)
             self._open[key] = made
+            self._mapped.update(made.segments)
             self._use(key)
             while len(self._open) > 1 and self._too_much():
-                oldest, _ = self._open.popitem(last=False)
-                del self._used[oldest]
+                self._drop(next(iter(self._open)))
         return made
+
+    def hold(self, holder: Holder) -> None:
+        """Tell this one which indexes are closed, for as long as it lives."""
+        with self._lock:
+            self._holders.add(holder)
 
     def forget(self, which: Callable[[Hashable], bool]) -> int:
         """Close those of these scopes, with which their keys begin; how many they are."""
         with self._lock:
             gone = [key for key in self._open if which(key[0])]
             for key in gone:
-                del self._open[key], self._used[key]
+                self._drop(key)
         return len(gone)
 
     def clear(self) -> None:
-        """Close all; searches that run keep theirs until they end."""
+        """Close all, and read what is opened from now on from its files; searches that run keep what they have."""
         with self._lock:
-            self._open.clear()
-            self._used.clear()
+            while self._open:
+                self._drop(next(iter(self._open)))
+            self.shelf = self._new_shelf()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -201,15 +197,50 @@ class OpenIndexes:
         self._open.move_to_end(key)
         self._used[key] = self._clock()
 
+    @property
+    def segments(self) -> int:
+        """How many segments are open."""
+        return len(self._mapped)
+
+    @property
+    def maps(self) -> int:
+        """How many files are mapped into memory, those with deleted rows left out."""
+        return len(SEGMENT_PARTS) * len(self._mapped)
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held in a memory file system, and to know which rows may be seen."""
+        return self.shelf.memory_bytes + sum(index.alive_bytes for index in list(self._open.values()))
+
+    def _drop(self, key: tuple[Hashable, ...]) -> None:
+        index = self._open.pop(key)
+        del self._used[key]
+        index.is_closed = True
+        for holder in self._holders:
+            holder.let_go(index)
+        self.shelf.release(index.segments)
+        for name in index.segments:
+            self._mapped[name] -= 1
+            if not self._mapped[name]:
+                del self._mapped[name]
+
     def _too_much(self) -> bool:
         oldest = next(iter(self._open))
         is_idle = len(self._open) > KEPT_IDLE and self._clock() - self._used[oldest] > IDLE_S
         return (
             is_idle
             or len(self._open) > self._max_indexes
-            or sum(index.num_segments for index in self._open.values()) > self._max_segments
+            or len(self._mapped) > self._max_segments
             or sum(index.alive_bytes for index in self._open.values()) > self._max_alive_bytes
         )
+
+
+class Holder(Protocol):
+    """Keeps what it made of opened indexes."""
+
+    def let_go(self, index: VirtualIndex) -> None:
+        """Forget what was made of this one. It must not ask who closes it for anything."""
+        ...
 
 
 def own_stats(members: Sequence[Member]) -> TermStats:
@@ -219,15 +250,6 @@ def own_stats(members: Sequence[Member]) -> TermStats:
         for field, count in member.tokens.items():
             tokens[field] = tokens.get(field, 0) + count
     return TermStats(sum(member.num_rows for member in members), tokens)
-
-
-def open_index(folder: Path) -> tantivy.Index:
-    """Open an index; every way in which Tantivy can refuse is IndexUnavailable."""
-    with native_read(str(folder)):
-        index = tantivy.Index.open(str(folder))
-        # The default policy would look for a new meta.json for as long as the index lives.
-        index.config_reader("manual")
-        return index
 
 
 def group_by_schema(schemas: Sequence[str]) -> list[tuple[str, list[int]]]:
@@ -251,29 +273,9 @@ def group_by_schema(schemas: Sequence[str]) -> list[tuple[str, list[int]]]:
     return list(zip(longest, members, strict=True))
 
 
-def _segment(name: str, num_rows: int, deletes: dict[str, int] | None) -> dict[str, object]:
-    dashed = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
-    return {"segment_id": dashed, "max_doc": num_rows, "deletes": deletes}
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        # Another file system, or one without hard links. Eviction may take the file before Tantivy maps it: then
-        # opening fails, and the caller loads it again.
-        target.symlink_to(source)
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-
-
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 4096))
+def _tail(source: bytes | Path) -> bytes:
+    if not isinstance(source, Path):
+        return bytes(source[-_TAIL:])
+    with source.open("rb") as file:
+        file.seek(max(0, source.stat().st_size - _TAIL))
         return file.read()

@@ -10,16 +10,21 @@ if TYPE_CHECKING:
     from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
     from indextables.split.write.merge import Broken, Merged, merge_splits, overridden, project
     from indextables.split.write.reindex import foreign_index, stale_fields, stale_in
+    from indextables.split.write.scratch import SYSTEM, Places, Scratch, in_memory
     from indextables.split.write.writer import SplitWriter, WrittenSplit
 
 __all__ = [
     "HEAP_CEILING",
+    "SYSTEM",
     "Broken",
     "Merged",
+    "Places",
+    "Scratch",
     "SegmentBuilder",
     "SplitWriter",
     "WrittenSplit",
     "foreign_index",
+    "in_memory",
     "merge_splits",
     "overridden",
     "project",
@@ -34,6 +39,7 @@ if not TYPE_CHECKING:
             "index": ("HEAP_CEILING", "SegmentBuilder"),
             "merge": ("Broken", "Merged", "merge_splits", "overridden", "project"),
             "reindex": ("foreign_index", "stale_fields", "stale_in"),
+            "scratch": ("SYSTEM", "Places", "Scratch", "in_memory"),
             "writer": ("SplitWriter", "WrittenSplit"),
         },
     )

@@ -151,11 +151,11 @@ class _Shared:
         """Forget tables at a URL and below it, or all; how many entries those were."""
 
         def is_meant(scope: Hashable) -> bool:
-            return isinstance(scope, tuple) and isinstance(scope[0], _Place) and _is_below(scope[0].env, url)
+            return isinstance(scope, tuple) and isinstance(scope[0], _Place) and _is_below(scope[0].env.store.url, url)
 
         with self.lock:
             self.epoch += 1
-            places = [key for key, place in self._places.items() if _is_below(place.env, url)]
+            places = [key for key, place in self._places.items() if _is_below(place.env.store.url, url)]
             searchers = [key for key in self._searchers if is_meant(key)]
             for key in places:
                 del self._places[key]
@@ -169,16 +169,27 @@ class _Shared:
 
     def stats(self) -> Mapping[str, RegionStats]:
         """By what is shared."""
+        states, opened = self.states, self.opened
         with self.lock:
             return {
-                "splits": RegionStats(self.states.hits, self.states.misses, len(self.states)),
-                "indexes": RegionStats(self.opened.hits, self.opened.misses, len(self.opened)),
+                "splits": RegionStats(states.hits, states.misses, len(states), states.size_bytes),
+                "indexes": RegionStats(opened.hits, opened.misses, len(opened), opened.size_bytes, opened.maps),
                 "searchers": RegionStats(self._hits, self._misses, len(self._searchers)),
             }
 
 
-def _is_below(env: Env, folder: str | None) -> bool:
-    return folder is None or f"{env.store.url}/".startswith(folder.rstrip("/") + "/")
+def _is_below(url: str, folder: str | None) -> bool:
+    return folder is None or f"{url}/".startswith(folder.rstrip("/") + "/")
+
+
+def _forget_small(url: str | None = None) -> int:
+    with _CACHES_MEMORY.lock:
+        caches = list(_CACHES.values())
+    return sum(cache.small.forget(lambda known, _: _is_below(known, url)) for cache in caches)
+
+
+def _clear_small() -> None:
+    _forget_small()
 
 
 def _over_all(env: Env, snapshot: Snapshot, memory: SearchMemory) -> SplitSearcher:
@@ -204,9 +215,14 @@ _CACHES_MEMORY = process.declare(
         name="index caches",
         where=f"{__name__}._CACHES",
         key="the options `cache.*`",
-        bound="one per combination that was asked for; each keeps at most `cache.maxSize` and `cache.rowsSize`",
+        bound=(
+            "one per combination that was asked for; each keeps at most `cache.maxSize`, `cache.rowsSize` and 64 MiB "
+            "of small splits"
+        ),
         fork=_ANEW,
-        ends="never wrong: files are checked; emptied by `flush_caches`",
+        ends="never wrong: files are checked; emptied by `flush_caches`, small splits by `invalidate_caches` too",
+        clear=_clear_small,
+        forget=_forget_small,
         after_fork=_CACHES.clear,
     )
 )
@@ -215,7 +231,10 @@ process.declare(
         name="opened splits",
         where=f"{__name__}._SHARED",
         key="store with its credentials, all options, table id; a split also by path, size, id and offsets in the log",
-        bound=f"{_MOST_SPLITS:,} splits, and as many in searchers; vectors by bytes, opened indexes by memory maps",
+        bound=(
+            f"{_MOST_SPLITS:,} splits, and as many in searchers; 256 MiB each of indexes, vectors and files in memory; "
+            "48,000 memory maps"
+        ),
         fork=_ANEW,
         ends="never wrong: splits do not change; dropped by `invalidate_caches`",
         clear=_SHARED.clear,

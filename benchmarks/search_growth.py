@@ -1,0 +1,161 @@
+"""Searching 10, 100 and 1,000 small splits: first search of a process, new handle, same handle, after an append.
+
+Ours goes through the public API, and each split is a file of one row with its index. The peer is LanceDB, filled by as
+many `add`s of a row and then indexed: it has one index over all rows where ours has one per split, and finds rows that
+were added later by looking at each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import lancedb
+import pyarrow as pa
+from lancedb.index import FTS
+
+import indextables
+from benchmarks.harness import Bar
+
+SCHEMA = pa.schema([("part", pa.int64()), ("message", pa.string())])
+QUERY = "timeout"
+ROUNDS = 15
+
+# What a new process does, with what its imports cost left out of it.
+_OURS = """
+import json, sys, time
+import indextables, pyarrow
+path, cache, query = sys.argv[1:]
+began = time.perf_counter()
+table = indextables.open(path, options={"cache.directory": cache})
+opened = time.perf_counter()
+found = table.search(query).num_rows
+print(json.dumps([opened - began, time.perf_counter() - opened, found]))
+"""
+_LANCE = """
+import json, sys, time
+import lancedb, pyarrow
+path, _, query = sys.argv[1:]
+began = time.perf_counter()
+table = lancedb.connect(path).open_table("logs")
+opened = time.perf_counter()
+found = table.search(query, query_type="fts").limit(10).to_arrow().num_rows
+print(json.dumps([opened - began, time.perf_counter() - opened, found]))
+"""
+
+
+def run(scale: str) -> list[Bar]:
+    sizes = {"small": (10, 50), "full": (10, 100, 1_000)}.get(scale, (10, 100, 1_000))
+    bars: list[Bar] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for splits in sizes:
+            folder = Path(scratch) / str(splits)
+            folder.mkdir()
+            rows = [{"part": n, "message": f"line {n}: connection timeout after {n % 7} s"} for n in range(splits)]
+            _make_ours(folder / "ours", rows)
+            _make_lance(folder / "lance", rows)
+            bars += _bars(splits, folder)
+    return bars
+
+
+def _bars(splits: int, folder: Path) -> list[Bar]:
+    ours, lance = str(folder / "ours"), str(folder / "lance")
+    first, theirs = _of_a_process(_OURS, ours), _of_a_process(_LANCE, lance)
+    new, same = _handles(ours)
+    lance_new, lance_same = _lance_handles(lance)
+    after, lance_after = _after_append(ours, splits), _lance_after_append(lance, splits)
+    most = 1_000.0 if splits == 1_000 else None
+    named = f"{splits:,} splits"
+    return [
+        Bar(f"{named}: first search of a process", first, theirs, "ms", most, peer_name="LanceDB", absolute=True),
+        Bar(f"{named}: the same handle", same, lance_same, "ms", peer_name="LanceDB"),
+        Bar(f"{named}: a new handle, its open left out", new, lance_new, "ms", peer_name="LanceDB"),
+        Bar(f"{named}: a new handle above the same one", new - same, None, "ms", 1.0, absolute=True),
+        Bar(f"{named}: refresh and search after an append", after, lance_after, "ms", peer_name="LanceDB"),
+        Bar(f"{named}: the same, above a search and per split", (after - same) / splits, None, "ms", absolute=True),
+    ]
+
+
+def _make_ours(path: Path, rows: list[dict[str, object]]) -> None:
+    # A partition of its own keeps each row in a split of its own, whatever upkeep does.
+    table = indextables.create(path, SCHEMA, partition_by=["part"], indexing={"message": "text"})
+    table.append(rows)
+    assert table.files().num_rows == len(rows)
+
+
+def _make_lance(path: Path, rows: list[dict[str, object]]) -> None:
+    table = lancedb.connect(path).create_table("logs", schema=SCHEMA)
+    for row in rows:
+        table.add([row])
+    table.create_index("message", config=FTS())
+
+
+def _of_a_process(code: str, path: str) -> float:
+    """Milliseconds of the first search, the least of three processes, each with a cache folder of its own."""
+    told = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as cache:
+            command = [sys.executable, "-c", code, path, cache, QUERY]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            told.append(json.loads(done.stdout))
+    assert all(found == 10 for _, _, found in told)
+    return 1_000 * min(searched for _, searched, _ in told)
+
+
+def _handles(path: str) -> tuple[float, float]:
+    warm = indextables.open(path)
+    warm.search(QUERY)
+    new, same = [], []
+    for _ in range(ROUNDS):
+        handle = indextables.open(path)
+        new.append(_ms(lambda handle=handle: handle.search(QUERY)))
+        same.append(_ms(lambda: warm.search(QUERY)))
+    return median(new), median(same)
+
+
+def _lance_handles(path: str) -> tuple[float, float]:
+    warm = lancedb.connect(path).open_table("logs")
+    warm.search(QUERY, query_type="fts").limit(10).to_arrow()
+    new, same = [], []
+    for _ in range(ROUNDS):
+        handle = lancedb.connect(path).open_table("logs")
+        new.append(_ms(lambda handle=handle: handle.search(QUERY, query_type="fts").limit(10).to_arrow()))
+        same.append(_ms(lambda: warm.search(QUERY, query_type="fts").limit(10).to_arrow()))
+    return median(new), median(same)
+
+
+def _after_append(path: str, splits: int) -> float:
+    reader, writer = indextables.open(path), indextables.open(path)
+    reader.search(QUERY)
+    told = []
+    for n in range(5):
+        writer.append([{"part": splits + n, "message": f"line {splits + n}: connection timeout"}])
+        told.append(_ms(lambda: reader.refresh().search(QUERY)))
+    assert reader.count(QUERY) == splits + 5
+    return median(told)
+
+
+def _lance_after_append(path: str, splits: int) -> float:
+    reader, writer = lancedb.connect(path).open_table("logs"), lancedb.connect(path).open_table("logs")
+    told = []
+
+    def search() -> None:
+        reader.checkout_latest()
+        reader.search(QUERY, query_type="fts").limit(10).to_arrow()
+
+    search()
+    for n in range(5):
+        writer.add([{"part": splits + n, "message": f"line {splits + n}: connection timeout"}])
+        told.append(_ms(search))
+    return median(told)
+
+
+def _ms(call) -> float:
+    began = perf_counter()
+    call()
+    return 1_000 * (perf_counter() - began)
