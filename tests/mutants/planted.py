@@ -18,6 +18,7 @@ CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
 LEFT_OVER_TESTS = ("tests/state/test_left_over.py",)
 STRANGE_TESTS = ("tests/state/test_strange_checkpoint.py",)
+OWN_GONE_TESTS = ("tests/table/test_own_version_gone.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -92,6 +93,27 @@ BUGS = [
         "    if told is None and base.version == state.version:\n",
         "    if False:\n",
         STRANGE_TESTS,
+    ),
+    Bug(
+        "a handle does not go on where cleanup took what it wrote",
+        "indextables/embedded/handle.py",
+        "        except VersionExpired:\n            return self._follow()\n",
+        "        except VersionExpired:\n            raise\n",
+        OWN_GONE_TESTS,
+    ),
+    Bug(
+        "a handle shows another version of the number that it wrote",
+        LOG + "read/meant.py",
+        "    if None in {token, found} or found == token:\n",
+        "    if True:\n",
+        OWN_GONE_TESTS,
+    ),
+    Bug(
+        "a write of more columns needs the version that the handle read",
+        "indextables/embedded/handle.py",
+        "            return self._log.snapshot()\n        return snapshot\n",
+        "            raise\n        return snapshot\n",
+        OWN_GONE_TESTS,
     ),
     Bug(
         "a refused put is a conflict, no token is compared",

@@ -11,7 +11,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError, TableReplaced, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
-from indextables.log.read import Log, Snapshot
+from indextables.log.read import ANOTHER_HISTORY, Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.environment import table_env
@@ -43,6 +43,8 @@ class Handle:
         self._pinned = snapshot
         self._written = snapshot.version
         self._is_seen = is_seen
+        # The version that this handle wrote last, until somebody has read it.
+        self._unread = -1
         self._lock = threading.Lock()
         self._searchers = Searchers(log.env)
         self._reading = lease_if_asked(log, snapshot)
@@ -68,20 +70,24 @@ class Handle:
     def _answer(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the version of this handle.
 
-        Of a handle that was just opened nobody has seen yet which version it has: where cleanup took that one since, it
-        is the newest one that is read. Raises VersionExpired otherwise.
+        Of a handle that was just opened nobody has seen yet which version it has, and nobody has read what one that
+        just wrote has: where cleanup took that version since, it is the newest one that is read. Raises VersionExpired
+        otherwise.
         """
         for _ in range(_ATTEMPTS):
             try:
                 answer = read(self._snapshot)
-            except VersionExpired:
-                if self._is_seen:
+            except VersionExpired as error:
+                if not self._is_seen:
+                    self._move_on()
+                elif self._unread == self._written and error.details.get("reason") != ANOTHER_HISTORY:
+                    self._follow()
+                else:
                     raise
-                self._move_on()
             else:
-                self._is_seen = True
+                self._is_seen, self._unread = True, -1
                 return answer
-        self._is_seen = True
+        self._is_seen, self._unread = True, -1
         return read(self._snapshot)
 
     @property
@@ -92,9 +98,32 @@ class Handle:
 
     @property
     def _snapshot(self) -> Snapshot:
-        """What this handle reads: never less than what it wrote. Raises as `open_table` where that is yet to load."""
+        """What this handle reads: never less than what it wrote. Raises as `open_table` where that is yet to load.
+
+        Where cleanup took what it wrote before it was looked at, the newest version, which holds it too.
+        """
         pinned = self._pinned
-        return pinned if pinned.version >= self._written else self._move(self._log.snapshot(self._written))
+        if pinned.version >= self._written:
+            return pinned
+        try:
+            return self._move(self._log.snapshot(self._written))
+        except VersionExpired:
+            return self._follow()
+
+    @property
+    def _base(self) -> Snapshot:
+        """What a write of another schema starts from, loaded: the version of this handle, or the newest if it is gone.
+
+        So that nothing is written which cannot be committed. Raises TableReplaced, TableNotFound, LogError.
+        """
+        snapshot = self._snapshot
+        try:
+            _ = snapshot.state
+        except VersionExpired as error:
+            if error.details.get("reason") == ANOTHER_HISTORY:
+                raise
+            return self._log.snapshot()
+        return snapshot
 
     def _newest_env(self) -> Env:
         """With the properties that the table has now: they hold for what is done to its newest version."""
@@ -104,6 +133,7 @@ class Handle:
         """Go on to a version that this handle committed; a commit in the log never fails because of that."""
         with self._lock:
             self._written = max(self._written, version)
+            self._unread = self._written
             is_new = version > self._pinned.version
         try:
             ours = head.recall(self._log)
@@ -111,11 +141,18 @@ class Handle:
                 # Nothing was written, or another thread went further; or the log has been replaced by a shorter one.
                 self._move(self._log.snapshot(version))
             elif ours is not None and ours.version == version:
-                self._move(self._log.snapshot_of_ours(version, ours.protocol, ours.metadata))
+                self._move(self._log.snapshot_of_ours(version, ours.protocol, ours.metadata, ours.token))
             _ = self._snapshot
         except IndexTablesError as error:
             _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
         return version
+
+    def _follow(self) -> Snapshot:
+        """Read the newest version of this table, which holds what this handle wrote. Raises TableReplaced, LogError."""
+        newest = self._move(self._log.snapshot())
+        with self._lock:
+            self._unread = self._written
+        return newest
 
     def _move_on(self) -> None:
         """Read the newest version of the table that lives here now, be it another one."""

@@ -218,7 +218,7 @@ class Table(Looking, Maintenance):
         user_metadata: str | None = None,
     ) -> Committed | None:
         """As `append`: the commit, which tells whether it was one; None if there were no rows."""
-        snapshot = self._snapshot
+        snapshot = self._base if merge_schema else self._snapshot
         committed = append_verb.append(
             self._log,
             snapshot,
@@ -266,7 +266,7 @@ class Table(Looking, Maintenance):
             QueryInvalid: `where` cannot be understood; `position` says where.
             NotSupported: `where` reads other than partition columns.
         """
-        snapshot, batch = self._snapshot, check_txn(txn)
+        snapshot, batch = self._base if merge_schema or overwrite_schema else self._snapshot, check_txn(txn)
         predicate = self._predicate(where)
         # Before the first row is asked for: whoever makes the rows may take long.
         since = start_verb.begun(self._log, start_verb.newest(self._log), snapshot, txn=batch)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from indextables.log.read.folding import fold_skips, header_after, live_files, replay
     from indextables.log.read.histories import commit_time, history, moment
     from indextables.log.read.log import AfterCommit, Log, ReadTail, Snapshot
+    from indextables.log.read.meant import ANOTHER_HISTORY
     from indextables.log.read.newest import discover
     from indextables.log.read.readable import newest_readable, snapshot_at
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from indextables.log.read.versions import Stamp
 
 __all__ = [
+    "ANOTHER_HISTORY",
     "AfterCommit",
     "CacheStats",
     "Confirmed",
@@ -74,6 +76,7 @@ if not TYPE_CHECKING:
             "folding": ("fold_skips", "header_after", "live_files", "replay"),
             "histories": ("commit_time", "history", "moment"),
             "log": ("AfterCommit", "Log", "ReadTail", "Snapshot"),
+            "meant": ("ANOTHER_HISTORY",),
             "newest": ("discover",),
             "readable": ("newest_readable", "snapshot_at"),
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),

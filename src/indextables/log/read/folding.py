@@ -76,7 +76,9 @@ def replay_pruned(base: PrunedState, confirmed: Confirmed[VersionContent], *, pl
     metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
     protocol = next((c.protocol for c in reversed(versions) if c.protocol is not None), base.protocol)
-    return PrunedState(version=base.version + len(versions), protocol=protocol, metadata=metadata, files=files)
+    version = base.version + len(versions)
+    tokens = TokenWindow(version, (versions[-1].token,)) if versions else base.tokens
+    return PrunedState(version=version, protocol=protocol, metadata=metadata, files=files, tokens=tokens)
 
 
 def replay_plainly(

@@ -31,7 +31,7 @@ from indextables.log.read.load import (
     load_state,
     segments,
 )
-from indextables.log.read.meant import check_id, stranger
+from indextables.log.read.meant import check_id, check_ours, stranger
 from indextables.log.read.memory import LogMemory
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
 from indextables.log.read.reduce import ReducedContent
@@ -164,15 +164,15 @@ class Log:
         """Remember that this process wrote a checkpoint of this table."""
         self._memory.learn_state(ref)
 
-    def snapshot_of_ours(self, version: int, protocol: Protocol, metadata: Metadata) -> Snapshot:
-        """The table at a version that this process has committed, with this protocol and metadata.
+    def snapshot_of_ours(self, version: int, protocol: Protocol, metadata: Metadata, token: str | None) -> Snapshot:
+        """The table at a version that this process has committed, with this protocol, metadata and token.
 
-        Nothing is read until somebody asks for the files, as long as it is the newest version known. Raises as
-        `snapshot`.
+        Nothing is read until somebody asks for the files, as long as it is the newest version known. Where another
+        version stands in its place by then, VersionExpired says so. Raises as `snapshot`.
         """
         known = self._memory.known()
         if known is None or known.head != version:
-            return self.snapshot(version)
+            return self.snapshot(version).checked(lambda state: check_ours(self.env, state, token))
         self._memory.heed(metadata)
 
         def read(use: Callable[[_Way], T]) -> T:
@@ -184,7 +184,8 @@ class Log:
         def load_some(where: Where) -> TableState | PrunedState:
             return read(lambda way: way.load_some(where))
 
-        return Snapshot(version, protocol, metadata, load, load_some, known.history)
+        found = Snapshot(version, protocol, metadata, load, load_some, known.history)
+        return found.checked(lambda state: check_ours(self.env, state, token))
 
     def read_version(self, version: int) -> VersionContent:
         """One version's actions.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TypeVar
 
 from indextables.env import Env
-from indextables.errors import TableReplaced
+from indextables.errors import TableReplaced, VersionExpired
 from indextables.log.read.confirming import Mixed, Superseded
-from indextables.log.wire import PrunedState, TableState, version_key
+from indextables.log.wire import PrunedState, TableState, token_of, version_key
 
-__all__ = ["check_id", "prove", "stranger"]
+__all__ = ["ANOTHER_HISTORY", "check_id", "check_ours", "prove", "stranger"]
+
+ANOTHER_HISTORY = "another history"
+"""The reason of a VersionExpired that the newest version is no answer to: what was written is not in it either."""
 
 S = TypeVar("S", bound=TableState | PrunedState)
 
@@ -43,3 +46,18 @@ def prove(env: Env, state: S, table: str) -> S:
         f"version {state.version} of the table {table} went with it: {env.store.url} holds {state.metadata.id} now"
     )
     raise Superseded(message, key=version_key(state.version), version=state.version)
+
+
+def check_ours(env: Env, state: TableState | PrunedState, token: str | None) -> None:
+    """Raises VersionExpired if the state is not that of the commit with `token`, but another one has its number.
+
+    That is so where a copy of the table was put back and others wrote to it.
+    """
+    found = token_of(state.tokens, state.version)
+    if None in {token, found} or found == token:
+        return
+    message = (
+        f"version {state.version} at {env.store.url} is not the one that this handle has written: a copy of the table "
+        "was put back, and others wrote to it. What was written is not in the table; refresh() goes on with what is"
+    )
+    raise VersionExpired(message, version=state.version, url=env.store.url, reason=ANOTHER_HISTORY)

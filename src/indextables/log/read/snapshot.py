@@ -84,6 +84,20 @@ class Snapshot:
                 self._state = self._load()
             return self._state
 
+    def checked(self, check: Callable[[TableState | PrunedState], object]) -> Snapshot:
+        """The same; `check` is shown what is loaded before anybody else, and raises if it is not what is meant."""
+
+        def load() -> TableState:
+            check(self.state)
+            return self.state
+
+        def load_some(where: Where) -> TableState | PrunedState:
+            found = self._load_some(where) if self._state is None else self._state
+            check(found)
+            return found
+
+        return Snapshot(self.version, self.protocol, self.metadata, load, load_some, self.history)
+
     def files_where(self, where: Where) -> pa.Table:
         """Files that may match the predicate which `where` makes of the metadata; others may be among them.
 

@@ -98,7 +98,7 @@ class TableState(StateHeader, frozen=True, kw_only=True):
 class PrunedState(msgspec.Struct, frozen=True):
     """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
 
-    It answers that read and nothing else. `tokens` are those of the checkpoint that it was read from, as far as known.
+    It answers that read and nothing else. `tokens` tell that of its version, where it is known.
     """
 
     version: int
