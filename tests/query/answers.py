@@ -65,6 +65,8 @@ ANSWERS = [
     ("contains(S, 'a')", [F, T, N, F]),
     ("d = '2024-01-01'", [T, F, N, F]),
     ("d >= date '2024-01-01' + interval 1 day", [F, F, N, T]),
+    ("d >= date '2024-01-01' + interval 1 hour", [F, F, N, T]),
+    ("ts >= date '2024-01-01' - interval 30 minutes", [T, F, N, T]),
     ("d - 1 = date '2023-12-31'", [T, F, N, F]),
     ("ts >= timestamp '2024-01-01'", [T, F, N, T]),
     ("ts > '2023-12-31T23:30:00-00:15'", [T, F, N, T]),

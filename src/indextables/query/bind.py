@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 from sqlglot import exp
 
 from indextables.errors import QueryInvalid
-from indextables.query.coerce import common_type
+from indextables.query.coerce import INSTANT, common_type
 from indextables.query.convert import cast_or_null
 from indextables.query.evaluate import like_to_regex
 from indextables.query.expr import (
@@ -343,6 +343,9 @@ class Binder:
             raise self._fault(
                 tree, "moves by an interval; offered for constants and for days, weeks, hours, minutes, seconds"
             )
+        if pa.types.is_date(start.type) and unit not in ("days", "weeks"):
+            # A date has no hours: it is moved from its first moment.
+            start = cast("Literal", self._cast(tree, start, INSTANT))
         value = start.value.as_py()
         if value is None or not isinstance(value, dt.date):
             raise self._fault(tree, "moves something that is neither date nor timestamp")

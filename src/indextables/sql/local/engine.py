@@ -26,6 +26,7 @@ from indextables.sql.command import (
     unsigned_zeros,
 )
 from indextables.sql.local.ends import columns_with_ends
+from indextables.sql.local.intervals import hours_dropped, with_durations
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
@@ -148,6 +149,7 @@ def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any
     meant = frame.logical_plan().display_indent()
     check_subqueries(rewritten.text, meant)
     check_comparisons(rewritten.text, meant)
+    _check_hours(rewritten, schemas, values)
     plan = _optimized(frame, rewritten, values)
     without = None
     if has_lists(rewritten.text):
@@ -158,6 +160,19 @@ def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any
     hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}
     without_nan = columns_with_ends(plan.display_indent(), schemas.values())
     return _Planned(needs_of(plan, own, hidden), row_limit(plan), without, without_nan)
+
+
+def _check_hours(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any) -> None:
+    """Raises NotSupported where hours would be added to a date, and lost."""
+    probe = with_durations(rewritten.text)
+    if probe is None:
+        return
+    try:
+        _over_nothing(Rewritten(probe, rewritten.targets), schemas, values).optimized_logical_plan()
+    except Exception as cause:
+        refused = hours_dropped(rewritten.text, f"{cause} {cause.__cause__}")
+        if refused is not None:
+            raise refused from cause
 
 
 def _over_nothing(
