@@ -349,3 +349,21 @@ def test_an_overwrite_is_refused_exactly_where_its_range_was_changed(winner, rep
     )
     verdict = judge(mine, winner.content())
     assert (verdict.clash is not None) == winner.touches(parts, serializable=serializable)
+
+
+class Undecoded:
+    """A winner whose files are not to be looked at."""
+
+    version, protocol, metadata, txns, domains = 5, None, None, (), ()
+    commit_info = APPEND.commit_info
+
+    @property
+    def adds(self):
+        raise AssertionError("the files of the winner are decoded")
+
+    removes = adds
+
+
+@pytest.mark.parametrize("kind", ["append", "metadata"])
+def test_what_takes_no_file_away_does_not_look_at_the_files_of_a_winner(kind):
+    assert judge(ours(kind), Undecoded()).clash is None

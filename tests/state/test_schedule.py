@@ -43,13 +43,13 @@ def test_a_checkpoint_every_interval_commits_since_the_newest_found():
     same(read_state(env, find_states(env.store.list_from(LOG_DIR))[0]), replay(None, log.history[:20]))
 
 
-def test_a_writer_that_died_before_its_checkpoint_delays_it_by_half_an_interval():
+def test_a_writer_that_died_before_its_checkpoint_delays_it_by_an_interval():
     env = environment({"checkpoint.interval": 4})
     log = RandomLog(env, 1)
-    for _ in range(5):
+    for _ in range(7):
         log.append(1)
-    assert maybe_checkpoint(env, log.version) == 5
-    assert versions(env) == [5]
+    assert maybe_checkpoint(env, log.version) == 7
+    assert versions(env) == [7]
 
 
 def test_who_commits_while_another_writes_the_checkpoint_writes_none_and_asks_nobody():
@@ -80,8 +80,7 @@ def test_who_has_not_heard_of_the_newest_checkpoint_writes_the_one_that_its_comm
 def test_of_writers_that_know_the_newest_checkpoint_one_writes_the_next(interval):
     due = [behind for behind in range(1, 3 * interval) if is_due(100 + behind, 100, interval)]
     assert due[0] == interval
-    assert [behind for behind in due if interval < behind < interval + max(1, interval // 2)] == []
-    assert due[1:] == list(range(interval + max(1, interval // 2), 3 * interval))
+    assert due[1:] == list(range(2 * interval, 3 * interval))
 
 
 def test_a_checkpoint_of_another_writer_counts():
@@ -176,7 +175,7 @@ def test_in_the_background_the_checkpoint_arrives_after_the_commit():
     log = RandomLog(env, 1)
     log.append(2)
     log.append(2)
-    assert maybe_checkpoint(env, log.version) == -1
+    assert maybe_checkpoint(env, log.version, newest=0) == 0
     env.ambient.shutdown()
     assert versions(env) == [2]
 

@@ -91,3 +91,29 @@ def test_what_another_process_appended_meanwhile_is_not_passed_over(tmp_path):
     elsewhere.append(rows(3))
     assert table.append(rows(4)) == 5
     assert sorted(table.to_arrow()["n"].to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_an_append_that_lost_a_race_reads_the_files_of_the_winners_and_no_more(tmp_path, monkeypatch):
+    one = indextables.create(str(tmp_path / "t"), COLUMNS)
+    # By another name, so that what one handle remembers is not known to the other, as in two processes.
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    other = indextables.open(str(tmp_path / "link"))
+    one.append(rows(0))
+    other.refresh().append(rows(1))
+    one.append(rows(2))
+    other.append(rows(3))
+    other.append(rows(4))
+    read: list[str] = []
+    real = LocalStore.get
+
+    def get(store, key, **more):
+        read.append(key)
+        return real(store, key, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "get", get)
+        assert one.append(rows(5)) == 6
+    slots = sorted({key for key in read if key.endswith(".json")})
+    assert slots == [f"_transaction_log/{version:020d}.json" for version in (4, 5, 6)]
+    assert len(read) == len(slots)
+    assert sorted(one.to_arrow()["n"].to_pylist()) == list(range(6))

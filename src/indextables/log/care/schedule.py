@@ -101,7 +101,7 @@ def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: b
     if compact == "auto" and not is_due(version, newest, interval):
         return newest
     try:
-        found = _newest_above(env, max(newest, version - interval - _grace(interval)), version)
+        found = _newest_above(env, max(newest, version - 2 * interval), version)
     except IndexTablesError as error:
         _LOGGER.warning("the checkpoints of %s could not be listed: %s", env.store.url, error)
         return newest
@@ -130,14 +130,10 @@ def is_due(version: int, newest: int, interval: int) -> bool:
     """True if the writer of `version` writes a checkpoint, where `newest` is the newest one. Pure.
 
     That is one writer: the one whose commit is the `interval`-th since then. Those that commit while it writes leave it
-    to that one, and take over where it has died: half an interval later there is none.
+    to that one, and take over where it has died: an interval later there is none.
     """
     behind = version - newest
-    return behind == interval or behind >= interval + _grace(interval)
-
-
-def _grace(interval: int) -> int:
-    return max(1, interval // 2)
+    return behind == interval or behind >= 2 * interval
 
 
 def _attempt(env: Env, version: int, compact: Mode) -> int:

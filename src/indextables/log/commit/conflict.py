@@ -257,6 +257,9 @@ def _judge_merge(ours: Ours, theirs: Theirs) -> Verdict:
 
 def _added_twice(ours: Ours, theirs: Theirs) -> Clash | None:
     """Names are unique, so that equal paths are one file that two commits claim."""
+    if ours.added is None:
+        # The files of the winner are not even looked at: to decode them is most of what a lost race costs.
+        return None
     twice = _overlap(ours.added, theirs.removes, theirs.adds)
     return _claimed(ours, theirs, twice) if twice else None
 

@@ -167,11 +167,12 @@ class Log:
     def snapshot_of_ours(self, version: int, protocol: Protocol, metadata: Metadata, token: str | None) -> Snapshot:
         """The table at a version that this process has committed, with this protocol, metadata and token.
 
-        Nothing is read until somebody asks for the files, as long as it is the newest version known. Where another
-        version stands in its place by then, VersionExpired says so. Raises as `snapshot`.
+        Nothing is read until somebody asks for the files, also where others have committed below it, as long as no
+        newer version is known. Where another version stands in its place by then, VersionExpired says so. Raises as
+        `snapshot`.
         """
         known = self._memory.known()
-        if known is None or known.head != version:
+        if known is None or known.head > version:
             return self.snapshot(version).checked(lambda state: check_ours(self.env, state, token))
         self._memory.heed(metadata)
 
