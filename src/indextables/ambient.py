@@ -44,6 +44,10 @@ class Ambient(Protocol):
 
     def monotonic(self) -> float: ...
 
+    def age(self) -> float:
+        """Seconds for which this process has been at work: what it does unasked stays small beside that."""
+        ...
+
     def sleep(self, seconds: float) -> None: ...
 
     def random(self) -> float:
@@ -89,6 +93,7 @@ class SystemAmbient:
         self._sizes.update(pool_sizes or {})
         self._patience = dict(patience or {})
         self._random = random.SystemRandom()
+        self._began = time.monotonic()
         self._lock = threading.Lock()
         self._pools: dict[Pool, ThreadPoolExecutor] = {}
         self._pid = os.getpid()
@@ -98,6 +103,9 @@ class SystemAmbient:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def age(self) -> float:
+        return time.monotonic() - self._began
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

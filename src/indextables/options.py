@@ -403,22 +403,26 @@ MERGE_SKIP_COOLDOWN_HOURS = count(
     "skippedFiles.cooldownDuration", 24, "hours for which a split that could not be merged is left alone"
 )
 MERGE_ON_WRITE_ENABLED = flag(
-    "mergeOnWrite.enabled", False, "merge small splits after a write that makes them too many"
+    "mergeOnWrite.enabled",
+    True,
+    "merge small splits after writes that make them too many; writes of Spark that are no streams do it only where "
+    "it is set",
 )
 MERGE_ON_WRITE_ASYNC = flag(
     "mergeOnWrite.async.enabled", True, "merge on write in the background; false makes the write wait for it"
 )
 MERGE_ON_WRITE_MIN_SPLITS = count(
     "mergeOnWrite.minSplits",
-    32,
-    "number of small splits, one after the other in a partition, from which on a merge on write merges them",
+    8,
+    "small splits of about one size, in a row and of one partition, that a merge on write makes one of; the next size "
+    "is so many times as large",
     least=2,
 )
 MERGE_ON_WRITE_SMALL_SIZE = size(
     "mergeOnWrite.smallSize", 67_108_864, "bytes below which a split is small for a merge on write"
 )
 MERGE_ON_WRITE_MAX_GROUPS = count(
-    "mergeOnWrite.maxGroups", 4, "number of merged splits that one merge on write makes at most", least=1
+    "mergeOnWrite.maxGroups", 4, "merged splits that a merge on write commits together at most", least=1
 )
 MERGE_LEASE_SECONDS = count(
     "mergeOnWrite.leaseSeconds",

@@ -40,6 +40,8 @@ MEANWHILE_TESTS = ("tests/table/test_merge_meanwhile.py",)
 MERGE_TESTS = ("tests/table/test_merge_splits.py",)
 SKIP_TESTS = ("tests/table/test_skips.py",)
 ON_WRITE_TESTS = ("tests/table/test_merge_on_write.py",)
+TIER_TESTS = ("tests/table/test_tiers.py",)
+UPKEEP_TESTS = ("tests/table/test_upkeep.py",)
 MERGE_SIMULATION = ("tests/mutants/some_merges.py",)
 CARE_SIMULATION = ("tests/mutants/some_care.py",)
 HAUNTED_SIMULATION = ("tests/mutants/some_haunted.py",)
@@ -594,8 +596,8 @@ BUGS = [
     Bug(
         "files in their cooldown are merged",
         TABLE + "merge/plan.py",
-        "takes_part = (sizes < below) & ~left_alone & ",
-        "takes_part = (sizes < below) & ",
+        "takes_part = (sizes < limits.target_bytes) & ~left_alone & ",
+        "takes_part = (sizes < limits.target_bytes) & ",
         PLAN_TESTS,
     ),
     Bug(
@@ -698,10 +700,52 @@ BUGS = [
     ),
     Bug(
         "two processes merge unasked",
-        TABLE + "after_write.py",
+        TABLE + "upkeep.py",
         "    if lease is None:\n        return []\n",
         "",
         ON_WRITE_TESTS,
+    ),
+    Bug(
+        "a table merges the splits that somebody sorted",
+        TABLE + "merge/tiers.py",
+        'parts |= validity(map_values(narrow["tags"], CLUSTERED))',
+        "pass",
+        TIER_TESTS,
+    ),
+    Bug(
+        "small splits between two larger ones stay for ever",
+        TABLE + "merge/tiers.py",
+        "if among[first] and last - first > 1:",
+        "if among[first] and last - first >= fan_in:",
+        TIER_TESTS,
+    ),
+    Bug(
+        "a large file is rewritten for each few small ones",
+        TABLE + "merge/tiers.py",
+        "if 2 * others >= fan_in:",
+        "if others:",
+        TIER_TESTS,
+    ),
+    Bug(
+        "a process that lives for one append leaves everything to others",
+        TABLE + "merge/tiers.py",
+        "is_piece = piece and number == 0 and takes <= _PIECE_S",
+        "is_piece = False",
+        TIER_TESTS,
+    ),
+    Bug(
+        "a merge that failed is tried again after every write",
+        TABLE + "upkeep.py",
+        "return 0 < wait <= MOST_BACK_OFF_MS",
+        "return False",
+        UPKEEP_TESTS,
+    ),
+    Bug(
+        "jobs of Spark merge unasked",
+        TABLE + "after_write.py",
+        "enabled = enabled and options.given(opt.MERGE_ON_WRITE_ENABLED)",
+        "pass",
+        ("tests/spark/test_stream_parts.py",),
     ),
     Bug(
         "a failing merge fails the write",
@@ -1029,7 +1073,7 @@ BUGS = [
     Bug(
         "a lease is taken from a live holder",
         LOG + "care/intents.py",
-        "    if newest and not _is_over(env, numbers[newest]):\n        return None\n",
+        "    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before):\n        return None\n",
         "",
         INTENT_TESTS,
     ),

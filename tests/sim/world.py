@@ -312,6 +312,9 @@ class SimAmbient:
     def monotonic(self) -> float:
         return self.world.clock_ms / 1000
 
+    def age(self) -> float:
+        return self.world.clock_ms / 1000
+
     def sleep(self, seconds: float) -> None:
         self.actor.wake_ms = self.world.clock_ms + int(seconds * 1000)
         self.world.pause(self.actor)

@@ -14,10 +14,11 @@ import indextables
 from indextables.ambient import SystemAmbient
 from indextables.log.care.intents import acquire
 from indextables.log.care.opening import open_log
-from indextables.table.after_write import LEASE, merge_if_due
 from indextables.table.environment import open_env
+from indextables.table.upkeep import LEASE, Allowance, merge_if_due
 
 NOW = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "4"}
+PLENTY = Allowance(seconds=60, crowded=4)
 
 
 @pytest.fixture
@@ -74,9 +75,9 @@ def test_one_process_at_a_time_merges_unasked(make):
     for n in range(6):
         table.append([row(n)])
     assert table.refresh().files().num_rows == 6
-    assert merge_if_due(open_log(env)) == []
+    assert merge_if_due(open_log(env), PLENTY) == []
     lease.release()
-    assert len(merge_if_due(open_log(env))) == 1
+    assert len(merge_if_due(open_log(env), PLENTY)) == 1
     assert table.refresh().files().num_rows == 1
 
 

@@ -63,8 +63,6 @@ def test_partitions_do_not_mix_and_null_is_one_of_its_own():
 def test_the_groups_with_the_most_sources_are_chosen_and_run_in_order():
     rows = sizes(10, 10, 100, 10, 10, 10, 100, 10, 10, 10, 10)
     assert [len(group) for group in groups(rows, max_groups=2)] == [3, 4]
-    assert groups(rows, min_sources=4) == [["f007", "f008", "f009", "f010"]]
-    assert groups(sizes(10, 60, 10, 10), small_bytes=50) == [["f002", "f003"]]
 
 
 def test_places_come_from_tags_where_they_can_be_read():

@@ -35,7 +35,7 @@ from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.options import Options
 from indextables.split.file import dv
 from indextables.table.maintenance.drop_partitions import drop_partitions
-from indextables.table.maintenance.health import Health, advise
+from indextables.table.maintenance.health import Health, Upkeep, advise
 from indextables.table.maintenance.purge.verb import LEASE, delete_keys, purge
 from indextables.table.maintenance.restore import restore
 from indextables.table.maintenance.truncate import truncate_time_travel
@@ -673,6 +673,7 @@ def test_advice_is_for_the_worst_first_and_quotes_places():
         small_files=100,
         small_share=0.9,
         mergeable_files=100,
+        upkeep=Upkeep(most_small=100),
         files=100,
         rows=10,
         deleted_rows=10,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint", "describe", "history", "log", "schema", "verify"]
 
+_LAST_MS = 253_402_300_799_000
+"""The last millisecond but a second that a date can tell."""
+
 
 def schema(
     table: TablePath,
@@ -200,6 +203,7 @@ def _short_health(found: Health) -> dict[str, Any]:
     about = "" if found.orphans_exact else "about "
     return {
         "small files": f"{found.small_files:,} ({found.small_share:.0%}), {found.mergeable_files:,} to be merged",
+        "upkeep": _short_upkeep(found),
         "deleted rows": f"{found.deleted_rows:,}",
         "indexed as wanted": share,
         "merge skips": f"{len(found.skips):,}",
@@ -209,6 +213,21 @@ def _short_health(found: Health) -> dict[str, Any]:
         "index cache": ", ".join(f"{name} {value:,}" for name, value in found.index_cache.items()),
         **{f"{held.name} at work": str(held) for held in found.leases},
     }
+
+
+def _short_upkeep(found: Health) -> str:
+    """Small files per partition and tier, what is due, and what came of the last attempts."""
+    import datetime as dt
+
+    kept = found.upkeep
+    tiers = "/".join(f"{count:,}" for count in kept.tiers) or "none"
+    told = [f"at most {kept.most_small:,} small files in a partition (by tier {tiers}), {kept.due:,} merges due"]
+    if kept.last_ms is not None:
+        last = dt.datetime.fromtimestamp(min(max(kept.last_ms, 0), _LAST_MS) // 1000, dt.UTC)
+        told.append(f"last merged {last:%Y-%m-%dT%H:%M:%SZ}")
+    if kept.failures:
+        told.append(f"failed {kept.failures:,} times since ({kept.reason})")
+    return ", ".join(told)
 
 
 def _short_history(found: pa.Table) -> pa.Table:

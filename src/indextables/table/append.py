@@ -8,7 +8,7 @@ from indextables.errors import TableNotFound
 from indextables.log.commit import Transaction, queue_of, shareable
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, Metadata, check_rows_writable
-from indextables.table.after_write import after_write
+from indextables.table.after_write import Writer, after_write
 from indextables.table.rows import Evolution, Rows, check_indexing, fit, merged_schema, typed_only
 from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, registered, target_of, write_adds
 
@@ -66,15 +66,19 @@ def commit_append(
     user_metadata: str | None = None,
     change: tuple[Snapshot, Evolution] | None = None,
     merged: Sequence[Add] = (),
+    by: Writer = "process",
 ) -> Committed:
     """Commit files that are durable; those of several threads that say nothing of their own share a commit.
 
     `mapping` is the metadata with a new index plan in its registry.
     `change` is a new schema, which is `metadata`'s, and the snapshot that it was made from. `merged` are files of this
-    write whose rows are in some of `adds` by now: the history tells how many.
+    write whose rows are in some of `adds` by now: the history tells how many. `by` says who writes.
     """
+    together = len(adds)
 
     def stage(files: Sequence[Add]) -> Transaction:
+        nonlocal together
+        together = len(files)
         return staged_write(
             log,
             metadata,
@@ -107,7 +111,7 @@ def commit_append(
     if committed.repeated:
         discard(log.env, adds)
     elif leads:
-        after_write(log, metadata)
+        after_write(log, metadata, committed.version, together, by)
     return committed
 
 

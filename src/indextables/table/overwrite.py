@@ -16,7 +16,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
-from indextables.table.after_write import after_write
+from indextables.table.after_write import Writer, after_write
 from indextables.table.append import staged_write
 from indextables.table.arguments import PartitionMode
 from indextables.table.rows import (
@@ -140,10 +140,12 @@ def commit_overwrite(
     user_metadata: str | None = None,
     change: tuple[Snapshot, Evolution] | None = None,
     merged: Sequence[Add] = (),
+    by: Writer = "process",
 ) -> Committed:
     """Commit durable files in the place of others, whatever was appended since it began.
 
-    `since` is what the overwrite counts from, a snapshot or the number of a version. `merged` as for `commit_append`.
+    `since` is what the overwrite counts from, a snapshot or the number of a version. `merged` and `by` as for
+    `commit_append`.
     Raises as `overwrite`.
     """
     schema, columns = schema_from_json(metadata.schemaString), metadata.partitionColumns
@@ -178,7 +180,7 @@ def commit_overwrite(
     if committed.repeated:
         discard(log.env, adds)
     else:
-        after_write(log, metadata)
+        after_write(log, metadata, committed.version, len(adds), by)
     return committed
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         acquire,
         await_sweeps,
         holds,
+        last_work,
         leases,
         protect_keys,
         protect_version,
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     from indextables.log.care.retention import Rules, collectable_manifests
     from indextables.log.care.schedule import checkpoint
     from indextables.log.care.verifying import Finding, VerifyReport, verify
+    from indextables.log.care.work import MOST_BACK_OFF_MS, Work, failed
 
 __all__ = [
     "MAX_TTL_MS",
+    "MOST_BACK_OFF_MS",
     "CleanupPlan",
     "CleanupReport",
     "Finding",
@@ -60,6 +63,7 @@ __all__ = [
     "StateDescription",
     "Ticket",
     "VerifyReport",
+    "Work",
     "acquire",
     "await_sweeps",
     "carry_out",
@@ -68,8 +72,10 @@ __all__ = [
     "collectable_manifests",
     "describe",
     "describe_state",
+    "failed",
     "folder_values",
     "holds",
+    "last_work",
     "leases",
     "listed",
     "newest_usable",
@@ -114,6 +120,7 @@ if not TYPE_CHECKING:
                 "acquire",
                 "await_sweeps",
                 "holds",
+                "last_work",
                 "leases",
                 "protect_keys",
                 "protect_version",
@@ -128,5 +135,6 @@ if not TYPE_CHECKING:
             "retention": ("Rules", "collectable_manifests"),
             "schedule": ("checkpoint",),
             "verifying": ("Finding", "VerifyReport", "verify"),
+            "work": ("MOST_BACK_OFF_MS", "Work", "failed"),
         },
     )

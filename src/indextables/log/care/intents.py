@@ -27,6 +27,7 @@ import msgspec
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError, StoreUnavailable
+from indextables.log.care.work import Work, failed
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, intent_key, parse_key
 from indextables.storage.store import ObjectMeta
@@ -44,6 +45,7 @@ __all__ = [
     "announce_sweep",
     "await_sweeps",
     "holds",
+    "last_work",
     "leases",
     "protect_keys",
     "protect_version",
@@ -57,6 +59,7 @@ INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
 """No intent lives longer without being written again, whatever it says."""
 
+_NEVER_ENDED = "the process that did it ended before its work did"
 _SWEEP_MS = 300_000
 _PATIENCE_S = 30.0
 _MAX_BYTES = 4 << 20
@@ -87,6 +90,7 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     sinceMs: int | None = None
     keys: list[str] = []
     released: bool = False
+    work: Work | None = None
 
 
 class Protections(msgspec.Struct, frozen=True):
@@ -233,19 +237,21 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     )
 
 
-def acquire(env: Env, name: str, *, ttl_ms: int = 900_000) -> Lease | None:
+def acquire(env: Env, name: str, *, ttl_ms: int = 900_000, tells: bool = False) -> Lease | None:
     """The lease of this name on this table, None while another process holds it. Raises StoreError.
 
-    It lasts `ttl_ms` from now, or from the last `renew()`.
+    It lasts `ttl_ms` from now, or from the last `renew()`. With `tells` it keeps what came of the work (`Work`).
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"a lease is named by small letters and digits, not {name!r}", name=name)
     _check_ttl(ttl_ms)
     numbers = _numbers(env, name)
     newest = max(numbers, default=0)
-    if newest and not _is_over(env, numbers[newest]):
+    before = _content(env, numbers[newest]) if newest else None
+    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before):
         return None
-    intent = Intent("lease", ttl_ms, env.ambient.token(), _holder())
+    work = _left_by(before, numbers.get(newest)) or Work() if tells else None
+    intent = Intent("lease", ttl_ms, env.ambient.token(), _holder(), work=work)
     key = _lease_key(name, newest + 1)
     env.store.put_if_absent(key, _encode(intent))
     # Whatever the answer was: the holder is who is read back.
@@ -285,6 +291,13 @@ def leases(env: Env) -> list[Holder]:
         holder = "somebody" if isinstance(intent, str) else intent.holder or "somebody"
         found.append(Holder(name, holder, meta.modified_ms + _ttl_ms(intent)))
     return found
+
+
+def last_work(env: Env, name: str) -> Work | None:
+    """What came of the work of the lease of this name; None where nobody has told. Raises StoreError."""
+    numbers = _numbers(env, name)
+    content = _content(env, numbers[max(numbers)]) if numbers else None
+    return content.work if isinstance(content, Intent) else None
 
 
 def who_holds(env: Env, name: str) -> Holder | None:
@@ -338,6 +351,15 @@ class Lease(_Held):
     def __init__(self, env: Env, key: str, intent: Intent, name: str, number: int) -> None:
         super().__init__(env, key, intent)
         self.ticket = Ticket(name, number)
+
+    @property
+    def work(self) -> Work | None:
+        """What came of the work of those who held it before; None where nobody has told."""
+        return self._intent.work
+
+    def tell(self, work: Work) -> None:
+        """Say what came of the work: the next `renew()` or `release()` writes it down for the next holder to see."""
+        self._intent = msgspec.structs.replace(self._intent, work=work)
 
     def renew(self) -> None:
         """Hold on for the whole time to live again. Raises StoreError, also if the time is over."""
@@ -393,11 +415,25 @@ def _lease_files(env: Env, start: str) -> Iterator[tuple[str, int, ObjectMeta]]:
 
 
 def _is_over(env: Env, meta: ObjectMeta, spare_ms: int = 0) -> bool:
+    intent = _content(env, meta)
+    return intent is None or _is_past(store_now_ms(env) + spare_ms, meta, intent)
+
+
+def _content(env: Env, meta: ObjectMeta) -> Intent | str | None:
+    """What the file says, why it cannot be understood, or None where it is gone."""
     try:
-        intent = _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
+        return _parse(env.store.get(meta.key) if meta.size <= _MAX_BYTES else b"")
     except ObjectNotFound:
-        return True
-    return _is_past(store_now_ms(env) + spare_ms, meta, intent)
+        return None
+
+
+def _left_by(before: Intent | str | None, meta: ObjectMeta | None) -> Work | None:
+    """What is known of the work when a lease goes on to its next holder: one that never let go has failed."""
+    if not isinstance(before, Intent) or before.work is None or meta is None:
+        return None
+    if before.released:
+        return before.work
+    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before))
 
 
 def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str) -> bool:

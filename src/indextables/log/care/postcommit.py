@@ -16,9 +16,15 @@ __all__ = ["after_commit"]
 
 def after_commit(log: Log, landed: Landed) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
-    staged = landed.encoded.staged
     new = note_commit(log, landed)
-    _checkpoint_if_due(log, new, after_merge=bool(len(staged.removes)) and not changes_data(staged))
+    _checkpoint_if_due(log, new, after_merge=_is_merge(landed))
+
+
+def _is_merge(landed: Landed) -> bool:
+    """True if rows moved and somebody asked for it: what a table does by itself moves a few files, often."""
+    staged, info = landed.encoded.staged, landed.encoded.info
+    unasked = "auto" in (info.operationParameters or {})
+    return bool(len(staged.removes)) and not changes_data(staged) and not unasked
 
 
 def _checkpoint_if_due(log: Log, at: Head, *, after_merge: bool) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         int64_array,
         int64_values,
         text_array,
+        validity,
     )
     from indextables.log.wire.author import engine_info
     from indextables.log.wire.codec import (
@@ -245,6 +246,7 @@ __all__ = [
     "under_rule",
     "upgraded",
     "validate_schema",
+    "validity",
     "vector_ids",
     "version_key",
     "widened",
@@ -281,6 +283,7 @@ if not TYPE_CHECKING:
                 "int64_array",
                 "int64_values",
                 "text_array",
+                "validity",
             ),
             "author": ("engine_info",),
             "codec": (

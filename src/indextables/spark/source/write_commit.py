@@ -64,6 +64,7 @@ def _commit(
             user_metadata=asked.user_metadata,
             change=change,
             merged=merged,
+            by=request.by,
         )
     elif adds or asked.txn is not None or change is not None:
         commit_append(
@@ -75,6 +76,7 @@ def _commit(
             user_metadata=asked.user_metadata,
             change=change,
             merged=merged,
+            by=request.by,
         )
 
 

@@ -18,6 +18,7 @@ from indextables.log.wire import Metadata, Protocol, check_not_foreign, check_ro
 from indextables.query.parse import depends_on_zone, parse
 from indextables.query.prune import is_partition_only
 from indextables.spark.session import WriteOptions, planning
+from indextables.table.after_write import Writer
 from indextables.table.rows import (
     SPARK_DOOR,
     Rows,
@@ -47,6 +48,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
     url: str
     asked: WriteOptions
     overwrite: bool
+    by: Writer = "batch"
 
 
 class WritePlan(msgspec.Struct, frozen=True):

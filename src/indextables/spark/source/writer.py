@@ -40,10 +40,10 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._plan = plan_write(open_log(env), self._request, arrow_schema(schema.toNullable()))
 
     def as_batch(self, application: str, number: int) -> TableWriter:
-        """The same write as batch `number` of an application: the table takes no batch twice."""
+        """The same write as batch `number` of a stream: the table takes no batch of an application twice."""
         batch = copy.copy(self)
         asked = msgspec.structs.replace(self._request.asked, txn=(application, number))
-        batch._request = msgspec.structs.replace(self._request, asked=asked)  # noqa: SLF001 - a copy
+        batch._request = msgspec.structs.replace(self._request, asked=asked, by="stream")  # noqa: SLF001 - a copy
         return batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:

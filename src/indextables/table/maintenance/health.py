@@ -17,7 +17,16 @@ from indextables import options as opt
 from indextables import process
 from indextables.env import Env
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
-from indextables.log.care import Holder, StateDescription, describe_state, leases, protections, seen_now_ms
+from indextables.log.care import (
+    Holder,
+    StateDescription,
+    Work,
+    describe_state,
+    last_work,
+    leases,
+    protections,
+    seen_now_ms,
+)
 from indextables.log.checkpoint import inspect_state, own_states
 from indextables.log.commit import retry_times
 from indextables.log.read import CacheStats, Log, Snapshot, clock
@@ -41,12 +50,17 @@ from indextables.split.write import stale_in
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge import LOG_END, Names, listed_table
-from indextables.table.merge import Limits, plan_groups
+from indextables.table.merge import Limits, crowd_of, plan_due, plan_groups
 from indextables.table.read import live_rows, shared_index_cache
 from indextables.table.rows import partitionings
+from indextables.table.upkeep import LEASE as MERGE_LEASE
+from indextables.table.upkeep import tiers_of
 from indextables.table.writing import data_keys, target_of
 
-__all__ = ["Advice", "Health", "advise", "health"]
+__all__ = ["Advice", "Health", "Upkeep", "advise", "health"]
+
+_MANY = 4
+"""So many times `mergeOnWrite.minSplits` small files in a partition are more than upkeep leaves behind."""
 
 _SAMPLE = 2000
 _PLACES = 8
@@ -59,6 +73,23 @@ class Advice(msgspec.Struct, frozen=True):
     code: str
     problem: str
     command: str
+
+
+class Upkeep(msgspec.Struct, frozen=True):
+    """How the table keeps its small files few (`mergeOnWrite`).
+
+    `most_small` is their number in the partition that has the most, `tiers` how many there are of each tier, the
+    smallest files first, `due` how many merges the next writer finds. `last_ms` is when one last went well, `failures`
+    how many failed since, `reason` why the last of them did, and before `not_before_ms` nobody tries again.
+    """
+
+    most_small: int = 0
+    tiers: list[int] = []
+    due: int = 0
+    last_ms: int | None = None
+    failures: int = 0
+    reason: str | None = None
+    not_before_ms: int | None = None
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -87,6 +118,7 @@ class Health(msgspec.Struct, frozen=True):
     small_files: int
     small_share: float
     mergeable_files: int
+    upkeep: Upkeep
     index_coverage: float | None
     oldest_version: int
     version_files: int
@@ -154,6 +186,7 @@ def health(log: Log) -> Health:
         small_files=of_files.small,
         small_share=of_files.small / max(1, files.num_rows),
         mergeable_files=of_files.mergeable,
+        upkeep=_upkeep(snapshot, env, now_ms),
         index_coverage=of_files.coverage,
         oldest_version=facts.oldest,
         version_files=facts.version_files,
@@ -208,8 +241,7 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
             f"{state.num_tombstones} tombstones ({state.tombstone_ratio:.0%}), {state.num_manifests} manifests",
             f"COMPACT INDEXTABLES {place}",
         )
-    if found.mergeable_files >= options[opt.MERGE_ON_WRITE_MIN_SPLITS] and found.small_share > 0.5:
-        say("small-files", f"{found.small_files} of {found.files} splits are small", f"MERGE SPLITS {place}")
+    table += _of_small_files(found, options, f"MERGE SPLITS {place}")
     if found.index_coverage is not None and found.index_coverage < 1:
         say(
             "index",
@@ -280,6 +312,22 @@ def _mergeable(snapshot: Snapshot, env: Env, now_ms: int) -> int:
     return sum(map(len, plan.groups))
 
 
+def _upkeep(snapshot: Snapshot, env: Env, now_ms: int) -> Upkeep:
+    tiers = tiers_of(env)
+    crowd = crowd_of(snapshot.files, snapshot.partition_columns, tiers)
+    due = plan_due(snapshot.files, snapshot.partition_columns, retry_times(snapshot, now_ms), tiers)
+    work = last_work(env, MERGE_LEASE) or Work()
+    return Upkeep(
+        most_small=crowd.most,
+        tiers=crowd.tiers,
+        due=len(due.plan.groups),
+        last_ms=work.lastMs or None,
+        failures=work.failures,
+        reason=work.reason or None,
+        not_before_ms=work.notBeforeMs if work.failures else None,
+    )
+
+
 def _coverage(snapshot: Snapshot, files: pa.Table, options: Options) -> float | None:
     if not has_own_splits(snapshot.protocol):
         return None
@@ -321,6 +369,19 @@ def _orphans(snapshot: Snapshot, env: Env, now_ms: int) -> _Orphans:
         return _Orphans(count, size, exact=True)
     scale = snapshot.files.num_rows / max(1, pc.sum(named, min_count=0).as_py() or 0)
     return _Orphans(round(count * scale), round(size * scale), exact=False)
+
+
+def _of_small_files(found: Health, options: Options, command: str) -> list[Advice]:
+    """Those that upkeep should not have left behind, or where it is turned off; and what it failed of."""
+    many = _MANY * options[opt.MERGE_ON_WRITE_MIN_SPLITS]
+    is_crowded = found.upkeep.most_small >= many or not options[opt.MERGE_ON_WRITE_ENABLED]
+    advice = []
+    if found.mergeable_files >= many and found.small_share > 0.5 and is_crowded:
+        advice.append(Advice("small-files", f"{found.small_files} of {found.files} splits are small", command))
+    if found.upkeep.failures:
+        problem = f"small splits could not be merged after a write, {found.upkeep.failures} times in a row"
+        advice.append(Advice("upkeep", f"{problem}: {found.upkeep.reason}", command))
+    return advice
 
 
 def _of_properties(options: Options) -> list[Advice]:

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from indextables.table.merge.batch import Group, Merging, Moved, groups_of, run_batch
     from indextables.table.merge.landing import Landing, land
     from indextables.table.merge.plan import Limits, MergePlan, plan_groups
+    from indextables.table.merge.tiers import Crowd, Due, Tiers, crowd_of, plan_due, within
     from indextables.table.merge.unit import Source, ref_of
-    from indextables.table.merge.verb import MergeReport, merge_splits
+    from indextables.table.merge.verb import MergeReport, merge_planned, merge_splits
 
 __all__ = [
+    "Crowd",
+    "Due",
     "Group",
     "Landing",
     "Limits",
@@ -23,14 +26,19 @@ __all__ = [
     "Merging",
     "Moved",
     "Source",
+    "Tiers",
+    "crowd_of",
     "groups_of",
     "land",
+    "merge_planned",
     "merge_splits",
+    "plan_due",
     "plan_groups",
     "ref_of",
     "run_batch",
     "skips",
     "verb",
+    "within",
 ]
 
 if not TYPE_CHECKING:
@@ -40,7 +48,8 @@ if not TYPE_CHECKING:
             "batch": ("Group", "Merging", "Moved", "groups_of", "run_batch"),
             "landing": ("Landing", "land"),
             "plan": ("Limits", "MergePlan", "plan_groups"),
+            "tiers": ("Crowd", "Due", "Tiers", "crowd_of", "plan_due", "within"),
             "unit": ("Source", "ref_of"),
-            "verb": ("MergeReport", "merge_splits"),
+            "verb": ("MergeReport", "merge_planned", "merge_splits"),
         },
     )

@@ -18,7 +18,17 @@ import pyarrow.compute as pc
 from indextables.query.stats import map_values
 from indextables.table.read import in_order
 
-__all__ = ["FULL", "Limits", "MergePlan", "clustering_groups", "full_tag", "plan_groups"]
+__all__ = [
+    "FULL",
+    "Limits",
+    "MergePlan",
+    "by_partition",
+    "clustering_groups",
+    "full_tag",
+    "is_full",
+    "is_in",
+    "plan_groups",
+]
 
 FULL = "indextables.fullAt"
 """The tag of an `add` that was closed because index memory ran out: the budget, in bytes, that closed it."""
@@ -29,17 +39,14 @@ _Rows = npt.NDArray[np.int64]
 class Limits(msgspec.Struct, frozen=True):
     """How far a merge may go.
 
-    `target_bytes` bounds the sources of a group together, `max_sources` their number; `min_sources` is what makes a
-    group worth its while. At most `max_groups` groups are planned, those with the most sources. `small_bytes`, where
-    given, takes only files below it.
+    `target_bytes` bounds the sources of a group together, `max_sources` their number. At most `max_groups` groups are
+    planned, those with the most sources.
     """
 
     target_bytes: int
     max_sources: int
     memory_bytes: int
     max_groups: int | None = None
-    min_sources: int = 2
-    small_bytes: int | None = None
 
 
 class MergePlan(msgspec.Struct, frozen=True):
@@ -58,15 +65,14 @@ def plan_groups(
 
     1. The sources of a group are neighbours in one partition, in the order of their rows.
     2. No file is in two groups.
-    3. Sizes add up to at most `target_bytes`, and there are `min_sources` to `max_sources` of them.
+    3. Sizes add up to at most `target_bytes`, and there are 2 to `max_sources` of them.
     """
     files, codes = by_partition(in_order(files), partition_columns)
     if not files.num_rows:
         return MergePlan(files, [], 0)
     sizes = _sizes(files)
-    left_alone = _is_in(files["path"], cooling)
-    below = limits.target_bytes if limits.small_bytes is None else min(limits.target_bytes, limits.small_bytes)
-    takes_part = (sizes < below) & ~left_alone & ~_is_full(files, limits.memory_bytes)
+    left_alone = is_in(files["path"], cooling)
+    takes_part = (sizes < limits.target_bytes) & ~left_alone & ~is_full(files, limits.memory_bytes)
     groups = list(_packed(sizes, _runs(codes, takes_part), limits))
     return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
@@ -83,7 +89,7 @@ def clustering_groups(
     files, codes = by_partition(in_order(files), partition_columns)
     if not files.num_rows:
         return MergePlan(files, [], 0)
-    left_alone = _is_in(files["path"], cooling)
+    left_alone = is_in(files["path"], cooling)
     sorted_already = np.asarray(
         pc.fill_null(pc.equal(map_values(files["tags"], CLUSTERED), done), fill_value=False).to_numpy(
             zero_copy_only=False
@@ -140,7 +146,7 @@ def _packed(sizes: _Rows, runs: Iterator[tuple[int, int]], limits: Limits) -> It
             before = int(until[start - 1]) if start else 0
             fits = int(np.searchsorted(until, before + limits.target_bytes, side="right"))
             end = max(start + 1, min(fits, start + limits.max_sources, last))
-            if end - start >= limits.min_sources:
+            if end - start > 1:
                 yield np.arange(start, end)
             start = end
 
@@ -156,13 +162,14 @@ def _sizes(files: pa.Table) -> _Rows:
     return np.asarray(files["size"].to_numpy(), np.int64)
 
 
-def _is_in(paths: pa.ChunkedArray, wanted: Collection[str]) -> npt.NDArray[np.bool_]:
+def is_in(paths: pa.ChunkedArray, wanted: Collection[str]) -> npt.NDArray[np.bool_]:
+    """True for the paths that are wanted."""
     if not wanted:
         return np.zeros(len(paths), bool)
     return np.asarray(pc.is_in(paths, value_set=pa.array(sorted(wanted), pa.string())).to_numpy(), bool)
 
 
-def _is_full(files: pa.Table, memory_bytes: int) -> npt.NDArray[np.bool_]:
+def is_full(files: pa.Table, memory_bytes: int) -> npt.NDArray[np.bool_]:
     """True for files that this memory budget, or a larger one, has closed before."""
     tags = files["tags"]
     if tags.null_count == len(tags):

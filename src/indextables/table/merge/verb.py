@@ -35,7 +35,7 @@ from indextables.table.requests import MergeSplits
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import files_inside
 
-__all__ = ["MergeReport", "Skipped", "merge_splits"]
+__all__ = ["MergeReport", "Skipped", "merge_planned", "merge_splits"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -89,8 +89,6 @@ def merge_splits(
     *,
     runner: Runner,
     progress: Progress | None = None,
-    limits: Limits | None = None,
-    parameters: dict[str, str | None] | None = None,
 ) -> MergeReport:
     """Merge small splits of the newest version.
 
@@ -101,8 +99,6 @@ def merge_splits(
             partition (the table's, where there are none).
         runner: Where the work is done.
         progress: Told after every batch.
-        limits: In the place of sizes and numbers above and of the options; for merges that nobody asked for.
-        parameters: Further parameters of the commits.
 
     Raises:
         InvalidArgument: A column to cluster by is not there, or `where` cannot be parsed (QueryInvalid).
@@ -115,16 +111,39 @@ def merge_splits(
     check_rows_writable(snapshot.protocol, log.url)
     env = table_env(log.env, snapshot.metadata)
     columns = check_columns(snapshot.schema, snapshot.partition_columns, request.cluster_by)
-    bounds = limits or _limits(env, request)
-    plan = _planned(env, snapshot, request, columns, bounds)
-    told = _plan_table(plan)
+    limits = _limits(env, request)
+    plan = _planned(env, snapshot, request, columns, limits)
     if request.dry_run or not plan.groups:
-        return MergeReport(told, dry_run=request.dry_run, groups=len(plan.groups), cooling=plan.cooling)
-    given = {**_parameters(request, columns, bounds), **(parameters or {})}
-    merging = Merging(snapshot.metadata, columns, request.shape, bounds)
-    with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=snapshot.table_id) as protection:
-        run = _Run(log, env, merging, given, runner, progress, protection)
-        run.all(plan, snapshot.partition_columns)
+        return MergeReport(_plan_table(plan), dry_run=request.dry_run, groups=len(plan.groups), cooling=plan.cooling)
+    merging = Merging(snapshot.metadata, columns, request.shape, limits)
+    return _merged(log, env, plan, merging, _parameters(request, columns, limits), runner, progress)
+
+
+def merge_planned(
+    log: Log, snapshot: Snapshot, plan: MergePlan, limits: Limits, parameters: dict[str, str | None], *, runner: Runner
+) -> MergeReport:
+    """Merge the groups of a plan over the files of a snapshot, rows in their order: a merge that nobody asked for.
+
+    Raises as `merge_splits`.
+    """
+    check_rows_writable(snapshot.protocol, log.url)
+    env = table_env(log.env, snapshot.metadata)
+    return _merged(log, env, plan, Merging(snapshot.metadata, [], "zorder", limits), parameters, runner, None)
+
+
+def _merged(
+    log: Log,
+    env: Env,
+    plan: MergePlan,
+    merging: Merging,
+    parameters: dict[str, str | None],
+    runner: Runner,
+    progress: Progress | None,
+) -> MergeReport:
+    told, metadata = _plan_table(plan), merging.metadata
+    with protect_keys(env, since_ms=store_now_ms(env), ttl_ms=_PROTECTED_MS, table_id=metadata.id) as protection:
+        run = _Run(log, env, merging, parameters, runner, progress, protection)
+        run.all(plan, metadata.partitionColumns)
     return run.report(told, plan)
 
 

@@ -1,0 +1,279 @@
+"""A table that is fed by small appends keeps its splits few by itself, and no append pays for it or fails of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from tests.table.merge_world import SCHEMA, delete_rows, ids, log_of, row
+from tests.table.operate_world import new_table, rows
+
+import indextables
+from indextables.ambient import SystemAmbient
+from indextables.errors import StoreUnavailable
+from indextables.log.care.work import Work, failed
+from indextables.table.read.tail import Limits, Place, Tail
+
+QUICK = {"storage.fsync": "false"}
+
+
+class Steps(SystemAmbient):
+    """A process that is old, whose background work is done when it is asked for: each test sees the same."""
+
+    def submit(self, pool, call):
+        done: Future = Future()
+        done.set_result(call())
+        return done
+
+    def age(self) -> float:
+        return 1e6
+
+
+def make(path: Path, **more):
+    return indextables.create(
+        path, SCHEMA, indexing={"message": "text"}, **{"options": QUICK, "ambient": Steps(), **more}
+    )
+
+
+def operations(table) -> list[str]:
+    return table.history()["operation"].to_pylist()
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_many_small_appends_stay_few_splits_with_all_rows_in_their_order(tmp_path, count):
+    table = make(tmp_path / "t")
+    most = 0
+    for number in range(count):
+        table.append([row(number)])
+        most = max(most, table.files().num_rows)
+    assert most <= 16
+    table.refresh()
+    assert table.files().num_rows <= 12
+    assert ids(table.to_arrow(["id"])) == list(range(count))
+    assert table.to_arrow().to_pylist() == [row(number) for number in range(count)]
+    wanted = [number for number in range(count) if number % 5 == 1]
+    assert sorted(ids(table.search("disk", columns=["id"], limit=None))) == wanted
+    assert table.count("disk") == len(wanted)
+    assert table.search(f"r{count - 1}", columns=["id"]).num_rows == 1
+    assert not table.verify().findings
+
+
+def test_partitions_are_kept_each_for_itself(tmp_path):
+    table = make(tmp_path / "t", partition_by=["p"])
+    for number in range(40):
+        table.append([row(number, "abc"[number % 3])])
+    table.refresh()
+    found = table.health().upkeep
+    assert found.most_small <= 16
+    for place, p in enumerate("abc"):
+        assert ids(table.to_arrow(["id"], where=f"p = '{p}'")) == list(range(place, 40, 3))
+
+
+def test_a_property_turns_it_off(tmp_path):
+    table = make(tmp_path / "t", properties={"mergeOnWrite.enabled": "false"})
+    for number in range(20):
+        assert table.append([row(number)]) == number + 1
+    assert table.refresh().files().num_rows == 20
+    assert not (tmp_path / "t" / "_transaction_log" / "_intents").exists()
+    assert table.health().upkeep.tiers == [20]
+
+
+def test_nobody_who_only_reads_merges(tmp_path):
+    make(tmp_path / "t")
+    quiet = indextables.open(tmp_path / "t", {**QUICK, "mergeOnWrite.enabled": "false"})
+    for number in range(12):
+        quiet.append([row(number)])
+    reader = indextables.open(tmp_path / "t", QUICK, ambient=Steps())
+    assert (reader.count(), reader.count("disk"), reader.merge_splits(dry_run=True).groups) == (12, 3, 1)
+    assert reader.health().upkeep.due == 1
+    assert reader.refresh().version == 12
+
+
+def test_handles_of_processes_that_live_for_one_append_keep_the_bound(tmp_path):
+    make(tmp_path / "t")
+    most = 0
+    for number in range(60):
+        indextables.invalidate_caches()
+        ambient = SystemAmbient()
+        table = indextables.open(tmp_path / "t", QUICK, ambient=ambient)
+        table.append([row(number)])
+        # As the end of an interpreter: what runs is waited for.
+        ambient.shutdown()
+        most = max(most, table.refresh().files().num_rows)
+    assert most <= 20
+    assert ids(table.to_arrow(["id"])) == list(range(60))
+
+
+WRITER = """
+import sys, indextables
+from tests.table.merge_world import row
+from tests.table.test_upkeep import QUICK
+table = indextables.open(sys.argv[1], QUICK)
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    table.append([row(number)])
+"""
+
+
+def writer(path: Path, first: int, last: int, code: str = WRITER) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code, str(path), str(first), str(last)])
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_path):
+    make(tmp_path / "t")
+    quiet = indextables.open(tmp_path / "t", {**QUICK, "mergeOnWrite.enabled": "false"})
+    for number in range(14):
+        quiet.append([row(number)])
+    assert writer(tmp_path / "t", 14, 15).wait(120) == 0
+    assert quiet.refresh().files().num_rows == 1
+    assert ids(quiet.to_arrow(["id"])) == list(range(15))
+
+
+@pytest.mark.slow
+def test_two_processes_append_at_once_and_nothing_is_lost_or_refused(tmp_path):
+    table = make(tmp_path / "t")
+    both = [writer(tmp_path / "t", 0, 30), writer(tmp_path / "t", 30, 60)]
+    assert [process.wait(300) for process in both] == [0, 0]
+    table.refresh()
+    assert sorted(ids(table.to_arrow(["id"]))) == list(range(60))
+    assert [number for number in ids(table.to_arrow(["id"])) if number < 30] == list(range(30))
+    assert table.files().num_rows <= 20
+    assert "MERGE SPLITS" in operations(table)
+    assert not table.verify().findings
+
+
+KILLED = """
+import os, signal, sys, indextables
+from indextables.ambient import SystemAmbient
+from tests.table.merge_world import row
+from tests.table.test_upkeep import QUICK
+
+class Killed(SystemAmbient):
+    def map(self, pool, call, items):
+        if pool != "maintenance":
+            return super().map(pool, call, items)
+        list(map(call, items))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ambient = Killed()
+table = indextables.open(sys.argv[1], QUICK, ambient=ambient)
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    table.append([row(number)])
+ambient.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_in_the_middle_of_a_merge_loses_nothing(tmp_path):
+    table = make(tmp_path / "t")
+    assert writer(tmp_path / "t", 0, 40, KILLED).wait(120) == -9
+    there = table.refresh().count()
+    assert 10 <= there <= 40
+    assert ids(table.to_arrow(["id"])) == list(range(there))
+    assert table.files().num_rows == there
+    assert not table.verify().findings
+    # Its lease holds others up for a while, and is over then.
+    (lease,) = (tmp_path / "t" / "_transaction_log" / "_intents").glob("lease-merge-*")
+    os.utime(lease, (lease.stat().st_mtime - 600,) * 2)
+    for number in range(there, there + 5):
+        table.append([row(number)])
+    assert table.refresh().files().num_rows < 10
+    assert ids(table.to_arrow(["id"])) == list(range(there + 5))
+
+
+def test_rows_that_were_deleted_stay_deleted(tmp_path):
+    table = make(tmp_path / "t")
+    for number in range(4):
+        table.append([row(number), row(100 + number)])
+    delete_rows(log_of(table), {path: [1] for path in table.files()["path"].to_pylist()})
+    table.refresh()
+    for number in range(4, 16):
+        table.append([row(number)])
+    assert table.refresh().files().num_rows < 12
+    assert ids(table.to_arrow(["id"])) == list(range(16))
+    assert table.count() == 16
+
+
+def test_a_reader_of_the_stream_of_rows_sees_each_once_and_no_merge(tmp_path):
+    table = make(tmp_path / "t")
+    for number in range(25):
+        table.append([row(number)])
+    log = log_of(table)
+    assert "MERGE SPLITS" in operations(table.refresh())
+    tail = Tail(log, log.snapshot().metadata)
+    end = tail.reach(Place(0, 0), Limits())
+    read = [number for _, files in tail.files_between(Place(0, 0), end) for number in files["numRecords"].to_pylist()]
+    assert read == [1] * 25
+
+
+def test_an_overwrite_of_a_serializable_table_is_not_refused_for_a_merge_since(tmp_path):
+    table = make(tmp_path / "t", properties={"isolationLevel": "Serializable"})
+    for number in range(9):
+        table.append([row(number)])
+    table.append([row(9)])
+    before = indextables.open(tmp_path / "t", QUICK, version=10)
+    assert operations(table.refresh())[0] == "MERGE SPLITS"
+    assert before.files().num_rows == 10
+    before.overwrite([row(99)])
+    assert ids(table.refresh().to_arrow(["id"])) == [99]
+
+
+class Failing(Steps):
+    """Merges fail while `is_failing`."""
+
+    is_failing = True
+    attempts = 0
+
+    def map(self, pool, call, items):
+        if pool == "maintenance":
+            self.attempts += 1
+            if self.is_failing:
+                raise StoreUnavailable("the disk of merges is away")
+        return super().map(pool, call, items)
+
+
+def test_a_merge_that_fails_is_told_by_health_and_not_tried_again_at_once(tmp_path):
+    ambient = Failing()
+    table = make(tmp_path / "t", ambient=ambient)
+    for number in range(30):
+        assert table.append([row(number)]) == number + 1
+    found = table.health()
+    assert (ambient.attempts, found.upkeep.failures, found.upkeep.last_ms) == (1, 1, None)
+    assert "away" in found.upkeep.reason
+    assert [line.code for line in found.advice if "away" in line.problem] == ["upkeep"]
+    ambient.is_failing = False
+    (lease,) = (tmp_path / "t" / "_transaction_log" / "_intents").glob("lease-merge-*")
+    told = json.loads(lease.read_bytes())
+    told["work"]["notBeforeMs"] = 1
+    lease.write_text(json.dumps(told))
+    for number in range(30, 35):
+        table.append([row(number)])
+    found = table.refresh().health()
+    assert found.upkeep.failures == 0
+    assert found.upkeep.last_ms is not None
+    assert found.upkeep.most_small < 16
+
+
+def test_each_failure_makes_the_next_attempt_wait_longer_up_to_an_hour():
+    work, waits = Work(lastMs=7), []
+    for _ in range(12):
+        work = failed(work, "x" * 1000, 1_000)
+        waits.append(work.notBeforeMs - 1_000)
+    assert waits[:3] == [10_000, 20_000, 40_000]
+    assert waits[-1] == 3_600_000
+    assert (work.lastMs, work.failures, len(work.reason)) == (7, 12, 500)
+
+
+def test_health_tells_how_small_splits_are_kept():
+    table, _ = new_table(**{"mergeOnWrite.async.enabled": "false"})
+    assert table.health().upkeep.most_small == 0
+    for number in range(12):
+        table.append(rows(number))
+    found = table.refresh().health().upkeep
+    assert (found.most_small, found.tiers, found.due, found.failures) == (3, [3], 0, 0)
+    assert found.last_ms is not None
