@@ -41,6 +41,7 @@ def name(path: Path) -> str:
     return path.stem
 
 
+@pytest.mark.usefixtures("with_upkeep")
 @pytest.mark.parametrize("path", pages(marked=""), ids=name)
 def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -29,8 +29,8 @@ def make(tmp_path):
     return made
 
 
-def test_nothing_is_merged_unless_the_table_asks_for_it(make):
-    table = make({"mergeOnWrite.minSplits": "2", "mergeOnWrite.async.enabled": "false"})
+def test_nothing_is_merged_where_the_table_turns_it_off(make):
+    table = make({**NOW, "mergeOnWrite.enabled": "false"})
     for n in range(5):
         table.append([row(n)])
     assert table.files().num_rows == 5

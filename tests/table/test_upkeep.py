@@ -19,6 +19,8 @@ from indextables.errors import StoreUnavailable
 from indextables.log.care.work import Work, failed
 from indextables.table.read.tail import Limits, Place, Tail
 
+pytestmark = pytest.mark.usefixtures("with_upkeep")
+
 QUICK = {"storage.fsync": "false"}
 
 
