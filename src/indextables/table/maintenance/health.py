@@ -373,8 +373,9 @@ def _orphans(snapshot: Snapshot, env: Env, now_ms: int) -> _Orphans:
 
 def _of_small_files(found: Health, options: Options, command: str) -> list[Advice]:
     """Those that upkeep should not have left behind, or where it is turned off; and what it failed of."""
-    many = _MANY * options[opt.MERGE_ON_WRITE_MIN_SPLITS]
-    is_crowded = found.upkeep.most_small >= many or not options[opt.MERGE_ON_WRITE_ENABLED]
+    is_kept, fan_in = options[opt.MERGE_ON_WRITE_ENABLED], options[opt.MERGE_ON_WRITE_MIN_SPLITS]
+    many = _MANY * fan_in if is_kept else fan_in
+    is_crowded = found.upkeep.most_small >= many or not is_kept
     advice = []
     if found.mergeable_files >= many and found.small_share > 0.5 and is_crowded:
         advice.append(Advice("small-files", f"{found.small_files} of {found.files} splits are small", command))
