@@ -48,7 +48,7 @@ def test_a_file_is_run_until_the_first_fault(command, logs, tmp_path):
     script.write_text("-- one; two\nSELECT 'a;b' AS a;\n\nSELECT\n  nope FROM t;\nSELECT 2 AS b")
     ran = command("sql", logs, "--file", script, "--json")
     assert (ran.code, ran.lines) == (2, [{"a": "a;b"}])
-    assert ran.err.startswith(f"indextables: {script}:4: No field named nope")
+    assert ran.err.startswith(f"indextables: {script}:4: there is no column nope")
     assert ran.err.count("\n") == 1
     script.write_text("SELECT 1 AS a;\nSELECT 2 AS b")
     assert command("sql", logs, "-f", script, "--json").lines == [{"a": 1}, {"b": 2}]

@@ -15,19 +15,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
-from indextables.errors import ForkUnsafe, IndexTablesError, NotSupported, QueryInvalid
+from indextables.errors import ForkUnsafe, NotSupported, QueryInvalid
 from indextables.process import NativeThreads
 from indextables.sql.command import (
     QUOTED,
     check_comparisons,
     check_plan,
     check_statement,
-    no_decimal,
     unsigned_zeros,
 )
 from indextables.sql.local.ends import columns_with_ends
+from indextables.sql.local.explaining import ONE_NAME, explained
 from indextables.sql.local.intervals import hours_dropped, with_durations
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
+from indextables.sql.local.names import aliased, readable
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
 from indextables.sql.local.rewrite import Rewritten, rewrite
@@ -42,13 +43,6 @@ _MOVING = re.compile(r"\b(now|today|current_(date|time|timestamp)|localtime(stam
 # DataFusion 55 takes a column that its filters pin to one value for sorted, loses that in a join of several partitions,
 # and refuses its own plan. With one partition there is nothing to merge in order.
 _PLANNER_BUG = "SanityCheckPlan"
-# Functions that only DataFusion's simplifier can evaluate, in a statement that runs without it.
-_UNSIMPLIFIED = re.compile(r"(?:on a simplified )?\b(?P<name>\w+)(?: should have been simplified|\(\) function\b)")
-_NO_TABLE = re.compile(r"table '(?P<name>.*)' not found$")
-_PREFIXES = re.compile(
-    r"^(DataFusion error: |Error during planning: |Schema error: |SQL error: |Execution error: |"
-    r"This feature is not implemented: |\w+\ncaused by\n)+"
-)
 
 
 def run(
@@ -73,7 +67,7 @@ def run(
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
-    planned = _planned(rewritten, schemas, values, names or list(sources))
+    rewritten, planned, shown = _named(rewritten, schemas, values, names or list(sources))
     if _MOVING.search(text):
         needs = {name: Need(need.columns, None, need.required) for name, need in planned.needs.items()}
         planned = planned._replace(needs=needs)
@@ -86,7 +80,8 @@ def run(
         context = _context(memory_limit, partitions=1, without=planned.without)
         result = _execute(rewritten, sources, planned, values, context)
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
-    return _as_asked(result, spelled, hidden)
+    columns = [shown.get(name, name) for name in result.column_names]
+    return _as_asked(result, columns if shown else readable(rewritten.text, columns), spelled, hidden)
 
 
 def _one_zero(value: object) -> object:
@@ -126,10 +121,28 @@ def _execute(
     except Exception as cause:
         # DataFusion raises bare Exceptions, also for what our own reading raised inside it.
         failure = next((p.failure for p in providers if p.failure is not None), None)
-        raise failure or _explained(rewritten.text, cause) from cause
+        raise failure or explained(rewritten.text, cause) from cause
     finally:
         for provider in providers:
             provider.close()
+
+
+def _named(
+    rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any, names: Sequence[str]
+) -> tuple[Rewritten, _Planned, Mapping[str, str]]:
+    """The statement as DataFusion takes it, its plan, and the names to show for those that it did not have before."""
+    try:
+        return rewritten, _planned(rewritten, schemas, values, names), {}
+    except QueryInvalid as fault:
+        renamed = aliased(rewritten.text) if ONE_NAME in str(fault.__cause__) else None
+        if renamed is None:
+            raise
+        other = Rewritten(renamed.text, rewritten.targets)
+        try:
+            return other, _planned(other, schemas, values, names), renamed.shown
+        except QueryInvalid as second:
+            # Names that nobody gave are not spoken of.
+            raise (fault if any(name in str(second) for name in renamed.shown) else second) from second.__cause__
 
 
 class _Planned(NamedTuple):
@@ -196,7 +209,7 @@ def _optimized(frame: Any, rewritten: Rewritten, values: Any) -> Any:
     try:
         plan = frame.optimized_logical_plan()
     except Exception as cause:
-        raise _explained(rewritten.text, cause) from cause
+        raise explained(rewritten.text, cause) from cause
     check_plan(rewritten.text, plan.display_indent(), (values or {}).values())
     return plan
 
@@ -224,53 +237,12 @@ def _plan(context: Any, text: str, values: Any, tables: Sequence[str] = ()) -> A
         return context.sql_with_options(text, _queries_only(), param_values=values)
     except Exception as cause:
         # DataFusion raises ValueErrors and bare Exceptions for the same kinds of fault.
-        raise _explained(text, cause, tables) from cause
+        raise explained(text, cause, tables) from cause
 
 
 def _queries_only() -> Any:
     no = False
     return SQLOptions().with_allow_ddl(no).with_allow_dml(no).with_allow_statements(no)
-
-
-def _explained(text: str, cause: Exception, tables: Sequence[str] = ()) -> IndexTablesError:
-    message = " ".join(_PREFIXES.sub("", str(cause)).replace("datafusion.public.", "").split())
-    if re.search(r"(DDL|DML|Statement) not supported", message):
-        return NotSupported("only queries are run here: give a SELECT statement", query=text)
-    if "Cannot cast to Decimal128(" in message:
-        return no_decimal(text)
-    if found := _UNSIMPLIFIED.search(message):
-        what = (
-            f"{found['name']} is not offered beside lists of values that meet in one condition: write CASE WHEN a IS "
-            "NULL THEN b ELSE a END for coalesce(a, b), give the time as a parameter, or make one list of them"
-        )
-        return NotSupported(what, query=text)
-    if "Physical plan does not support logical expression" in message:
-        what = "a subquery of this kind is not offered at this place: write it as a join, or with WITH and a join"
-        return NotSupported(what, query=text)
-    if "only supports a single SQL statement" in message:
-        return QueryInvalid("give one statement, not several", query=text, position=0)
-    if message.startswith("No SQL statements were provided"):
-        return QueryInvalid("the statement is empty", query=text, position=0)
-    if message.startswith("No field named") and "__search" in message:
-        message = "TEXTSEARCH cannot be used at this place; use it in WHERE beside the table's FROM"
-    if found := _NO_TABLE.match(message):
-        known = f"the tables are {', '.join(tables)}" if len(tables) > 1 else f"the table is called {''.join(tables)}"
-        message = f"there is no table {found['name']!r} here: {known}"
-    message, position = _placed(text, message)
-    return QueryInvalid(f"{message[:500]}", query=text, position=position)
-
-
-def _placed(text: str, message: str) -> tuple[str, int]:
-    """The message of a parser without its wrapping, and the position it speaks of."""
-    found = re.search(r"^\w*Error\(\"(?P<what>.*?),? ?\.? at Line: (?P<line>\d+), Column: (?P<column>\d+)\"\)", message)
-    if found is None:
-        return message, 0
-    line, column = int(found["line"]), int(found["column"])
-    what = found["what"].replace('\\"', '"')
-    if what.startswith("Unterminated string literal") or "close delimiter" in what:
-        what = "a quote is not closed"
-    start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
-    return f"{what} (line {line}, column {column})", min(start + column - 1, len(text))
 
 
 def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
@@ -284,10 +256,10 @@ def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
     return QUOTED.sub(lowered, text)
 
 
-def _as_asked(result: pa.Table, spelled: Mapping[str, str], hidden: Sequence[str]) -> pa.Table:
+def _as_asked(result: pa.Table, names: Sequence[str], spelled: Mapping[str, str], hidden: Sequence[str]) -> pa.Table:
     """Names in the tables' own spelling, and text as plain strings."""
     columns = [_plain(column) for column in result.columns]
-    names = [spelled.get(name, name) for name in result.column_names]
+    names = [spelled.get(name, name) for name in names]
     for name in hidden:
         names = [shown.replace(name, "textsearch") for shown in names]
     return pa.Table.from_arrays(columns, names=names)
