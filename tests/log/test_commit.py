@@ -36,6 +36,7 @@ from indextables.errors import (
     ProtocolUnsupported,
     StoreFull,
     StorePermissionDenied,
+    TableNotFound,
     TableReplaced,
 )
 from indextables.log.care.cleanup import clean_up
@@ -452,7 +453,7 @@ def test_a_table_that_was_dropped_and_made_anew_is_not_written_to_by_old_writers
     append(log, [add("a")])
     store = table.process().env.store
     store.delete_many([meta.key for meta in store.list_from(LOG_DIR)])
-    with pytest.raises(TableReplaced):
+    with pytest.raises(TableNotFound, match="was deleted"):
         append(log, [add("b")])
     assert list(store.list_from(LOG_DIR)) == []
     create_table(table.process(), Metadata(id="another", schemaString=SCHEMA, createdTime=2))

@@ -19,6 +19,7 @@ STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
 LEFT_OVER_TESTS = ("tests/state/test_left_over.py",)
 STRANGE_TESTS = ("tests/state/test_strange_checkpoint.py",)
 OWN_GONE_TESTS = ("tests/table/test_own_version_gone.py",)
+REPLACED_TESTS = ("tests/table/test_replaced_table.py",)
 GROUND_TESTS = ("tests/log/test_lost_ground.py",)
 CONFLICT_TESTS = ("tests/log/test_conflict.py",)
 OVERLAP_TESTS = ("tests/table/test_overlapping_overwrites.py",)
@@ -116,6 +117,27 @@ BUGS = [
         "            return self._log.snapshot()\n        return snapshot\n",
         "            raise\n        return snapshot\n",
         OWN_GONE_TESTS,
+    ),
+    Bug(
+        "an append of nothing does not look whose table it is",
+        "indextables/embedded/table.py",
+        "            self._log.check_table()\n            return version\n",
+        "            return version\n",
+        REPLACED_TESTS,
+    ),
+    Bug(
+        "what was written for a commit that the log refuses stays",
+        TABLE + "writing/splits.py",
+        "(CommitError, LogError, NotSupported,",
+        "(CommitError, NotSupported,",
+        REPLACED_TESTS,
+    ),
+    Bug(
+        "a version of which part was read before is damaged where another table took its place",
+        LOG + "read/log.py",
+        "        except (CheckpointError, LogCorrupt, ObjectNotFound):\n",
+        "        except (CheckpointError, ObjectNotFound):\n",
+        REPLACED_TESTS,
     ),
     Bug(
         "a refused put is a conflict, no token is compared",

@@ -14,7 +14,8 @@ import pytest
 
 import indextables
 from indextables import Table
-from indextables.errors import TableNotFound, TableReplaced, VersionExpired
+from indextables.errors import LogError, TableNotFound, TableReplaced, VersionExpired
+from indextables.log.wire.names import version_key
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("m", pa.string())])
 SETTINGS = {
@@ -33,6 +34,7 @@ REFUSED: dict[str, Callable[[Table], object]] = {
     "append": lambda t: t.append(ROW),
     "append of a batch": lambda t: t.append(ROW, txn=("job", 1)),
     "append of more columns": lambda t: t.append([{**ROW[0], "more": 1}], merge_schema=True),
+    "append of nothing": lambda t: t.append([]),
     "overwrite": lambda t: t.overwrite(ROW),
     "overwrite of a partition": lambda t: t.overwrite(ROW, where="p = 'a'"),
     "overwrite of partitions": lambda t: t.overwrite(ROW, partitions="dynamic"),
@@ -152,14 +154,16 @@ def test_the_same_verb_works_where_the_table_is_the_one_that_was_opened(path, ve
     REFUSED[verb](indextables.open(path, options=SETTINGS))
 
 
-@pytest.mark.parametrize("is_warm", [True, False], ids=["read before", "never read"])
+@pytest.mark.parametrize("memory", ["read before", "never read", "nothing remembered"])
 @pytest.mark.parametrize("verb", OF_THIS_VERSION)
-def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_table(path, templates, verb, is_warm):
+def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_table(path, templates, verb, memory):
     read = OF_THIS_VERSION[verb]
     right = read(indextables.open(path, options=SETTINGS))
+    if memory == "nothing remembered":
+        indextables.invalidate_caches()
     table = indextables.open(path, options=SETTINGS)
     assert table.version == 7
-    if is_warm:
+    if memory == "read before":
         read(table)
     replaced(path, templates["longer"])
     try:
@@ -232,9 +236,41 @@ def test_refresh_goes_on_with_the_new_table_and_every_verb_works_on_it(path, tem
         earlier.restore(version=1)
 
 
-def test_a_dropped_table_without_another_in_its_place_is_not_found(path):
+WRITES = [verb for verb in REFUSED if verb.startswith(("append", "overwrite"))]
+
+
+@pytest.mark.parametrize("verb", WRITES)
+def test_a_write_of_a_handle_that_has_read_nothing_leaves_nothing_in_the_table_that_took_its_place(
+    path, templates, verb
+):
+    indextables.invalidate_caches()
     table = indextables.open(path, options=SETTINGS)
+    new = replaced(path, templates["longer"])
+    for _ in range(2):
+        with pytest.raises(TableReplaced):
+            REFUSED[verb](table)
+    assert contents(path) == new
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["has written", "was opened"])
+@pytest.mark.parametrize("verb", [*WRITES, "restore", "history", "checkpoint", "at", "merge_splits", "drop_partitions"])
+def test_a_dropped_table_without_another_in_its_place_is_not_found_and_nothing_is_left_there(path, verb, is_warm):
+    table = indextables.open(path, options=SETTINGS)
+    if is_warm:
+        table.append(ROW)
     shutil.rmtree(path)
-    for verb in ("restore", "history", "checkpoint", "at"):
+    for _ in range(2):
         with pytest.raises(TableNotFound):
             REFUSED[verb](table)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("verb", [verb for verb in WRITES if verb != "append of nothing"])
+def test_a_write_on_top_of_a_damaged_version_leaves_no_file(path, verb):
+    table = indextables.open(path, options=SETTINGS)
+    table.to_arrow()
+    (path / version_key(7)).write_bytes(b"{")
+    left = contents(path)
+    with pytest.raises(LogError):
+        REFUSED[verb](table)
+    assert contents(path) == left

@@ -12,6 +12,7 @@ from indextables.env import Env
 from indextables.errors import IndexTablesError, TableReplaced, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import ANOTHER_HISTORY, Log, Snapshot
+from indextables.log.wire import version_key
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.environment import table_env
@@ -124,6 +125,15 @@ class Handle:
                 raise
             return self._log.snapshot()
         return snapshot
+
+    def _check_there(self, snapshot: Snapshot) -> None:
+        """Before rows are written: raises TableNotFound or TableReplaced if a local table is gone, as one look tells.
+
+        Elsewhere, and where it was deleted later, the commit finds out, and what was written is deleted.
+        """
+        env = self._log.env
+        if env.store.is_local and not env.store.exists(version_key(snapshot.version)):
+            self._log.check_table()
 
     def _newest_env(self) -> Env:
         """With the properties that the table has now: they hold for what is done to its newest version."""

@@ -207,7 +207,10 @@ class Table(Looking, Maintenance):
         """
         version = self._snapshot.version
         committed = self._append(data, txn, merge_schema=merge_schema, user_metadata=user_metadata)
-        return version if committed is None else committed.version
+        if committed is None:
+            self._log.check_table()
+            return version
+        return committed.version
 
     def _append(
         self,
@@ -219,6 +222,7 @@ class Table(Looking, Maintenance):
     ) -> Committed | None:
         """As `append`: the commit, which tells whether it was one; None if there were no rows."""
         snapshot = self._base if merge_schema else self._snapshot
+        self._check_there(snapshot)
         committed = append_verb.append(
             self._log,
             snapshot,
@@ -268,6 +272,7 @@ class Table(Looking, Maintenance):
         """
         snapshot, batch = self._base if merge_schema or overwrite_schema else self._snapshot, check_txn(txn)
         predicate = self._predicate(where)
+        self._check_there(snapshot)
         # Before the first row is asked for: whoever makes the rows may take long.
         since = start_verb.begun(self._log, start_verb.newest(self._log), snapshot, txn=batch)
         committed = overwrite_verb.overwrite(

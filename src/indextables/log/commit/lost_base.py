@@ -102,8 +102,8 @@ def lost_slot(log: Log, slot: int, above: int) -> LogGap:
 def lost_ground(log: Log, base: Head) -> IndexTablesError:
     """The error for a commit whose base is gone or changed, with no checkpoint that explains it; the head is forgotten.
 
-    TableReplaced where another table or none lives here, LogGap where the file is missing, LogCorrupt where it is
-    damaged or was written anew. Raises StoreError.
+    TableReplaced where another table lives here, TableNotFound where none does, LogGap where the file is missing,
+    LogCorrupt where it is damaged or was written anew. Raises StoreError.
     """
     head.forget(log)
     log.invalidate()
@@ -147,7 +147,9 @@ def _missing(log: Log, base: Head) -> IndexTablesError:
     try:
         _, _, metadata = Log(log.env, cache=LogCache()).metadata_at()
     except TableNotFound:
-        return replaced(log, base)
+        url = log.env.store.url
+        message = f"the table at {url} was deleted (id {base.metadata.id}). Nothing was committed"
+        return TableNotFound(message, url=url)
     except LogGap as error:
         # Without version 0 and without a checkpoint there is no table any more.
         return replaced(log, base) if error.details.get("version") == 0 else error

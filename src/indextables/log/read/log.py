@@ -12,6 +12,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
     CheckpointError,
+    LogCorrupt,
     LogError,
     LogGap,
     ObjectNotFound,
@@ -363,10 +364,11 @@ class Log:
         return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
 
     def _patiently(self, way: _Way, version: int, use: Callable[[_Way], T]) -> T:
-        """What `use` makes of a way to a version; of another way where cleanup took files since. Raises LogError."""
+        """What `use` makes of a way to a version; of another way where files were taken or changed. Raises LogError."""
         try:
             return use(way)
-        except (CheckpointError, ObjectNotFound):
+        except (CheckpointError, LogCorrupt, ObjectNotFound):
+            # Part of it was read before: with another table or history here by now, the rest does not fit.
             self.invalidate()
 
         return self._retried(lambda known: use(self._way_of(known, version, way.metadata.id)))

@@ -11,7 +11,15 @@ import msgspec
 import pyarrow as pa
 
 from indextables.env import Env
-from indextables.errors import CommitError, IndexTablesError, NotSupported, ProtocolUnsupported, SplitCorrupt
+from indextables.errors import (
+    CommitError,
+    IndexTablesError,
+    LogError,
+    NotSupported,
+    ProtocolUnsupported,
+    SplitCorrupt,
+    TableNotFound,
+)
 from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
 from indextables.split.index import IndexPlan, plan_fields
@@ -34,7 +42,7 @@ __all__ = [
 ]
 
 
-NOT_IN_THE_LOG = (CommitError, ProtocolUnsupported, NotSupported)
+NOT_IN_THE_LOG = (CommitError, LogError, NotSupported, ProtocolUnsupported, TableNotFound)
 """What a commit raises that is provably not in the log, because of what others did: nobody will read its files."""
 
 SPLITS = "splits/"
