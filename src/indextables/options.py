@@ -451,6 +451,11 @@ SEARCH_DRIVER_MAX_SPLITS = count(
 SEARCH_DRIVER_MAX_BYTES = count(
     "search.driver.maxBytes", 8_589_934_592, "a Spark search of a table with splits of more bytes runs in tasks"
 )
+SEARCH_DRIVER_MAX_ROWS = count(
+    "search.driver.maxRows",
+    20_000,
+    "a Spark search that finds more rows leaves reading them to tasks; 0 always does",
+)
 CACHE_ROWS_SIZE = count(
     "cache.rowsSize",
     134_217_728,

@@ -188,7 +188,7 @@ def test_what_a_reference_must_deliver():
     _, (need,) = rewritten("SELECT id FROM logs WHERE TEXTSEARCH(message, 'a') AND (TEXTSEARCH(note, 'b') OR id = 1)")
     assert [search.column for search in need.required] == ["message"]
     assert [search.column for search in need.marked] == ["note"]
-    assert need.columns == ("id", "message", "note")
+    assert need.columns == ("id",)
     assert not need.score
     _, (need,) = rewritten("SELECT *, _score FROM logs WHERE TEXTSEARCH(*, :q)", {"q": "a"})
     assert (need.columns, need.score, need.required[0].query) == (None, True, "a")
@@ -399,3 +399,79 @@ def test_a_search_whose_backslash_sql_would_drop_is_refused_with_what_to_write(t
     kept = typed.replace("\\", "\\\\")
     assert f"write {kept}" in str(caught.value)
     assert session.run(f"SELECT m FROM t WHERE m INDEXQUERY {kept}").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x')", "SELECT {} AS `count(1)` FROM <0> AS logs  "),
+        (
+            "SELECT count(*) n FROM logs AS l WHERE (TEXTSEARCH(note, 'x;') AND id IN (1, 2)) LIMIT 1",
+            "SELECT {} n FROM <0> AS l  LIMIT 1",
+        ),
+        (
+            "SELECT (SELECT count(*) FROM t WHERE id < 3 AND TEXTSEARCH(*, 'where')) AS n FROM one WHERE a = 1",
+            "SELECT (SELECT {} AS `count(1)` FROM <0> AS t  ) AS n FROM one WHERE a = 1",
+        ),
+    ],
+)
+def test_a_count_of_matching_rows_is_a_number(text, expected):
+    statement, (need,) = rewritten(text)
+    assert need.counts
+    assert statement.rstrip() == expected.format(f"`{COUNTED}`").rstrip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(id) FROM logs WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) + 1 FROM logs WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') OR id = 1",
+        "SELECT count(*) FROM logs WHERE NOT TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') AND upper(note) = 'X'",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') AND _score > 1",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') AND rand() < 0.5",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') GROUP BY level",
+        "SELECT count(*) FROM logs WHERE TEXTSEARCH(note, 'x') HAVING count(*) > 3",
+        "SELECT count(*) FROM logs JOIN other WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs, other WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs TABLESAMPLE (5 ROWS) WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs LATERAL VIEW explode(array(1, 2)) e WHERE TEXTSEARCH(note, 'x')",
+        "SELECT DISTINCT count(*) OVER () FROM logs WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*), 1 FROM logs WHERE TEXTSEARCH(note, 'x')",
+        "SELECT count(*) FROM logs WHERE id = 3",
+    ],
+)
+def test_what_the_index_does_not_count_is_left_to_spark(text):
+    _, (need,) = rewritten(text)
+    assert not need.counts
+    assert need.limit is None
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 7", 7),
+        ("SELECT id, note AS n, 1 FROM logs l WHERE TEXTSEARCH(note, 'x') AND id < 3 LIMIT 7", 7),
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT ALL", None),
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 3 + 4", None),
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 7 OFFSET 2", None),
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') ORDER BY id LIMIT 7", None),
+        ("SELECT * FROM logs WHERE TEXTSEARCH(note, 'x') SORT BY id LIMIT 7", None),
+        ("SELECT DISTINCT id FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 7", None),
+        ("SELECT max(id) FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 7", None),
+        ("SELECT explode(split(note, ' ')) FROM logs WHERE TEXTSEARCH(note, 'x') LIMIT 7", None),
+        ("SELECT id FROM logs WHERE TEXTSEARCH(note, 'x') AND upper(note) = 'X' LIMIT 7", None),
+        ("SELECT id FROM logs WHERE TEXTSEARCH(note, 'x') UNION ALL SELECT 1 LIMIT 7", None),
+    ],
+)
+def test_a_limit_reaches_the_table_where_any_rows_do(text, limit):
+    _, (need,) = rewritten(text)
+    assert need.limit == limit
+
+
+def test_a_column_that_is_only_searched_is_not_read():
+    _, (need,) = rewritten("SELECT level FROM logs WHERE TEXTSEARCH(message, 'note') AND `id` > 1")
+    assert need.columns == ("id", "level")
+    _, (need,) = rewritten("SELECT level, l.message FROM logs l WHERE l.message INDEXQUERY 'x' OR note IS NULL")
+    assert need.columns == ("level", "message", "note")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.spark.search.frames import count_matches, marked_rows, search_rows
+    from indextables.spark.search.frames import count_matches, search_rows
+    from indextables.spark.search.marked import count_marked, marked_rows
     from indextables.spark.search.question import Question
 
 __all__ = [
     "Question",
+    "count_marked",
     "count_matches",
     "marked_rows",
     "search_rows",
@@ -21,7 +23,8 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "frames": ("count_matches", "marked_rows", "search_rows"),
+            "frames": ("count_matches", "search_rows"),
+            "marked": ("count_marked", "marked_rows"),
             "question": ("Question",),
         },
     )

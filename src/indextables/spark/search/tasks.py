@@ -22,6 +22,7 @@ from indextables.table.read import (
     found_batches,
     mark_plan,
     marked_batches,
+    required_plan,
     searcher_over,
     still_there,
 )
@@ -42,7 +43,7 @@ def count_job(env: Env, unit: bytes) -> bytes:
     asked = _READ_UNIT.decode(unit)
     with still_there(env, asked.shared.version):
         searcher = _searcher(env, asked.shared, asked.splits)
-        return str(searcher.count(asked_plan(searcher, asked.shared.asked))).encode()
+        return str(searcher.count(_counted_plan(searcher, asked.shared.asked))).encode()
 
 
 def task_rows(
@@ -60,15 +61,18 @@ def task_rows(
             yield from rows_of(env, common, _READ_SPLITS.decode(parts[number]), wanted)
 
 
-def rows_of(env: Env, shared: Shared, splits: Splits, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rows_of(
+    env: Env, shared: Shared, splits: Splits, wanted: pa.Schema, where: Node | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of some splits that are asked for, in the columns and types of `wanted`.
 
-    Raises SplitCorrupt, VersionExpired where purge was faster, StoreError.
+    Marked rows in which `where` does not hold may come or not. Raises SplitCorrupt, VersionExpired where purge was
+    faster, StoreError.
     """
     with still_there(env, shared.version):
         searcher, asked = _searcher(env, shared, splits), shared.asked
         if isinstance(asked, MarkedRows):
-            batches = _marked(searcher, asked, shared)
+            batches = _marked(searcher, asked, shared, where)
         else:
             batches = _ranked(searcher, asked, shared, splits.places)
         for columns in batches:
@@ -77,10 +81,15 @@ def rows_of(env: Env, shared: Shared, splits: Splits, wanted: pa.Schema) -> Iter
 
 
 def asked_plan(searcher: SplitSearcher, asked: Question | MarkedRows) -> Plan:
-    """What decides which rows match, and their scores. Raises QueryInvalid with the position, LimitExceeded."""
+    """What decides the scores of the rows that match. Raises QueryInvalid with the position, LimitExceeded."""
     if isinstance(asked, MarkedRows):
         return mark_plan(searcher, asked.required[0])
     return searcher.plan(asked.query, _predicate(searcher, asked.where))
+
+
+def _counted_plan(searcher: SplitSearcher, asked: Question | MarkedRows) -> Plan:
+    """What decides which rows match."""
+    return required_plan(searcher, asked) if isinstance(asked, MarkedRows) else asked_plan(searcher, asked)
 
 
 def _ranked(
@@ -101,10 +110,10 @@ def _ranked(
         yield from (batch.columns for batch in placed.to_batches())
 
 
-def _marked(searcher: SplitSearcher, asked: MarkedRows, shared: Shared) -> Iterator[list[pa.Array]]:
+def _marked(searcher: SplitSearcher, asked: MarkedRows, shared: Shared, where: Node | None) -> Iterator[list[pa.Array]]:
     """Rows with a boolean for every search behind their columns: the required ones, then the others, then the score."""
     width = len(asked.columns)
-    for batch in marked_batches(searcher, asked, shared.version, stats=shared.stats):
+    for batch in marked_batches(searcher, asked, shared.version, where=where, stats=shared.stats):
         always = [pa.repeat(pa.scalar(value=True), batch.num_rows)] * len(asked.required)
         yield [*batch.columns[:width], *always, *batch.columns[width:]]
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from indextables.errors import InvalidArgument, QueryInvalid
 from indextables.sql.command import Args, Found, Reference, Token, literal, value_of
+from indextables.sql.textsearch import counts_rows
 
-__all__ = ["filters_of"]
+__all__ = ["WholeSelect", "filters_of"]
 
 _MOST_LITERALS = 10_000
 
@@ -35,6 +38,54 @@ def filters_of(found: Found, reference: Reference, columns: Sequence[str], args:
                 yield _as_text(condition, found, args)
             except (InvalidArgument, QueryInvalid):
                 continue
+
+
+class WholeSelect(msgspec.Struct, frozen=True):
+    """A SELECT from one table whose conditions are all known: it has no other clause that changes or orders rows.
+
+    `counts` if it asks for nothing but `count(*)`; `limit` is how many rows do, None where all are needed.
+    """
+
+    counts: bool
+    has_conditions: bool
+    limit: int | None
+
+    @classmethod
+    def of(cls, found: Found, reference: Reference, *, searches: int, filters: int) -> WholeSelect | None:
+        """What the SELECT around a reference is; None if it does more, or has conditions beside those counted."""
+        from sqlglot import exp
+
+        node = found.nodes[reference.number]
+        select = node.parent.parent if isinstance(node.parent, exp.From) else None
+        if not isinstance(select, exp.Select) or reference.shape != "plain" or node.args.get("joins"):
+            return None
+        plain = {"expressions", "from_", "from", "where", "limit", "with_", "with", "kind"}
+        if any(value for key, value in select.args.items() if key not in plain):
+            return None
+        where = select.args.get("where")
+        conditions = list(_conjuncts(None if where is None else where.this))
+        if len(conditions) != searches + filters:
+            return None
+        items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+        call = items[0] if len(items) == 1 else None
+        return cls(
+            counts=isinstance(call, exp.Count) and counts_rows(call) and "start" in call.meta,
+            has_conditions=bool(conditions),
+            limit=_row_limit(select)
+            if all(isinstance(i, exp.Column | exp.Star | exp.Literal) for i in items)
+            else None,
+        )
+
+
+def _row_limit(select: Any) -> int | None:
+    """A limit that is written as a number."""
+    from sqlglot import exp
+
+    limit = select.args.get("limit")
+    number = limit.expression if isinstance(limit, exp.Limit) else None
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
+        return None
+    return int(number.name)
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:

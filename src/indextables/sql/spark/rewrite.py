@@ -6,7 +6,7 @@ beside AND in the WHERE of its table, only those rows need to be delivered at al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from indextables.errors import NotSupported
 from indextables.lazy import LazyModule
 from indextables.sql.command import Args, Found, Reference, Token, query_of
-from indextables.sql.spark.filters import filters_of
+from indextables.sql.spark.filters import WholeSelect, filters_of
 from indextables.sql.textsearch import (
     FUNCTION,
     NEEDS_ONE,
@@ -23,7 +23,6 @@ from indextables.sql.textsearch import (
     Mention,
     Statement,
     Word,
-    counts_rows,
     means_no_columns,
     spelled,
     unused_prefix,
@@ -39,6 +38,7 @@ __all__ = ["Need", "Rewritten", "rewrite_for_spark"]
 
 _ALL = "indexqueryall"
 _EVERYWHERE = "_indexall"
+_BEHIND_WHERE = frozenset({"LIMIT", "UNION", "EXCEPT", "MINUS", "INTERSECT"})
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -48,8 +48,9 @@ class Need(msgspec.Struct, frozen=True):
     2. Each search in `marked`, and in `required` if `shows_required`, has a boolean column of its name.
     3. `columns` are those that the statement may read; None for all.
     4. `score` asks for `_score` of the one search that is required.
-    5. `counts` asks for nothing but the number of rows.
+    5. `counts` asks for nothing but the number of rows for which all of `filters` are true.
     6. Rows for which one of `filters` is not true are not needed.
+    7. With a `limit`, any so many rows do, if all of `filters` are true in them.
     """
 
     required: tuple[Mark, ...] = ()
@@ -59,6 +60,7 @@ class Need(msgspec.Struct, frozen=True):
     score: bool = False
     counts: bool = False
     filters: tuple[str, ...] = ()
+    limit: int | None = None
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -69,12 +71,15 @@ class Rewritten(msgspec.Struct, frozen=True):
     args: Args | None
 
 
-def rewrite_for_spark(found: Found, columns: Sequence[Sequence[str]], args: Args | None) -> Rewritten:
+def rewrite_for_spark(
+    found: Found, columns: Sequence[Sequence[str]], args: Args | None, *, spark_counts: Container[int] = ()
+) -> Rewritten:
     """The statement without searches, and what each reference must deliver; `columns` are those of each reference.
 
-    Raises QueryInvalid (with `position`), NotSupported.
+    The references in `spark_counts` are counted by Spark itself if the statement has conditions on them. Raises
+    QueryInvalid (with `position`), NotSupported.
     """
-    return _Rewriter(found, columns, args).run()
+    return _Rewriter(found, columns, args, spark_counts).run()
 
 
 class _SearchCall(msgspec.Struct, frozen=True):
@@ -86,14 +91,18 @@ class _SearchCall(msgspec.Struct, frozen=True):
 
 
 class _Rewriter:
-    def __init__(self, found: Found, columns: Sequence[Sequence[str]], args: Args | None) -> None:
+    def __init__(
+        self, found: Found, columns: Sequence[Sequence[str]], args: Args | None, spark_counts: Container[int]
+    ) -> None:
         self._found = found
+        self._spark_counts = spark_counts
         self._columns = columns
         self._args = args
         self._edits: list[tuple[int, int, str | int]] = []
         self._required: dict[int, list[Mark]] = {}
         self._marked: dict[int, list[Mark]] = {}
         self._bound: list[Token] = []
+        self._calls: list[tuple[int, int]] = []
         words = [Word(_plain(t), t.start, t.end, t.kind == "mark" and t.text in "()") for t in found.tokens]
         mentions = [Mention(place, node, columns[place]) for place, node in enumerate(found.nodes)]
         self._statement = Statement(found.text, words, found.tree, mentions)
@@ -180,6 +189,7 @@ class _Rewriter:
         kept = self._required if is_required else self._marked
         kept.setdefault(reference.number, []).append(search)
         self._bound.append(found.query)
+        self._calls.append((call.start, call.end))
         hidden = f"`{search.name}`"
         self._edits.append((call.start, call.end, f"(NOT {hidden})" if found.negated else hidden))
 
@@ -199,39 +209,38 @@ class _Rewriter:
         score = bool(required or marked) and self._statement.wants_score(self._statement.mentions[reference.number])
         if score and len(required) != 1:
             raise NotSupported(NEEDS_ONE, query=self._found.text)
+        filters = tuple(filters_of(self._found, reference, self._columns[reference.number], self._args))
+        whole = WholeSelect.of(self._found, reference, searches=len(required), filters=len(filters))
+        counts = whole is not None and self._counts(reference, whole, is_search=bool(required))
         return Need(
             required=required,
             marked=marked,
             shows_required=bool(required),
             columns=self._read_columns(reference),
             score=score,
-            counts=not required and not marked and self._counts(reference),
-            filters=tuple(filters_of(self._found, reference, self._columns[reference.number], self._args)),
+            counts=counts,
+            filters=filters,
+            limit=None if whole is None else whole.limit,
         )
 
     def _read_columns(self, reference: Reference) -> tuple[str, ...] | None:
-        """Columns whose names stand anywhere in the statement; None if a star may mean any."""
+        """Columns whose names stand anywhere in the statement but in a search; None if a star may mean any."""
         tree = self._found.tree
         stars = any(not means_no_columns(star) for star in tree.find_all(exp.Star))
         natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
         computed = any(token.upper == "IDENTIFIER" for token in self._found.tokens)
         if stars or natural or computed or not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             return None
-        words = self._statement.words
+        tokens = self._found.tokens
+        words = {_plain(t).lower() for t in tokens if not any(a <= t.start < b for a, b in self._calls)}
         return tuple(name for name in self._columns[reference.number] if name.lower() in words)
 
-    def _counts(self, reference: Reference) -> bool:
-        """True for `SELECT count(*) [AS n] FROM t` and nothing more."""
-        node = self._found.nodes[reference.number]
-        select = node.parent.parent if isinstance(node.parent, exp.From) else None
-        if not isinstance(select, exp.Select) or len(select.expressions) != 1 or reference.shape != "plain":
-            return False
-        plain = {"expressions", "from_", "from", "limit", "with_", "with", "kind"}
-        if any(value for key, value in select.args.items() if key not in plain) or node.args.get("joins"):
-            return False
-        item = select.expressions[0]
-        call = item.this if isinstance(item, exp.Alias) else item
-        return isinstance(call, exp.Count) and counts_rows(call) and "start" in call.meta
+    def _counts(self, reference: Reference, whole: WholeSelect, *, is_search: bool) -> bool:
+        """True for `SELECT count(*) [AS n] FROM t`, with no condition, or with a search and others that we answer."""
+        if not whole.has_conditions:
+            return whole.counts
+        is_ours = is_search and reference.number not in self._spark_counts
+        return whole.counts and is_ours and self._where(reference) is not None
 
     def _replace(self, reference: Reference, need: Need) -> None:
         end = reference.end if reference.as_of is None else reference.as_of.end
@@ -250,7 +259,26 @@ class _Rewriter:
         self._place(self._starts, start)
         end = self._statement.closing(start)
         shown = "" if isinstance(item, exp.Alias) else " AS `count(1)`"
+        where = self._where(reference)
+        if where is not None:
+            # The number is that of the rows for which they hold.
+            self._edits = [edit for edit in self._edits if not where[0] <= edit[0] < where[1]]
+            self._edits.append((*where, " "))
         self._edits.append((start, end, f"`{COUNTED}`{shown}"))
+
+    def _where(self, reference: Reference) -> tuple[int, int] | None:
+        """From where to where the conditions of a SELECT stand that has nothing behind them but a limit."""
+        depth, start = 0, None
+        for token in self._found.tokens:
+            if token.start < reference.end:
+                continue
+            depth += (token.kind, token.text) == ("mark", "(")
+            depth -= (token.kind, token.text) == ("mark", ")")
+            if depth == 0 and start is None and token.upper == "WHERE":
+                start = token.start
+            elif depth < 0 or (depth == 0 and (token.upper in _BEHIND_WHERE or token.text == ";")):
+                return None if start is None else (start, token.start)
+        return None if start is None else (start, len(self._found.text))
 
     def _shorten_qualifiers(self) -> None:
         """`db.t.id` as `t.id`: an alias, which is what Spark knows a reference by, has no database before it."""

@@ -49,6 +49,7 @@ from indextables.table.running import Progress, Runner
 if TYPE_CHECKING:
     from indextables.spark.session import DataFrame, SparkSession
     from indextables.spark.table import IndexTable
+    from indextables.sql.spark.rewrite import Rewritten
 
 __all__ = ["SessionContext", "disable", "enable", "run_sql"]
 
@@ -260,10 +261,10 @@ def _query(
     if found is None:
         return _not_followed(context, text, args, lambda: original(text, **given, **kwargs))
     opened = _Opened(context, found, args)
-    rewritten = rewrite_for_spark(found, [opened.columns(ref) for ref in found.references], args)
+    rewritten = opened.rewritten()
     given = {} if rewritten.args is None else {"args": rewritten.args}
     frames = {
-        ref.number: opened.frame(ref, need)
+        ref.number: opened.frame(ref, need, lasting=found.keeps_names)
         for ref, need in zip(found.references, rewritten.needs, strict=True)
         if ref.role == "read"
     }
@@ -331,6 +332,19 @@ class _Opened:
         self._tables: dict[str, IndexTable] = {}
         self._logs: dict[str, Log] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._counted: dict[int, int] = {}
+
+    def rewritten(self) -> Rewritten:
+        """The statement as Spark gets it, in which the rows that our indexes and logs can count are counted."""
+        columns = [self.columns(reference) for reference in self._found.references]
+        rewritten = rewrite_for_spark(self._found, columns, self._args)
+        asked = [ref for ref, need in zip(self._found.references, rewritten.needs, strict=True) if need.counts]
+        for reference in asked:
+            counted = self._count(reference, rewritten.needs[reference.number])
+            if counted is not None:
+                self._counted[reference.number] = counted
+        left = {reference.number for reference in asked} - self._counted.keys()
+        return rewrite_for_spark(self._found, columns, self._args, spark_counts=left) if left else rewritten
 
     def columns(self, reference: Reference) -> list[str]:
         return list(self.snapshot(reference).schema.names)
@@ -366,22 +380,19 @@ class _Opened:
             raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
         return log.snapshot(value)
 
-    def frame(self, reference: Reference, need: Need) -> DataFrame:
-        """The rows that a reference stands for."""
+    def frame(self, reference: Reference, need: Need, *, lasting: bool = False) -> DataFrame:
+        """The rows that a reference stands for; a `lasting` DataFrame keeps none of them in memory."""
         from indextables.spark.scan import native_scan
         from indextables.spark.search import marked_rows
         from indextables.table.environment import table_env
-        from indextables.table.read import MarkedRows, live_rows
+        from indextables.table.read import MarkedRows
 
         table, snapshot = self.table(reference), self.snapshot(reference)
-        counted = live_rows(snapshot.files) if need.counts else None
         if need.counts:
-            if counted is None:
-                counted = table.toDF(versionAsOf=snapshot.version).count()
-            return table.spark.range(1).selectExpr(f"CAST({counted} AS BIGINT) AS {COUNTED}")
+            return _number(table.spark, self._counted[reference.number])
         env = table_env(self.log(reference).env, snapshot.metadata)
         # Spark applies them itself, in its own zone, whatever the options of the table say.
-        where = self._understood(need.filters, snapshot)
+        where, missed = self._understood(need.filters, snapshot)
         if not need.required and not need.marked:
             return native_scan(
                 table.spark,
@@ -394,10 +405,27 @@ class _Opened:
             )
         names = snapshot.schema.names if need.columns is None else need.columns
         asked = MarkedRows(tuple(names), tuple(need.required), tuple(need.marked), need.score)
-        return marked_rows(table, env, snapshot, asked, where=where)
+        limit = None if missed else need.limit
+        return marked_rows(table, env, snapshot, asked, where=where, limit=limit, lasting=lasting)
 
-    def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> Node | None:
-        """The filters that leave out files, together; what Spark has and means otherwise is left to it alone."""
+    def _count(self, reference: Reference, need: Need) -> int | None:
+        """The rows that a count asks for; None if Spark had better count them."""
+        from indextables.spark.search import count_marked
+        from indextables.table.environment import table_env
+        from indextables.table.read import MarkedRows, live_rows
+
+        table, snapshot = self.table(reference), self.snapshot(reference)
+        if need.required:
+            where, missed = self._understood(need.filters, snapshot)
+            env = table_env(self.log(reference).env, snapshot.metadata)
+            return None if missed else count_marked(table, env, snapshot, MarkedRows((), need.required), where=where)
+        if need.filters:
+            return None
+        counted = live_rows(snapshot.files)
+        return int(table.toDF(versionAsOf=snapshot.version).count()) if counted is None else counted
+
+    def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> tuple[Node | None, bool]:
+        """The filters that mean the same to us, together, and whether there are others, which Spark alone answers."""
         from indextables.spark.session import reads_otherwise
 
         found = []
@@ -410,7 +438,8 @@ class _Opened:
                 continue
             if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
                 found.append(f"({text})")
-        return parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
+        node = parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
+        return node, len(found) < len(filters)
 
     def target(self, reference: Reference) -> str:
         """A view that rows can be inserted into."""
@@ -423,6 +452,11 @@ class _Opened:
             )
         reader = table.spark.read.format("indextables").options(**table.reader_options(table.place()))
         return _kept(reader.load(table.url))
+
+
+def _number(spark: SparkSession, rows: int) -> DataFrame:
+    """One row that stands for so many."""
+    return spark.range(1).selectExpr(f"CAST({rows} AS BIGINT) AS {COUNTED}")
 
 
 def _kept(frame: DataFrame) -> str:

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from indextables.table.read import inspect
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
-    from indextables.table.read.marked import Mark, MarkedRows, lengths_only, mark_plan, marked_batches
+    from indextables.table.read.marked import (
+        Mark,
+        MarkedRows,
+        lengths_only,
+        mark_plan,
+        marked_batches,
+        required_plan,
+    )
     from indextables.table.read.order import POSITION, in_order, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
     from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
@@ -62,6 +69,7 @@ __all__ = [
     "positions",
     "prune_files",
     "refs_of",
+    "required_plan",
     "scan_split",
     "scan_table",
     "search",
@@ -77,7 +85,7 @@ if not TYPE_CHECKING:
         {
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
-            "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches"),
+            "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
             "order": ("POSITION", "in_order", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
             "scan": ("limited", "plain_schema", "scan_split", "scan_table"),

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.query.expr import Node
-from indextables.split.query import Plan
+from indextables.split.query import Plan, boolean
 from indextables.split.search import Hits, Ints, SplitSearcher, TermStats
 from indextables.table.read.plan import still_there
 from indextables.table.read.scan import scan_split
 
-__all__ = ["Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches"]
+__all__ = ["Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"]
 
 _FIRST_ROWS = 256
 """Rows fetched at first, because a statement may have a limit; then four times as many, up to `_BATCH_ROWS`."""
@@ -52,6 +52,12 @@ class MarkedRows(msgspec.Struct, frozen=True, tag="marked"):
 def mark_plan(searcher: SplitSearcher, mark: Mark) -> Plan:
     """What a search asks for, without a look at any split. Raises QueryInvalid with the position, LimitExceeded."""
     return searcher.plan(mark.query, default_fields=None if mark.column is None else [mark.column])
+
+
+def required_plan(searcher: SplitSearcher, asked: MarkedRows) -> Plan:
+    """What all required searches ask for together. Raises QueryInvalid with the position, LimitExceeded."""
+    plans = tuple(mark_plan(searcher, mark) for mark in asked.required)
+    return plans[0] if len(plans) == 1 else boolean(must=plans)
 
 
 def marked_batches(
@@ -90,12 +96,14 @@ def _matching(
     stats: TermStats | None,
 ) -> Iterator[pa.RecordBatch]:
     """Only the rows that match, fetched by number."""
-    plan = mark_plan(searcher, asked.required[0])
+    others: list[dict[int, Hits]] = []
     if asked.score:
+        # Only the first search makes the scores.
+        plan = mark_plan(searcher, asked.required[0])
         hits = searcher.search(plan, where=where, limit=None, stats=stats).hits.in_place()
+        others = [_by_split(searcher.matches(mark_plan(searcher, mark)).hits) for mark in asked.required[1:]]
     else:
-        hits = searcher.matches(plan, where=where).hits
-    others = [_by_split(searcher.matches(mark_plan(searcher, mark)).hits) for mark in asked.required[1:]]
+        hits = searcher.matches(required_plan(searcher, asked), where=where).hits
     step = _FIRST_ROWS
     for place, first in _by_split(hits).items():
         rows = first.rows

@@ -1,0 +1,194 @@
+"""Rows that a statement of Spark's marks with searches, and how many there are.
+
+Three ways lead to them, and they give the same rows. A small answer is made here, by the index, from the pages that
+have a hit. A large one is Spark's own scan of the splits that have a hit, which leaves out the other rows by number, as
+those of a deletion vector. Where the table is too large for the driver, and for scores and searches that only mark,
+tasks find the rows when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from indextables.env import Env
+from indextables.log.read import Snapshot
+from indextables.log.wire import Metadata
+from indextables.query.expr import Node
+from indextables.spark.scan import scan_chosen
+from indextables.spark.search.jobs import all_refs, answers_of, arrow_schema, fits_driver, lazily, most_rows, statistics
+from indextables.spark.search.question import Shared, Splits, each_with, shares
+from indextables.spark.search.tasks import count_job, rows_of
+from indextables.spark.session import spark_schema
+from indextables.spark.tasks import grouped
+from indextables.split.file import SplitRef, dv
+from indextables.split.search import SplitSearcher, scored_terms
+from indextables.table.read import (
+    SCORE,
+    MarkedRows,
+    check_rows_readable,
+    mark_plan,
+    prune_files,
+    refs_of,
+    required_plan,
+    searcher_over,
+    still_there,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from indextables.spark.tasks import SparkHandle
+
+__all__ = ["count_marked", "marked_rows"]
+
+_TASK_BYTES = 256 << 20
+"""Splits of marked rows share a task up to this size: an index is read by parts, so that it can take more than a scan
+can."""
+
+_DRIVER_BYTES = 32 << 20
+"""An answer that the driver makes itself is not larger."""
+
+
+def marked_rows(
+    handle: SparkHandle,
+    env: Env,
+    snapshot: Snapshot,
+    asked: MarkedRows,
+    *,
+    where: Node | None = None,
+    limit: int | None = None,
+    lasting: bool = False,
+) -> DataFrame:
+    """The columns of the rows that all required searches match, and a boolean column for every search.
+
+    If a score is asked for, a column `_score` follows: that of the first required search, scored as one index over the
+    whole table; what scores depend on is gathered now, by a job over all splits. Rows in which `where` does not hold
+    may come or not. With a `limit` any so many of the rows in which it holds do. A `lasting` DataFrame keeps no rows.
+    Searches are checked here: raises QueryInvalid with the position, NotSupported for tables of another system,
+    LogError.
+    """
+    check_rows_readable(snapshot, env.store.url)
+    searcher = searcher_over(env, snapshot.metadata, [])
+    plans = [mark_plan(searcher, mark) for mark in (*asked.required, *asked.marked)]
+    schema = _schema(snapshot.metadata, asked)
+    if asked.required and not lasting:
+        refs = all_refs(env, snapshot)
+        if fits_driver(env, snapshot, refs):
+            with still_there(env, snapshot.version):
+                found = _found_here(handle, env, snapshot, asked, schema, refs, where, limit)
+            if found is not None:
+                return found
+    shared = Shared(snapshot.metadata, snapshot.version, asked)
+    if asked.score and scored_terms(plans[0]):
+        shared = msgspec.structs.replace(shared, stats=statistics(handle.runner(), shared, all_refs(env, snapshot)))
+    refs = refs_of(env, prune_files(snapshot, where))
+    if not env.store.outlives_process:
+        # No task can see it, so its rows are sent.
+        wanted = arrow_schema(schema)
+        rows = pa.Table.from_batches(rows_of(env, shared, Splits([], refs), wanted), schema=wanted)
+        return handle.spark.createDataFrame(rows, schema)
+    parts = [Splits([], group) for group in grouped(refs, _TASK_BYTES)]
+    return lazily(handle.spark, handle.place(), shared, parts, schema)
+
+
+def count_marked(
+    handle: SparkHandle, env: Env, snapshot: Snapshot, asked: MarkedRows, *, where: Node | None = None
+) -> int | None:
+    """How many rows match all required searches and `where`; no row is read.
+
+    By the driver, or by tasks where the table is too large for it: these count without `where` only, and the answer is
+    None with one. Raises as `marked_rows`.
+    """
+    refs = all_refs(env, snapshot)
+    if fits_driver(env, snapshot, refs):
+        with still_there(env, snapshot.version):
+            searcher = searcher_over(env, snapshot.metadata, refs)
+            return searcher.count(required_plan(searcher, asked), where=where)
+    if where is not None:
+        return None
+    required_plan(searcher_over(env, snapshot.metadata, []), asked)
+    runner = handle.runner()
+    shared = Shared(snapshot.metadata, snapshot.version, asked)
+    units = each_with(shared, shares(list(enumerate(refs)), runner.width))
+    return sum(int(answer) for answer in answers_of(runner.run(count_job, units)))
+
+
+def _found_here(
+    handle: SparkHandle,
+    env: Env,
+    snapshot: Snapshot,
+    asked: MarkedRows,
+    schema: StructType,
+    refs: Sequence[SplitRef],
+    where: Node | None,
+    limit: int | None,
+) -> DataFrame | None:
+    """The rows if the driver can tell which they are at once; None if tasks had better look for them."""
+    searcher = searcher_over(env, snapshot.metadata, refs)
+    hits = searcher.count(required_plan(searcher, asked), where=where)
+    wanted = hits if limit is None else min(hits, limit)
+    if wanted <= most_rows(env, snapshot):
+        shared = Shared(snapshot.metadata, snapshot.version, asked)
+        rows = _rows_here(env, shared, Splits([], list(refs)), arrow_schema(schema), where, wanted)
+        if rows is not None:
+            return handle.spark.createDataFrame(rows if rows.num_rows else [], schema)
+    if asked.score or asked.marked:
+        return None
+    chosen = _chosen(searcher, asked, refs, where)
+    hidden = [mark.name for mark in asked.required]
+    return scan_chosen(handle.spark, env, snapshot, chosen, asked.columns, hidden)
+
+
+def _rows_here(
+    env: Env,
+    shared: Shared,
+    splits: Splits,
+    wanted: pa.Schema,
+    where: Node | None,
+    most: int,
+) -> pa.Table | None:
+    """The first `most` rows, None if they are too large to be kept here."""
+    left, size = most, 0
+    batches = []
+    for batch in rows_of(env, shared, splits, wanted, where) if most else ():
+        batches.append(batch.slice(0, left))
+        left -= batches[-1].num_rows
+        size += batches[-1].nbytes
+        if size > _DRIVER_BYTES:
+            return None
+        if left <= 0:
+            break
+    return pa.Table.from_batches(batches, schema=wanted)
+
+
+def _chosen(searcher: SplitSearcher, asked: MarkedRows, refs: Sequence[SplitRef], where: Node | None) -> list[SplitRef]:
+    """The splits that have a hit, with a vector that hides all other rows."""
+    hits = searcher.matches(required_plan(searcher, asked), where=where).hits
+    edges = np.searchsorted(hits.splits, np.arange(len(refs) + 1)).tolist()
+    chosen = []
+    for place, ref in enumerate(refs):
+        rows = hits.rows[edges[place] : edges[place + 1]]
+        if not len(rows):
+            continue
+        count = searcher.states[place].num_rows
+        others = np.ones(count, dtype=bool)
+        others[rows] = False
+        hidden = np.flatnonzero(others)
+        vector = dv.encode(hidden) if len(hidden) else None
+        chosen.append(msgspec.structs.replace(ref, num_rows=count, vector=vector))
+    return chosen
+
+
+def _schema(metadata: Metadata, asked: MarkedRows) -> StructType:
+    from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
+
+    whole = spark_schema(metadata.schemaString)
+    fields = [StructField(name, whole[name].dataType) for name in asked.columns]
+    fields += [StructField(mark.name, BooleanType()) for mark in (*asked.required, *asked.marked)]
+    return StructType([*fields, *([StructField(SCORE, DoubleType())] if asked.score else [])])
