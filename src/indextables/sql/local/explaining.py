@@ -27,7 +27,7 @@ _KINDS = (
     (re.compile("Date"), "a date"),
     (re.compile("Timestamp"), "a time"),
 )
-_ALIKE = 0.8
+_ALIKE = 0.88
 
 _NO_TABLE = re.compile(r"table '(?P<name>.*)' not found$")
 _NO_COLUMN = re.compile(
