@@ -88,6 +88,14 @@ def test_a_shelf_whose_folder_was_taken_away_is_set_up_anew(world, shelf_and_cac
     assert count(world, opened, cache, 2) == rows_of(world, 2)
 
 
+def test_versions_that_are_open_are_bounded_by_the_segments_of_all(world, tmp_path):
+    opened = OpenIndexes(max_readers=2 * PIECES)
+    cache = IndexCache(tmp_path, 1 << 30, SystemAmbient(), small_bytes=1 << 20)
+    for splits in range(1, PIECES + 1):
+        assert count(world, opened, cache, splits) == rows_of(world, splits)
+    assert [len(index.segments) for index in opened._open.values()] == [PIECES - 1, PIECES]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="maps are counted as Linux tells them")
 def test_further_versions_map_no_segment_a_second_time(world, tmp_path):
     opened = OpenIndexes()

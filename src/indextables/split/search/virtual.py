@@ -30,6 +30,8 @@ from indextables.split.search.shelf import Deletes, Shelf, ShelfSegment
 MAX_OPEN_INDEXES = 1_024
 MAX_OPEN_SEGMENTS = 8_000
 """A segment holds six memory maps; a process may have 65,530 by default."""
+MAX_OPEN_READERS = 16_384
+"""Segments of all indexes, counted for each that has them: Tantivy takes some 5 KiB to read one."""
 IDLE_S = 60.0
 KEPT_IDLE = 16
 """So many stay open however long nobody has asked for them: those of versions that nobody searches any more must not
@@ -128,6 +130,7 @@ class OpenIndexes:
         max_indexes: int = MAX_OPEN_INDEXES,
         max_segments: int = MAX_OPEN_SEGMENTS,
         max_alive_bytes: int = MAX_OPEN_ALIVE_BYTES,
+        max_readers: int = MAX_OPEN_READERS,
         clock: Callable[[], float] = time.monotonic,
         shelf: Callable[[], Shelf] = Shelf,
     ) -> None:
@@ -136,6 +139,7 @@ class OpenIndexes:
         self._max_indexes = max_indexes
         self._max_segments = max_segments
         self._max_alive_bytes = max_alive_bytes
+        self._max_readers = max_readers
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[Hashable, ...], VirtualIndex] = OrderedDict()
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -231,6 +235,7 @@ class OpenIndexes:
             is_idle
             or len(self._open) > self._max_indexes
             or len(self._mapped) > self._max_segments
+            or sum(len(index.segments) for index in self._open.values()) > self._max_readers
             or sum(index.alive_bytes for index in self._open.values()) > self._max_alive_bytes
         )
 
