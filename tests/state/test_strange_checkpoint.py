@@ -17,6 +17,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import CommitError, LogError
+from indextables.log.care.verifying import verify
 from indextables.log.checkpoint.find import find_states
 from indextables.log.checkpoint.read import read_state
 from indextables.log.checkpoint.write import write_checkpoint
@@ -141,3 +142,23 @@ def test_a_checkpoint_that_holds_other_files_than_the_check_file_counts_is_refus
         opened(own).to_arrow()
     (own / crc_key(state.version)).unlink()
     assert values(opened(own)) == [101, 102, 103]
+
+
+def test_verify_is_not_ok_where_no_read_can_open_the_table(place: Path) -> None:
+    it.invalidate_caches()
+    assert not verify(local_env(place)).ok
+
+
+def test_verify_is_not_ok_where_the_only_checkpoint_is_damaged(form: str, tmp_path: Path) -> None:
+    made(tmp_path / "t", 100, form)
+    own = cut(tmp_path / "t", appended=103)
+    table = opened(own)
+    assert table.verify().ok
+    env = local_env(own)
+    for key in find_states(env.store.list_from(LOG_DIR))[0].keys:
+        (own / key).write_bytes((own / key).read_bytes()[:-40])
+    report = table.verify()
+    assert not report.ok
+    assert "nothing else is left" in next(found.message for found in report.findings if found.severity == "error")
+    with pytest.raises(LogError, match="nothing else is left"):
+        opened(own).to_arrow()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
 from indextables.log.checkpoint import find_states, keep_own, read_pointer, read_state
-from indextables.log.read import Superseded, confirm, head_of, replay
+from indextables.log.read import Log, LogCache, Superseded, confirm, head_of, replay
 from indextables.log.wire import (
     LOG_DIR,
     CrcFile,
@@ -123,10 +123,21 @@ class _Verifier:
         self._check_orphans(files, head, max([*versions, *(ref.version for ref in states)], default=-1))
         state = self._walk(versions, states, files)
         self._check_pointer(states)
+        self._check_open()
         checked = self._check_data_files(state, look) if data_files and state is not None else 0
         return VerifyReport(
             self.env.store.url, head, self.versions_checked, self.checkpoints_checked, checked, tuple(self.findings)
         )
+
+    def _check_open(self) -> None:
+        """Where nothing else tells what is wrong: can a reader, who remembers nothing, read the newest version?"""
+        if any(finding.severity == "error" for finding in self.findings):
+            return
+        try:
+            _ = Log(self.env, LogCache()).snapshot().state
+        except (CheckpointError, LimitExceeded, LogError, PathEscape) as error:
+            message = f"the newest version cannot be read: {error}"
+            self._found("checkpoint", "error", message, version=_number(error))
 
     def _found_left_over(self, ref: StateRef) -> None:
         message = (

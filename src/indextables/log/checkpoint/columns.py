@@ -73,7 +73,7 @@ def validate(stated: StateTotals, counted: StateTotals, version: int, name: str)
         ("set hash", stated.set_hash, counted.set_hash),
     ):
         if said is not None and found is not None and said != found:
-            message = f"{name} says {said} ({what}), a recount gives {found}; an older checkpoint or the log is used"
+            message = f"{name} says {said} ({what}), a recount gives {found}"
             raise CheckpointInvalid(message, version=version, path=name, reason=what)
 
 

@@ -71,7 +71,7 @@ def decode_extras(action: DomainMetadata, key: str) -> Extras:
     try:
         return _DECODER.decode(action.configuration)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"{key} carries a broken domain {STATE_DOMAIN}: {error}; an older checkpoint or the log is used"
+        message = f"{key} carries a broken domain {STATE_DOMAIN}: {error}"
         raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
 
 

@@ -241,5 +241,5 @@ def _table(lines: bytes, name: str) -> pa.Table:
 
 
 def _broken(name: str, error: object) -> CheckpointCorrupt:
-    message = f"{name} is not a JSON checkpoint: {error}; an older checkpoint or the log is used"
+    message = f"{name} is not a JSON checkpoint: {error}"
     return CheckpointCorrupt(message, path=name, reason=str(error))

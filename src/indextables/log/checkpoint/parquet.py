@@ -104,7 +104,7 @@ def read_parquet_state(env: Env, ref: StateRef, *, with_files: bool = True) -> P
         try:
             _collect(parsed, data, key, with_files=with_files)
         except (pa.ArrowException, OSError, ValueError, msgspec.ValidationError, KeyError, TypeError) as error:
-            message = f"{key} is not a Parquet checkpoint: {error}; an older checkpoint or the log is used"
+            message = f"{key} is not a Parquet checkpoint: {error}"
             raise CheckpointCorrupt(message, path=key, reason=str(error)) from error
     return parsed
 

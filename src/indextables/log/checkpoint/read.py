@@ -97,7 +97,7 @@ def inspect_state(env: Env, ref: StateRef) -> Inspected:
 def _assemble(parsed: Parsed, ref: StateRef, root_url: str) -> TableState:
     """The state of a JSON or Parquet checkpoint, validated."""
     if parsed.metadata is None:
-        message = f"{ref.keys[0]} holds no metaData; an older checkpoint or the log is used"
+        message = f"{ref.keys[0]} holds no metaData"
         raise CheckpointCorrupt(message, path=ref.keys[0], reason="no metaData")
     extras = _extras(parsed, ref)
     files = empty_files() if parsed.files is None else parsed.files
@@ -131,11 +131,11 @@ def _extras(parsed: Parsed, ref: StateRef) -> Extras | None:
     if action is None:
         if parsed.protocol is not None and has_own_splits(parsed.protocol):
             reason = "it does not say of which version it is, as every checkpoint of a table with our splits does"
-            message = f"{ref.keys[0]} is not a checkpoint: {reason}; an older checkpoint or the log is used"
+            message = f"{ref.keys[0]} is not a checkpoint: {reason}"
             raise CheckpointCorrupt(message, path=ref.keys[0], reason=reason)
         return None
     extras = decode_extras(action, ref.keys[0])
     if extras.version != ref.version:
-        message = f"{ref.keys[0]} holds the state of version {extras.version}; an older checkpoint or the log is used"
+        message = f"{ref.keys[0]} holds the state of version {extras.version}"
         raise CheckpointCorrupt(message, path=ref.keys[0], reason="another version")
     return extras

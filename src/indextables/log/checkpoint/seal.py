@@ -33,7 +33,7 @@ def check_seal(data: bytes, name: str) -> None:
     # A text of the table may look like a mark: one that fits is enough. One that is blank was copied from another file.
     if marks and not any(_fits(data, start, end) for start, end in reversed(marks)):
         reason = "its bytes do not match their checksum"
-        message = f"{name} is not a checkpoint that was written: {reason}; an older checkpoint or the log is used"
+        message = f"{name} is not a checkpoint that was written: {reason}"
         raise CheckpointCorrupt(message, path=name, reason=reason)
 
 

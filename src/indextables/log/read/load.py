@@ -322,6 +322,10 @@ def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateR
             )
     if failure is None:
         raise AssertionError
+    if isinstance(failure, CheckpointError):
+        rest = f"nothing else is left to read version {version} at {env.store.url} from: restore it from a copy"
+        message = f"{failure}; {rest}"
+        raise type(failure)(message, **failure.details) from failure
     raise failure
 
 

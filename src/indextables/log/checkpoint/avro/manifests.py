@@ -136,5 +136,5 @@ def _as_int(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _differs(info: ManifestInfo, what: str, said: object, found: object) -> CheckpointInvalid:
-    message = f"the state says {said} ({what}) about {info.path}, found {found}; an older checkpoint or the log is used"
+    message = f"the state says {said} ({what}) about {info.path}, found {found}"
     return CheckpointInvalid(message, path=info.path, reason=what)
