@@ -413,7 +413,7 @@ MERGE_ON_WRITE_ASYNC = flag(
 )
 MERGE_ON_WRITE_MIN_SPLITS = count(
     "mergeOnWrite.minSplits",
-    8,
+    12,
     "small splits of about one size, in a row and of one partition, that a merge on write makes one of; the next size "
     "is so many times as large",
     least=2,

@@ -64,14 +64,14 @@ def operations(path):
 @pytest.mark.usefixtures("with_upkeep")
 def test_every_so_many_batches_merge_what_they_have_left_before_the_next_one(tmp_path):
     path = tmp_path / "t"
-    for number in range(10):
+    for number in range(18):
         sink(path).commit([written(path, number)], number)
     assert operations(path)[:2] == ["MERGE SPLITS", "WRITE"]
     assert indextables.open(path).files().num_rows == 1
-    assert ids(path) == list(range(10))
+    assert ids(path) == list(range(18))
     # The batch that was followed by the merge is still known.
-    sink(path).commit([written(path, 9)], 9)
-    assert ids(path) == list(range(10))
+    sink(path).commit([written(path, 17)], 17)
+    assert ids(path) == list(range(18))
 
 
 @pytest.mark.usefixtures("with_upkeep")
@@ -80,11 +80,11 @@ def test_a_job_that_is_no_stream_merges_only_where_that_is_asked_for(tmp_path, e
     path = tmp_path / "t"
     properties = {"mergeOnWrite.async.enabled": "false", **({"mergeOnWrite.enabled": enabled} if enabled else {})}
     indextables.create(path, ROWS, properties=properties)
-    for number in range(10):
+    for number in range(18):
         writer = TableWriter(str(path), WriteOptions(), SCHEMA, overwrite=False)
         writer.commit([writer.write(iter([batch(number)]))])
     assert ("MERGE SPLITS" in operations(path)) == bool(enabled)
-    assert ids(path) == list(range(10))
+    assert ids(path) == list(range(18))
 
 
 def test_a_batch_without_rows_makes_no_version(tmp_path):

@@ -36,7 +36,7 @@ _BYTES = 65_536
 _LARGE = 99
 """The tier of what is not merged."""
 
-_CROWDED = 6
+_CROWDED = 4
 """A partition with so many times `fan_in` small files is crowded: whoever writes next merges, however little time."""
 
 _START_S, _PER_SOURCE_S, _PER_BYTE_S = 0.04, 0.005, 1 / 4e6
