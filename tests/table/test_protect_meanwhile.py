@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import threading
 
@@ -104,7 +106,8 @@ def test_a_cleanup_that_died_does_not_hold_protect_up_for_ever(tmp_path):
     ambient = Patient()
     ambient.wake.set()
     waiting = indextables.open(tmp_path / "t", ambient=ambient)
-    with pytest.raises(indextables.errors.StoreUnavailable, match="try again"):
+    with pytest.raises(indextables.errors.StoreUnavailable, match="try again") as told:
         waiting.protect()
+    assert re.search(rf":{os.getpid()} holds it; .* ends by itself at \d{{4}}-\d\d-\d\dT", str(told.value))
     assert ambient.sleeps.is_set()
     assert open_log(open_env(tmp_path / "t")).latest_version() == made.version

@@ -93,30 +93,6 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     work: Work | None = None
 
 
-class Protections(msgspec.Struct, frozen=True):
-    """What the live intents of a table protect together.
-
-    `oldest_version` is the oldest version that a reader needs, `since_ms` the store's time from which on writers need
-    every data file; None where nobody asks. `everything` says that an intent could not be understood, and why.
-    `expired` are keys of intents that are over, `sweeps` says that somebody deletes files of the log just now.
-    """
-
-    oldest_version: int | None = None
-    since_ms: int | None = None
-    keys: frozenset[str] = frozenset()
-    everything: str | None = None
-    live: int = 0
-    expired: tuple[str, ...] = ()
-    sweeps: bool = False
-
-
-class Ticket(msgspec.Struct, frozen=True):
-    """A lease as another process may look at it: its name and the number of its holder."""
-
-    name: str
-    number: int
-
-
 class Holder(msgspec.Struct, frozen=True):
     """Who holds a lease: `holder` is the machine and the process; it ends at `until_ms` unless it is renewed."""
 
@@ -128,6 +104,30 @@ class Holder(msgspec.Struct, frozen=True):
         until = dt.datetime.fromtimestamp(min(max(self.until_ms, 0), _LAST_MS) // 1000, dt.UTC)
         gone = f"should that process be gone, its hold ends by itself at {until:%Y-%m-%dT%H:%M:%SZ}"
         return f"{self.holder} holds it; {gone}"
+
+
+class Protections(msgspec.Struct, frozen=True):
+    """What the live intents of a table protect together.
+
+    `oldest_version` is the oldest version that a reader needs, `since_ms` the store's time from which on writers need
+    every data file; None where nobody asks. `everything` says that an intent could not be understood, and why.
+    `expired` are keys of intents that are over, `sweep` is who deletes files of the log just now: who does so longest.
+    """
+
+    oldest_version: int | None = None
+    since_ms: int | None = None
+    keys: frozenset[str] = frozenset()
+    everything: str | None = None
+    live: int = 0
+    expired: tuple[str, ...] = ()
+    sweep: Holder | None = None
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """A lease as another process may look at it: its name and the number of its holder."""
+
+    name: str
+    number: int
 
 
 def store_now_ms(env: Env) -> int:
@@ -160,9 +160,10 @@ def await_sweeps(env: Env) -> None:
     Raises StoreUnavailable if that takes too long, StoreError.
     """
     waited_s, pause_s = 0.0, 0.01
-    while protections(env, store_now_ms(env)).sweeps:
+    while (sweep := protections(env, store_now_ms(env)).sweep) is not None:
         if waited_s > _PATIENCE_S:
-            message = f"a cleanup of {env.store.url} is at work, and may be taking this version: try again in a while"
+            what = f"a cleanup of {env.store.url} is at work, and may be taking this version"
+            message = f"{what}: try again in a while. {sweep}"
             raise StoreUnavailable(message, url=env.store.url)
         env.ambient.sleep(pause_s)
         waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
@@ -205,7 +206,8 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     keys: set[str] = set()
     expired: list[str] = []
     everything: str | None = None
-    live, sweeps = 0, False
+    live = 0
+    sweep: Holder | None = None
     for meta, intent in found:
         if now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS or (isinstance(intent, Intent) and intent.released):
             expired.append(meta.key)
@@ -216,7 +218,9 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         if table_id is not None and intent.tableId not in {None, table_id}:
             continue
         if intent.kind == "sweep":
-            sweeps = True
+            until_ms = meta.modified_ms + _ttl_ms(intent) + _GRAIN_MS
+            if sweep is None or until_ms > sweep.until_ms:
+                sweep = Holder("sweep", intent.holder or "a process that does not tell its name", until_ms)
             continue
         live += 1
         if intent.kind == "reader" and intent.version is not None:
@@ -233,7 +237,7 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         everything=everything,
         live=live,
         expired=tuple(expired),
-        sweeps=sweeps,
+        sweep=sweep,
     )
 
 
