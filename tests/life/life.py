@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition, rule
 
 import indextables
 from indextables.errors import NotSupported, SchemaMismatch, VersionExpired
-from tests.life.book import Row, Shape, Where
+from tests.life.book import WORDS, Row, Shape, Where, as_seen, has_word
 from tests.life.machine import LOG, Handle
 from tests.life.reading import Reading
 from tests.life.values import (
@@ -181,6 +181,67 @@ class Life(Reading):
         kept = [row for row in self.book.now.rows if not where.is_true(row)]
         self.written(handle, report.version, operation="DROP PARTITIONS", rows=kept)
 
+    @rule(which=handles, where=wheres, word=st.one_of(st.none(), st.sampled_from(WORDS)), dry=st.booleans(), note=NOTES)
+    def delete(self, which: int, where: Where | None, word: str | None, dry: bool, note: str | None) -> None:
+        """Rows of the newest version go, whatever version the handle shows."""
+        handle = self.handle(which)
+        where, kept, gone = self._chosen(where, word)
+        report = handle.table.delete(
+            None if where is None else where.text,
+            search=word,
+            dry_run=dry,
+            user_metadata=note,
+            progress=lambda _: None,
+        )
+        assert report.deleted == len(gone)
+        if dry or not gone:
+            assert report.version is None
+            assert self.disk_versions()[-1] == self.book.newest
+            return
+        self.written(handle, report.version, operation="DELETE", rows=kept)
+
+    @rule(which=handles, where=wheres, app=st.sampled_from(APPS), batch=st.integers(0, 3))
+    def delete_once(self, which: int, where: Where | None, app: str, batch: int) -> None:
+        """A batch that the table holds is not done again; one that finds nothing is remembered."""
+        handle = self.handle(which)
+        where, kept, gone = self._chosen(where, None)
+        known = self.book.now.txns.get(app)
+        report = handle.table.delete(None if where is None else where.text, txn=(app, batch))
+        if known is not None and known >= batch:
+            assert report.deleted == 0
+            assert self.disk_versions()[-1] == self.book.newest
+            handle.version = handle.table.version
+            return
+        assert report.deleted == len(gone)
+        self.written(handle, report.version, operation="DELETE", rows=kept, txn=(app, batch))
+
+    @rule(which=handles, where=wheres)
+    def delete_as_read(self, which: int, where: Where | None) -> None:
+        """What was decided by reading the version of the handle is refused where others changed these rows since."""
+        handle = self.handle(which)
+        seen = self.seen_by(handle)
+        where = where if where is not None and where.fits(seen.shape) else None
+        inside = (lambda _: True) if where is None else where.is_true
+        gone = [row for row in seen.rows if inside(row)]
+        same_shape = not self.book.changed_shape_since(handle.version)
+        changed = same_shape and self.book.changed_rows_since(handle.version, inside)
+        read = handle.version
+        with self.maybe_refused(handle, may=changed or not same_shape, must=changed and bool(gone)) as refused:
+            report = handle.table.delete(None if where is None else where.text, expect_version=read)
+        if refused or report.version is None:
+            return
+        assert report.deleted == len(gone)
+        kept = [row for row in self.book.now.rows if not inside(row)]
+        self.written(handle, report.version, operation="DELETE", rows=kept)
+
+    def _chosen(self, where: Where | None, word: str | None) -> tuple[Where | None, list[Row], list[Row]]:
+        """A predicate that fits the newest version, the rows that it leaves there, and those that it takes."""
+        where = where if where is not None and where.fits(self.book.now.shape) else None
+        rows = self.book.now.rows
+        gone = [r for r in rows if (where is None or where.is_true(r)) and (word is None or has_word(r, word))]
+        kept = [r for r in rows if not ((where is None or where.is_true(r)) and (word is None or has_word(r, word)))]
+        return where, kept, gone
+
     @rule(which=handles, back=st.integers(1, 6), by_time=st.booleans(), form=st.integers(0, 2))
     def restore(self, which: int, back: int, by_time: bool, form: int) -> None:
         handle, version = self.handle(which), max(self.book.newest - back, 0)
@@ -340,14 +401,15 @@ class Life(Reading):
         now = self.book.now
         copy, log = self.folder / uuid.uuid4().hex, self.folder / uuid.uuid4().hex
         copy.mkdir()
-        for path in indextables.open(str(self.path)).files()["path"].to_pylist():
+        files = indextables.open(str(self.path)).files()
+        for path in files["path"].to_pylist():
             from urllib.parse import unquote
 
             target = copy / unquote(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(self.path / unquote(path), target)
         try:
-            if rebuilt and not now.rows:
+            if rebuilt and not files.num_rows:
                 return
             if rebuilt:
                 self.it.rebuild(str(copy), at=None if in_place else str(log), options={})
@@ -356,6 +418,12 @@ class Life(Reading):
             if not (rebuilt and in_place):
                 (log / LOG).rename(copy / LOG)
             table = indextables.open(str(copy))
+            if rebuilt and files["deletionVector"].null_count < files.num_rows:
+                # Which rows were deleted stood in the log alone.
+                found = as_seen(table.to_arrow().to_pylist(), now.shape.names)
+                assert found >= as_seen(now.rows, now.shape.names)
+                assert found.total() == sum(files["numRecords"].to_pylist())
+                return
             self.same_rows(table.to_arrow(), now)
             assert table.count() == len(now.rows)
         finally:

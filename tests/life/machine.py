@@ -213,7 +213,8 @@ class World(RuleBasedStateMachine):
 
     def judge_files(self, table: Any, version: Version) -> None:
         files = table.files()
-        assert (sum(files["numRecords"].to_pylist()) if files.num_rows else 0) == len(version.rows)
+        gone = sum(vector["cardinality"] for vector in files["deletionVector"].to_pylist() if vector is not None)
+        assert (sum(files["numRecords"].to_pylist()) if files.num_rows else 0) - gone == len(version.rows)
         assert len(set(files["path"].to_pylist())) == files.num_rows
         detail = table.detail()
         assert (detail["numFiles"], detail["numRows"]) == (files.num_rows, len(version.rows))

@@ -77,6 +77,12 @@ def everything_once(machine) -> None:
         one.open_older(1, by_time, 1)
         one.restore(0, 2, by_time, 2)
         one.drop_partitions(0, BY_PLACE[by_time], dry=by_time)
+    one.delete(0, WHERES[9], "alpha", dry=True, note=None)
+    one.delete(0, None, "alpha", dry=False, note="a note")
+    one.append(0, rows, "arrow", None)
+    for batch in (8, 8, 9):
+        one.delete_once(1, WHERES[9], "app", batch)
+    one.delete_as_read(0, WHERES[0])
     one.travel(0, 1)
     one.travel_by_time(0, 2, 1, 1)
     one.read_all(0, "opened without caches")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from indextables.errors import QueryInvalid
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import And, Cast, Column, Comparison, In, IsNull, Literal, Not, Or, TextMatch
+from indextables.query.parse import parse
 from indextables.query.partition import partition_to_text
-from indextables.query.prune import prune, prune_bounds
+from indextables.query.prune import all_match, prune, prune_bounds
 from indextables.query.stats import FOREIGN, OURS
 
 MAP = pa.map_(pa.string(), pa.string())
@@ -184,10 +185,17 @@ def check_that_no_match_is_pruned(data: st.DataObject) -> None:
     files = data.draw(tables())
     cut = data.draw(st.booleans())
     log = logged(files, data.draw, cut=cut)
-    for predicate in data.draw(st.lists(predicates(), min_size=10, max_size=10)):
-        kept = prune(log, predicate, SCHEMA, PARTITIONED, rules=FOREIGN if cut else OURS).to_pylist()
-        for keep, hits in zip(kept, matching(files, predicate), strict=True):
+    rules = FOREIGN if cut else OURS
+    for number, predicate in enumerate(data.draw(st.lists(predicates(), min_size=10, max_size=10))):
+        kept = prune(log, predicate, SCHEMA, PARTITIONED, rules=rules).to_pylist()
+        # It prunes several times: one of ten predicates is asked whether it takes whole files.
+        asked = number == 0
+        whole = (
+            all_match(log, predicate, SCHEMA, PARTITIONED, rules=rules).to_pylist() if asked else [False] * len(kept)
+        )
+        for file, keep, all_rows, hits in zip(files, kept, whole, matching(files, predicate), strict=True):
             assert keep or hits == 0
+            assert hits == file.num_rows or not all_rows
 
 
 @pytest.mark.slow
@@ -220,6 +228,30 @@ def test_a_pruned_manifest_holds_no_match(data):
 @given(st.data())
 def test_a_pruned_file_holds_no_match_at_volume(data):
     check_that_no_match_is_pruned(data)
+
+
+def test_a_file_is_taken_whole_where_values_or_bounds_prove_it():
+    log = pa.table(
+        {
+            "partitionValues": pa.array([[("s", "a")], [("s", "b")], [("s", "a")]], MAP),
+            "minValues": pa.array([[("i", "1")], [("i", "1")], [("i", "1")]], MAP),
+            "maxValues": pa.array([[("i", "5")], [("i", "5")], [("i", "5")]], MAP),
+            "stats": pa.array(['{"nullCount":{"i":0}}', '{"nullCount":{"i":0}}', '{"nullCount":{"i":2}}']),
+            "numRecords": pa.array([4, 4, 4], pa.int64()),
+        }
+    )
+    small = pa.schema([("i", pa.int32()), ("s", pa.string())])
+    for text, expected in {
+        "s = 'a'": [True, False, True],
+        "i <= 5": [True, True, False],
+        "i < 5": [False, False, False],
+        "s = 'a' AND i BETWEEN 0 AND 9": [True, False, False],
+        "s = 'b' OR i > 0": [True, True, False],
+        "i IN (1, 2, 3, 4, 5, NULL)": [False, False, False],
+        "i + 1 > 0": [False, False, False],
+        "NOT (s = 'b')": [True, False, True],
+    }.items():
+        assert all_match(log, parse(text, small), small, ["s"]).to_pylist() == expected, text
 
 
 def test_an_error_in_a_value_keeps_the_file():

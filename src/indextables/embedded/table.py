@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from indextables.ambient import Ambient
+from indextables.embedded.changing import Changing
 from indextables.embedded.looking import Looking
 from indextables.embedded.maintenance import Maintenance
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
@@ -148,7 +149,7 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Looking, Maintenance):
+class Table(Changing, Looking, Maintenance):
     """A table in this process. It reads one version, until `refresh()` or one of its own writes moves it to another.
 
     `indextables.open` and `indextables.create` return one. Several threads may use it at the same time.

@@ -31,13 +31,14 @@ from indextables.query.expr import (
     TextMatch,
     columns_of,
     conjuncts,
+    walk,
 )
 from indextables.query.functions import FUNCTIONS, ValueFault, apply, is_number, is_text
 from indextables.query.partition import partition_from_text
 from indextables.query.simplify import simplify
 from indextables.query.stats import OURS, StatsRules, map_values, null_counts, typed_bounds
 
-__all__ = ["is_partition_only", "partition_part", "prune", "prune_bounds"]
+__all__ = ["all_match", "is_partition_only", "partition_part", "prune", "prune_bounds"]
 
 # IN lists up to this length are tested value by value, longer ones by their range.
 _SHORT_LIST = 32
@@ -76,6 +77,31 @@ def prune(
     return pa.array(kept)
 
 
+def all_match(
+    files: pa.Table, expr: Node, schema: pa.Schema, partition_columns: Sequence[str], *, rules: StatsRules = OURS
+) -> pa.BooleanArray:
+    """For each file of `files` whether `expr` is true for all of its rows for sure; never null."""
+
+    def may(term: Node) -> Any:
+        told = prune(files, term, schema, partition_columns, rules=rules)
+        return np.asarray(told.to_numpy(zero_copy_only=False), bool)
+
+    def surely(term: Node) -> Any:
+        if isinstance(term, And):
+            return np.logical_and.reduce([surely(part) for part in term.terms])
+        if isinstance(term, Or):
+            return np.logical_or.reduce([surely(part) for part in term.terms])
+        if is_partition_only(term, partition_columns):
+            # Partition values decide it for whole files: what may be true is true.
+            return may(term) & ~may(Not(term)) & ~may(IsNull(term))
+        if not _is_known_where_columns_are(term):
+            return np.zeros(files.num_rows, bool)
+        nulls = [may(IsNull(node)) for node in walk(term) if isinstance(node, Column)]
+        return ~np.logical_or.reduce([may(Not(term)), *nulls])
+
+    return pa.array(surely(simplify(expr)) if files.num_rows else np.zeros(0, bool))
+
+
 def prune_bounds(
     minimum: pa.Array | pa.ChunkedArray,
     maximum: pa.Array | pa.ChunkedArray,
@@ -107,6 +133,17 @@ def partition_part(expr: Node, partition_columns: Sequence[str]) -> Node | None:
     if not terms:
         return None
     return terms[0] if len(terms) == 1 else And(terms)
+
+
+def _is_known_where_columns_are(term: Node) -> bool:
+    """True if the term compares columns with constants, so that it is unknown only where a column is null."""
+    if isinstance(term, Comparison):
+        sides: tuple[Node, ...] = (term.left, term.right)
+    elif isinstance(term, TextMatch) or (isinstance(term, In) and not term.has_null):
+        sides = (term.child,)
+    else:
+        return False
+    return all(isinstance(side, Column) or (isinstance(side, Literal) and side.value.is_valid) for side in sides)
 
 
 class _Facts(Protocol):

@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.log.commit import head, permission
-    from indextables.log.commit.conflict import merge_registry
+    from indextables.log.commit.conflict import bring_rows, merge_registry
     from indextables.log.commit.create import Created, create_table, new_metadata
     from indextables.log.commit.head import Head
     from indextables.log.commit.resolve import retry_times, upgrade_protocol
@@ -25,6 +25,7 @@ __all__ = [
     "Queue",
     "Staged",
     "Transaction",
+    "bring_rows",
     "changes_data",
     "content_of",
     "create_table",
@@ -45,7 +46,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "conflict": ("merge_registry",),
+            "conflict": ("bring_rows", "merge_registry"),
             "create": ("Created", "create_table", "new_metadata"),
             "head": ("Head",),
             "resolve": ("retry_times", "upgrade_protocol"),

@@ -21,7 +21,18 @@ from indextables.log.wire import (
     protocol,
 )
 
-__all__ = ["Clash", "ClashKind", "Kind", "Ours", "Theirs", "Verdict", "constraints_of", "judge", "merge_registry"]
+__all__ = [
+    "Clash",
+    "ClashKind",
+    "Kind",
+    "Ours",
+    "Theirs",
+    "Verdict",
+    "bring_rows",
+    "constraints_of",
+    "judge",
+    "merge_registry",
+]
 
 _CONSTRAINTS = "constraints."
 _ONLY_DELETE = frozenset({"DELETE", "UPDATE", "MERGE"})
@@ -175,6 +186,11 @@ def merge_registry(metadata: Metadata, other: Metadata) -> Metadata:
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **extra})
 
 
+def bring_rows(theirs: Theirs) -> pa.Table:
+    """The adds of a version that may hold rows which were not in the table before it."""
+    return _without(_data_changes(theirs.adds), _only_emptied(theirs))
+
+
 def constraints_of(metadata: Metadata) -> dict[str, str]:
     """The rules for rows that stand in the properties: who wrote rows before one came may have broken it."""
     return {key: value for key, value in metadata.configuration.items() if key.startswith(_CONSTRAINTS)}
@@ -283,7 +299,7 @@ def _phantom(ours: Ours, theirs: Theirs) -> Clash | None:
         return None
     if _is_blind_append(theirs) and not ours.serializable:
         return None
-    adds = _without(_data_changes(theirs.adds), _only_emptied(theirs))
+    adds = bring_rows(theirs)
     if adds.num_rows and (reads_all or (ours.may_match is not None and ours.may_match(adds))):
         what = "to the range that this commit replaces"
         if ours.kind != "overwrite":

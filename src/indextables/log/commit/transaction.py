@@ -101,6 +101,10 @@ class Transaction:
         """Stage files that leave the table; `rows` are their live rows, which running totals need."""
         return self._stage(removes=_once(self._staged.removes, removes, "removes"), removed_rows=rows)
 
+    def count(self, metrics: Mapping[str, str | None]) -> Transaction:
+        """Stage what the history tells beside the transaction's own metrics; a repair counts anew."""
+        return self._stage(metrics=dict(metrics))
+
     def set_metadata(self, metadata: Metadata) -> Transaction:
         """Stage new metadata; id and time of creation must be the table's."""
         return self._stage(metadata=metadata)
@@ -404,6 +408,8 @@ class Transaction:
     def _kind(self, staged: Staged) -> conflict.Kind:
         if self._replaces_range:
             return "overwrite"
+        if self.repairs:
+            return "rows"
         if self.is_blind_append:
             return "append"
         if len(staged.removes) and not changes_data(staged):

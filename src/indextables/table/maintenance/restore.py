@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,9 +17,9 @@ from indextables.errors import CommitConflict, IndexTablesError, StoreError, Ver
 from indextables.log.care import Lease, acquire, who_holds
 from indextables.log.commit import Transaction, merge_registry, removes_of
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import ADD_TYPE, Metadata, check_writable, combined, int64_array, path_rule, vector_ids
+from indextables.log.wire import Metadata, check_writable, combined, path_rule, vector_ids
 from indextables.table.arguments import millis
-from indextables.table.read import POSITION, positions
+from indextables.table.read import placed_again
 from indextables.table.requests import Restore
 from indextables.table.rows import keep_highest_id, remembering
 from indextables.table.running import Progress, Runner, Step
@@ -33,8 +32,6 @@ _LOGGER = logging.getLogger("indextables")
 _KEYS_PER_UNIT = 500
 _UNITS_PER_SLOT = 8
 """Units that one slot of the runner does before the lease is held anew: a minute or so of questions to a store."""
-_PAIRS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]))
-"""A map as a list, which Arrow can measure and flatten."""
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
@@ -125,7 +122,7 @@ def _restored(
         isolation="Serializable",
     ).read_all()
     if comes.num_rows:
-        transaction.add(_again(comes))
+        transaction.add(placed_again(comes))
     if goes.num_rows:
         transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
     if metadata is not None:
@@ -162,36 +159,6 @@ def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
     wanted = keep_highest_id(merge_registry(then.metadata, now.metadata), now.metadata)
     wanted = remembering(wanted, now.metadata)
     return None if wanted == now.metadata else wanted
-
-
-def _again(files: pa.Table) -> pa.Table:
-    """The rows of `add` again, each with the place among the rows that it had."""
-    version, line, part = (int64_array(column).cast(pa.string()) for column in positions(files))
-    places = pc.binary_join_element_wise(version, line, ".")
-    places = pc.if_else(pc.equal(part, "0"), places, pc.binary_join_element_wise(places, part, "."))
-    added = files.select([field.name for field in ADD_TYPE])
-    added = added.set_column(added.column_names.index("tags"), "tags", _placed(combined(files["tags"]), places))
-    changes = pa.repeat(pa.scalar(value=True), added.num_rows)
-    return added.set_column(added.column_names.index("dataChange"), "dataChange", changes)
-
-
-def _placed(tags: pa.Array, places: pa.Array) -> pa.Array:
-    """The tags of each file with its place behind them, whatever place they told."""
-    owners, names, values = np.arange(len(places)), pa.repeat(pa.scalar(POSITION), len(places)), places
-    if tags.null_count < len(tags):
-        listed = tags.cast(_PAIRS)
-        lengths = pc.fill_null(pc.list_value_length(listed), 0).to_numpy(zero_copy_only=False)
-        given = listed.flatten()
-        keys = pc.struct_field(given, 0)
-        stays = pc.not_equal(keys, POSITION)
-        owners = np.concatenate([np.repeat(owners, lengths)[stays.to_numpy(zero_copy_only=False)], owners])
-        names = pa.concat_arrays([keys.filter(stays), names])
-        values = pa.concat_arrays([pc.struct_field(given, 1).filter(stays), values])
-        order = int64_array(np.argsort(owners, kind="stable"))
-        names, values = names.take(order), values.take(order)
-    ends = np.cumsum(np.bincount(owners, minlength=len(places)))
-    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-    return pa.MapArray.from_arrays(offsets, names, values)
 
 
 def _check_there(

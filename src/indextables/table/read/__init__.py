@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         marked_batches,
         required_plan,
     )
-    from indextables.table.read.order import POSITION, in_order, position_tag, positions
+    from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
     from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
     from indextables.table.read.searching import (
@@ -64,6 +64,7 @@ __all__ = [
     "order_of",
     "place_from",
     "place_to",
+    "placed_again",
     "plain_schema",
     "position_tag",
     "positions",
@@ -86,7 +87,7 @@ if not TYPE_CHECKING:
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
-            "order": ("POSITION", "in_order", "position_tag", "positions"),
+            "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
             "scan": ("limited", "plain_schema", "scan_split", "scan_table"),
             "searching": (

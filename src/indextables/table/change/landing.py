@@ -1,0 +1,284 @@
+"""Commits a change of rows on top of whatever was committed meanwhile; the same for every statement.
+
+What a winner did is repaired row by row. Its new vectors are united with ours. A file that it removed is left out of a
+DELETE. The rows that it brought are looked at with the same question. Where it changed rows that the statement writes
+anew, or where that cannot be told, the statement runs again on the newest version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import IndexTablesError, ObjectNotFound
+from indextables.log.commit import Staged, Transaction, bring_rows, files_of
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import (
+    ADD_TYPE,
+    Committed,
+    Conflicted,
+    DeletionVector,
+    VersionContent,
+    check_rows_writable,
+    error_of,
+    with_feature,
+)
+from indextables.table.change.located import Located, Selection, locate
+from indextables.table.change.losses import Losses
+from indextables.table.change.statement import ChangeReport, Prepared, Statement
+from indextables.table.environment import table_env
+from indextables.table.read import still_there
+from indextables.table.running import Progress, Step
+from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard
+
+__all__ = ["Terms", "execute"]
+
+_VECTORS = "deletionVectors"
+_RUN_AGAIN = frozenset({"data", "metadata"})
+"""What a statement gets over by running on the newest version: it is bound to the schema of that."""
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """How a statement is committed.
+
+    `txn` is (application, batch): a batch that the table holds is not done again. `expect_version` is the version that
+    the caller has read: rows that the statement selects, or would, must not have changed since.
+    """
+
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    expect_version: int | None = None
+    dry_run: bool = False
+
+
+def execute(log: Log, statement: Statement, terms: Terms, progress: Progress | None = None) -> ChangeReport:
+    """Run a statement on the newest version, and again where others were faster, until it is in the log.
+
+    Raises:
+        QueryInvalid: It does not fit the table's schema.
+        CommitConflict: Rows that it changes were changed by others again and again, or since `expect_version`.
+        MetadataChanged, ProtocolChanged: The table changed in a way that it does not fit.
+        CommitStateUnknown: The store did not tell; nothing is deleted.
+        NotSupported: The table, or its rows, are another system's.
+    """
+    limit = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
+    reruns = 0
+    while True:
+        snapshot = log.snapshot(terms.expect_version)
+        check_rows_writable(snapshot.protocol, log.url)
+        env = table_env(log.env, snapshot.metadata)
+        attempt = _Attempt(log, env, snapshot, statement, terms, progress)
+        outcome = attempt.run(reruns)
+        if isinstance(outcome, ChangeReport):
+            return outcome
+        reruns += 1
+        if terms.expect_version is not None or reruns >= limit:
+            raise outcome
+
+
+class _Attempt:
+    """One run of a statement over one version, and its commit."""
+
+    def __init__(
+        self,
+        log: Log,
+        env: Env,
+        snapshot: Snapshot,
+        statement: Statement,
+        terms: Terms,
+        progress: Progress | None,
+    ) -> None:
+        self._log = log
+        self._env = env
+        self._snapshot = snapshot
+        self._statement = statement
+        self._terms = terms
+        self._progress = progress
+        self._selection: Selection = statement.selection(snapshot)
+        self._prepared = Prepared(Located({}))
+        self._repairs = 0
+
+    def run(self, reruns: int) -> ChangeReport | IndexTablesError:
+        """What was done; the error that says why the statement has to run again."""
+        with still_there(self._env, self._snapshot.version):
+            located = locate(self._env, self._snapshot.metadata, self._snapshot.files, self._selection)
+            self._losses = Losses(self._env, self._snapshot.files, located.rows)
+        self._prepared = Prepared(located)
+        self._tell("located", rows=len(self._losses), files=len(self._losses.touched))
+        if self._terms.dry_run or (not self._losses.touched and self._terms.txn is None):
+            return self._report(None, reruns)
+        try:
+            self._prepared = self._statement.prepare(self._env, self._snapshot, self._still_selected(located))
+            self._tell("written", rows=sum(add.numRecords or 0 for add in self._prepared.adds))
+            outcome = self._transaction().commit()
+        except NOT_IN_THE_LOG:
+            self._discard()
+            raise
+        if isinstance(outcome, Committed):
+            if outcome.repeated:
+                self._discard()
+                return msgspec.structs.replace(self._report(outcome.version, reruns), deleted=0, updated=0, metrics={})
+            self._discard_vectors(but_last=True)
+            self._tell("committed", files=len(self._losses.touched))
+            return self._report(outcome.version, reruns)
+        error = error_of(outcome, self._log.url)
+        if isinstance(error, NOT_IN_THE_LOG):
+            self._discard()
+        if isinstance(outcome, Conflicted) and outcome.kind in _RUN_AGAIN:
+            return error
+        raise error
+
+    def _still_selected(self, located: Located) -> Located:
+        """Without the rows that were deleted before."""
+        rows = {path: file.rows for path, file in self._losses.touched.items()}
+        return msgspec.structs.replace(located, rows=rows)
+
+    def _transaction(self) -> Transaction:
+        terms, statement = self._terms, self._statement
+        transaction = Transaction(
+            self._log,
+            self._snapshot,
+            operation=statement.operation,
+            parameters=statement.parameters,
+            user_metadata=terms.user_metadata,
+            isolation="Serializable" if terms.expect_version is not None else None,
+        )
+        staged = self._staged()
+        transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).count(staged.metrics)
+        transaction.repair_with(self._repair).before_put(self._check)
+        if self._prepared.mapping is not None:
+            transaction.set_metadata(self._prepared.mapping)
+        if _VECTORS not in (self._snapshot.protocol.writerFeatures or []):
+            transaction.set_protocol(with_feature(self._snapshot.protocol, _VECTORS))
+        if terms.txn is not None:
+            transaction.set_txn(*terms.txn)
+        return transaction
+
+    def _staged(self) -> Staged:
+        staged = self._losses.stage()
+        new = files_of(self._prepared.adds).select([field.name for field in ADD_TYPE])
+        counted = self._statement.metrics(len(self._losses), self._prepared)
+        repaired = {"numRepairs": str(self._repairs)} if self._repairs else {}
+        assert isinstance(staged.adds, pa.Table)  # noqa: S101 - `Losses` stages columns
+        return msgspec.structs.replace(
+            staged,
+            adds=pa.concat_tables([staged.adds, new]),
+            metrics={**counted, **staged.metrics, **repaired},
+        )
+
+    def _repair(self, staged: Staged, winner: VersionContent) -> Staged | None:
+        """What is staged on top of `winner`; None if the statement has to run again."""
+        try:
+            if not (self._is_followed(winner) and self._is_looked_at(winner)):
+                return None
+        except ObjectNotFound:
+            # A file of that version is gone already: the newest one tells what became of its rows.
+            return None
+        self._repairs += 1
+        left = self._staged()
+        return msgspec.structs.replace(
+            staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows, metrics=left.metrics
+        )
+
+    def _is_followed(self, winner: VersionContent) -> bool:
+        """Take over what the winner did to files that lose rows; False if rows of ours are concerned."""
+        losses, strict = self._losses, self._statement.writes or self._terms.expect_version is not None
+        ours = pa.array(list(losses.touched), pa.string())
+        again = winner.adds.filter(pc.is_in(winner.adds["path"], value_set=ours))
+        kept = set(again["path"].to_pylist())
+        for row in range(again.num_rows):
+            entry = again.slice(row, 1)
+            path, vector = entry["path"][0].as_py(), entry["deletionVector"][0].as_py()
+            file = losses.touched[path]
+            now = losses.vector_of(
+                path, None if vector is None else msgspec.convert(vector, DeletionVector), file.num_rows
+            )
+            if not file.before <= now or (strict and now & file.rows):
+                return False
+            losses.replace(entry, now)
+        removes = winner.removes.filter(pc.is_in(winner.removes["path"], value_set=ours))
+        for path, changes in zip(removes["path"].to_pylist(), removes["dataChange"].to_pylist(), strict=True):
+            if path in kept or path not in losses.touched:
+                continue
+            if strict or not changes:
+                return False
+            losses.drop(path)
+        return True
+
+    def _is_looked_at(self, winner: VersionContent) -> bool:
+        """Ask the rows that the winner brought; a DELETE takes them in. False if the statement has to run again."""
+        info = winner.commit_info
+        blind = info is not None and info.isBlindAppend is True
+        serializable = (
+            self._env.options[opt.ISOLATION_LEVEL] == "serializable" or self._terms.expect_version is not None
+        )
+        if blind and not serializable:
+            return True
+        brought = bring_rows(winner)
+        if not brought.num_rows:
+            return True
+        found = locate(self._env, self._snapshot.metadata, brought, self._selection)
+        rows = {path: chosen for path, chosen in found.rows.items() if chosen}
+        if not rows:
+            return True
+        if self._statement.writes or self._terms.expect_version is not None or self._losses.touched.keys() & rows:
+            return False
+        self._losses.take(brought, rows)
+        return True
+
+    def _check(self, staged: Staged) -> None:
+        """Raises CommitError if purge may have taken files that this commit brings: new splits and vectors."""
+        assert isinstance(staged.adds, pa.Table)  # noqa: S101 - as `_staged` makes it
+        vectors = staged.adds["deletionVector"]
+        in_files = pc.fill_null(pc.equal(pc.struct_field(vectors, "storageType"), "u"), fill_value=False)
+        new = staged.adds.filter(pc.or_(vectors.is_null(), in_files))
+        if self._losses.made_ms is not None and new.num_rows:
+            at = new.column_names.index("modificationTime")
+            times = pc.if_else(new["deletionVector"].is_valid(), self._losses.made_ms, new["modificationTime"])
+            new = new.set_column(at, "modificationTime", times)
+        check_kept(self._env, msgspec.structs.replace(staged, adds=new))
+
+    def _discard(self) -> None:
+        """Delete the files of a commit that is provably not in the log."""
+        if self._prepared.adds:
+            discard(self._env, self._prepared.adds)
+        self._discard_vectors(but_last=False)
+
+    def _discard_vectors(self, *, but_last: bool) -> None:
+        made = self._losses.superseded() if but_last else self._losses.made
+        _delete_quietly(self._env, made)
+
+    def _report(self, version: int | None, reruns: int) -> ChangeReport:
+        told = self._statement.metrics(len(self._losses), self._prepared)
+        metrics = {name: int(value) for name, value in told.items() if value is not None}
+        removed = sum(len(file.before) + len(file.rows) == file.num_rows for file in self._losses.touched.values())
+        return ChangeReport(
+            operation=self._statement.operation,
+            version=version,
+            deleted=metrics.get("numDeletedRows", 0),
+            updated=metrics.get("numUpdatedRows", 0),
+            removed_files=removed,
+            added_files=len(self._prepared.adds),
+            vectors=len(self._losses.touched) - removed,
+            located_by=self._prepared.located.found_by,
+            repairs=self._repairs,
+            reruns=reruns,
+            dry_run=self._terms.dry_run,
+            metrics=metrics,
+        )
+
+    def _tell(self, what: str, *, rows: int = 0, files: int = 0) -> None:
+        if self._progress is not None:
+            self._progress(Step(what, 1, 1, rows=rows, files=files))
+
+
+def _delete_quietly(env: Env, keys: Sequence[str]) -> None:
+    if keys:
+        with contextlib.suppress(IndexTablesError):
+            env.store.delete_many(list(keys))
