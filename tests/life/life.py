@@ -234,6 +234,37 @@ class Life(Reading):
         kept = [row for row in self.book.now.rows if not inside(row)]
         self.written(handle, report.version, operation="DELETE", rows=kept)
 
+    @rule(which=handles, where=wheres, word=st.one_of(st.none(), st.sampled_from(WORDS)), how=st.integers(0, 3))
+    def update(self, which: int, where: Where | None, word: str | None, how: int) -> None:
+        """Rows get other values, are told once, or are only counted."""
+        handle = self.handle(which)
+        where, _, chosen = self._chosen(where, word)
+        known = self.book.now.txns.get("upp", -1)
+        batch = known + 1 if how != 1 else max(known, 0)
+        more: dict[str, Any] = {"txn": ("upp", batch)} if how in (1, 2) else {}
+        if how == 3:
+            more = {"dry_run": True, "progress": lambda _: None, "user_metadata": "a note"}
+        report = handle.table.update(
+            {"n": 1, "message": "concat(message, ' delta')"},
+            None if where is None else where.text,
+            search=word,
+            expect_version=self.book.newest if how == 0 else None,
+            **more,
+        )
+        if how == 1 and known >= batch:
+            assert report.updated == 0
+            handle.version = handle.table.version
+            return
+        assert report.updated == len(chosen)
+        if how == 3 or (not chosen and not more):
+            assert report.version is None
+            assert self.disk_versions()[-1] == self.book.newest
+            return
+        ids = {row["id"] for row in chosen}
+        rows = [{**r, "n": 1, "message": f"{r['message']} delta"} if r["id"] in ids else r for r in self.book.now.rows]
+        txn = ("upp", batch) if how in (1, 2) else None
+        self.written(handle, report.version, operation="UPDATE", rows=rows, txn=txn)
+
     def _chosen(self, where: Where | None, word: str | None) -> tuple[Where | None, list[Row], list[Row]]:
         """A predicate that fits the newest version, the rows that it leaves there, and those that it takes."""
         where = where if where is not None and where.fits(self.book.now.shape) else None

@@ -185,9 +185,12 @@ class World(RuleBasedStateMachine):
         self.moved(handle, version)
 
     def moved(self, handle: Handle, version: int) -> None:
-        """A handle reads this version now, which the table's own care may have taken by then."""
-        handle.version = version
-        assert handle.table.version == version
+        """A handle reads this version now; the newest one where the table's own care has taken it by then."""
+        handle.version = handle.table.version
+        if handle.version != version:
+            self.book.is_gone(version)
+            assert handle.version == self.book.newest
+            version = handle.version
 
         def look() -> None:
             assert handle.table.count() == len(self.book.versions[version].rows)

@@ -83,6 +83,9 @@ def everything_once(machine) -> None:
     for batch in (8, 8, 9):
         one.delete_once(1, WHERES[9], "app", batch)
     one.delete_as_read(0, WHERES[0])
+    one.append(0, rows, "arrow", None)
+    for how in (0, 1, 1, 2, 3):
+        one.update(0, WHERES[9] if how else None, "alpha" if how == 3 else None, how)
     one.travel(0, 1)
     one.travel_by_time(0, 2, 1, 1)
     one.read_all(0, "opened without caches")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutants import planted, reading
+from tests.mutants import changing, planted, reading
 
-EVERY = (*planted.BUGS, *reading.BUGS)
+EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS)

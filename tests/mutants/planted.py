@@ -1122,7 +1122,7 @@ BUGS = [
     ),
     Bug(
         "a restored file loses its place among the rows",
-        TABLE + "maintenance/restore.py",
+        TABLE + "read/order.py",
         '"tags", _placed(combined(files["tags"]), places))',
         '"tags", combined(files["tags"]))',
         OPERATE_TESTS,

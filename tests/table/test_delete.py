@@ -67,6 +67,13 @@ def test_the_rows_that_are_asked_for_go_and_no_others(table, where, search, gone
     assert report.version == (table.version if gone else None)
 
 
+def test_rows_that_stay_keep_their_order(table):
+    table.delete("id = 3")
+    assert table.to_arrow()["id"].to_pylist() == [0, 1, 2, *range(4, 40)]
+    table.delete("id = 25")
+    assert indextables.open(table.url).to_arrow()["id"].to_pylist() == [0, 1, 2, *range(4, 25), *range(26, 40)]
+
+
 def test_a_handle_of_an_older_version_still_shows_the_rows(table):
     old = indextables.open(table.url)
     then = old.count()

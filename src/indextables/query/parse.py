@@ -16,7 +16,7 @@ from indextables.query.expr import Node, walk
 from indextables.query.literals import keeping_backslashes, meant_as_column
 from indextables.query.simplify import simplify
 
-__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse", "parse_value"]
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_TOKENS = 200_000
@@ -44,6 +44,18 @@ def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
     except RecursionError:
         raise _too_deep(text) from None
     return simplify(bound)
+
+
+def parse_value(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
+    """The value of any type that `text` computes from a row of `schema`. Raises as `parse`."""
+    from indextables.query.bind import Binder
+
+    check_zone(time_zone)
+    tree = _read(text)
+    try:
+        return simplify(Binder(text, schema, time_zone).bind(tree))
+    except RecursionError:
+        raise _too_deep(text) from None
 
 
 def depends_on_zone(text: str, schema: pa.Schema) -> bool:

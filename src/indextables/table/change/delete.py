@@ -14,7 +14,7 @@ from indextables.table.change.statement import ChangeReport, Prepared
 from indextables.table.environment import table_env
 from indextables.table.running import Progress
 
-__all__ = ["Delete", "delete"]
+__all__ = ["Delete", "bound", "delete"]
 
 
 class Delete(msgspec.Struct, frozen=True):
@@ -38,10 +38,7 @@ class Delete(msgspec.Struct, frozen=True):
         return {name: text for name, text in told.items() if text is not None}
 
     def selection(self, snapshot: Snapshot) -> Selection:
-        if self.where is None:
-            return Selection(query=self.query)
-        zone = table_env(self.log.env, snapshot.metadata).options[opt.TIME_ZONE]
-        return Selection(parse(self.where, snapshot.schema, time_zone=zone), self.query)
+        return bound(self.log, snapshot, self.where, self.query)
 
     def prepare(self, env: Env, snapshot: Snapshot, located: Located) -> Prepared:
         del env, snapshot
@@ -50,6 +47,14 @@ class Delete(msgspec.Struct, frozen=True):
     def metrics(self, deleted: int, prepared: Prepared) -> dict[str, str | None]:
         del prepared
         return {"numDeletedRows": str(deleted), "numAddedFiles": "0"}
+
+
+def bound(log: Log, snapshot: Snapshot, where: str | None, query: str | None) -> Selection:
+    """What a predicate and a search mean for the schema of a version. Raises QueryInvalid."""
+    if where is None:
+        return Selection(query=query)
+    zone = table_env(log.env, snapshot.metadata).options[opt.TIME_ZONE]
+    return Selection(parse(where, snapshot.schema, time_zone=zone), query)
 
 
 def delete(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         remembering,
         split_rows,
     )
-    from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, read_rows, schema_of
+    from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, fits, read_rows, schema_of
 
 __all__ = [
     "SPARK_DOOR",
@@ -38,6 +38,7 @@ __all__ = [
     "check_partition_columns",
     "columns_of_folders",
     "fit",
+    "fits",
     "folder_of",
     "folder_pattern",
     "keep_highest_id",
@@ -76,6 +77,6 @@ if not TYPE_CHECKING:
                 "remembering",
                 "split_rows",
             ),
-            "rows": ("SPARK_DOOR", "FittedRows", "Rows", "fit", "read_rows", "schema_of"),
+            "rows": ("SPARK_DOOR", "FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"),
         },
     )

@@ -1,0 +1,198 @@
+"""Rows are updated: which change, to what, and what others did meanwhile."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.table.test_delete import meanwhile
+
+import indextables
+from indextables.errors import CommitConflict, InvalidArgument, QueryInvalid, SchemaMismatch
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int32()), ("word", pa.string())])
+
+
+def rows(ids):
+    return [{"id": n, "n": n % 5 if n % 7 else None, "word": f"w{n % 3} common"} for n in ids]
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = indextables.create(tmp_path / "t", SCHEMA, indexing={"word": "text"})
+    made.append(rows(range(10)))
+    made.append(rows(range(10, 20)))
+    return made
+
+
+def held(table):
+    return sorted(indextables.open(table.url).to_arrow().to_pylist(), key=lambda row: (row["id"], row["word"] or ""))
+
+
+def test_values_are_computed_from_the_rows_as_they_were(table):
+    report = table.update(
+        {"n": "coalesce(n, 0) + 1", "word": "concat(word, ' ', cast(n as string))"}, "id BETWEEN 8 AND 11"
+    )
+    assert (report.updated, report.version) == (4, table.version)
+    expected = rows(range(20))
+    for row in expected:
+        if 8 <= row["id"] <= 11:
+            old = row["n"]
+            row["n"] = (old or 0) + 1
+            row["word"] = None if old is None else f"{row['word']} {old}"
+    assert held(table) == expected
+    assert table.count("common") == sum("common" in (row["word"] or "") for row in expected)
+
+
+def test_rows_that_a_search_finds_are_updated_and_found_by_their_new_words(table):
+    assert table.update({"word": "'changed'", "n": 7}, search="w1").updated == 7
+    assert (table.count("w1"), table.count("changed")) == (0, 7)
+    assert table.count(where="n = 7") == 7
+
+
+def test_a_partition_column_that_is_updated_moves_the_row(tmp_path):
+    table = indextables.create(tmp_path / "p", SCHEMA, partition_by=["word"])
+    table.append(rows(range(6)))
+    table.update({"word": "'elsewhere'"}, "id = 2")
+    assert [row["id"] for row in table.to_arrow(where="word = 'elsewhere'").to_pylist()] == [2]
+    assert table.count() == 6
+
+
+def test_updates_of_other_rows_of_one_file_are_united(table):
+    other = indextables.open(table.url)
+    report = table.update({"n": 100}, "id = 1", progress=meanwhile(lambda: other.update({"n": 200}, "id = 2")))
+    assert (report.repairs, report.reruns) == (1, 0)
+    assert [row["n"] for row in held(table)[1:3]] == [100, 200]
+    assert len(held(table)) == 20
+
+
+def test_two_updates_of_one_row_come_one_after_the_other(table):
+    other = indextables.open(table.url)
+    report = table.update({"n": "n + 10"}, "id = 1", progress=meanwhile(lambda: other.update({"n": "n * 3"}, "id = 1")))
+    assert report.reruns == 1
+    assert held(table)[1]["n"] == 13
+
+
+def test_a_row_that_another_update_brought_into_the_predicate_is_updated_too(table):
+    other = indextables.open(table.url)
+    table.update({"word": "'seen'"}, "n = 99 OR id = 3", progress=meanwhile(lambda: other.update({"n": 99}, "id = 5")))
+    assert [row["id"] for row in held(table) if row["word"] == "seen"] == [3, 5]
+
+
+def test_a_row_that_was_deleted_meanwhile_stays_deleted(table):
+    other = indextables.open(table.url)
+    report = table.update({"n": 1}, "id IN (4, 5)", progress=meanwhile(lambda: other.delete("id = 4")))
+    assert report.updated == 1
+    assert [row["id"] for row in held(table)] == [n for n in range(20) if n != 4]
+
+
+def test_rows_that_a_merge_moved_meanwhile_are_updated_once(table):
+    other = indextables.open(table.url)
+    table.update({"n": 50}, "id IN (1, 15)", progress=meanwhile(other.merge_splits))
+    assert [row["id"] for row in held(table) if row["n"] == 50] == [1, 15]
+    assert len(held(table)) == 20
+
+
+def test_an_expected_version_refuses_an_update_of_rows_that_changed(table):
+    read = table.version
+    other = indextables.open(table.url)
+    other.update({"n": 1}, "id = 3")
+    with pytest.raises(CommitConflict):
+        table.update({"n": 2}, "id = 3", expect_version=read)
+    assert table.update({"n": 2}, "id = 4", expect_version=read).updated == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "where", "error"),
+    [
+        ({"nothing": "1"}, None, InvalidArgument),
+        ({"n": 1, "N": 2}, None, InvalidArgument),
+        ({"n": "'text'"}, None, InvalidArgument),
+        ({"n": "id * 10000000000"}, "id = 9", InvalidArgument),
+        ({"n": 2.5}, None, SchemaMismatch),
+        ({"n": {"a": 1}}, None, SchemaMismatch),
+        ({"n": "1 +"}, None, QueryInvalid),
+        ({"n": "10 / (id - 3)"}, None, QueryInvalid),
+        ({"id": "NULL"}, "id = 3", SchemaMismatch),
+        ({}, None, InvalidArgument),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(table, values, where, error):
+    before, files = table.version, sorted(table.files()["path"].to_pylist())
+    with pytest.raises(error):
+        table.update(values, where)
+    fresh = indextables.open(table.url)
+    assert (fresh.version, sorted(fresh.files()["path"].to_pylist())) == (before, files)
+    assert held(table) == rows(range(20))
+
+
+def test_a_batch_is_done_once_and_a_dry_run_writes_nothing(table):
+    assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 1
+    assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 0
+    before = table.version
+    assert table.update({"n": 0}, dry_run=True).updated == 20
+    assert indextables.open(table.url).version == before
+    assert held(table)[1]["n"] == 2
+
+
+UPDATES = {
+    ("n", "coalesce(n, 0) + {0}", "id % 3 = {1} % 3"): (
+        lambda r, a, b: {**r, "n": (r["n"] or 0) + a},
+        lambda r, a, b: r["id"] % 3 == b % 3,
+    ),
+    ("n", "NULL", "n > {0}"): (lambda r, a, b: {**r, "n": None}, lambda r, a, b: r["n"] is not None and r["n"] > a),
+    ("word", "concat(word, '{0}')", "id < {1}"): (
+        lambda r, a, b: {**r, "word": f"{r['word']}{a}"},
+        lambda r, a, b: r["id"] < b,
+    ),
+}
+SMALL = st.integers(0, 9)
+STATEMENTS = st.tuples(st.sampled_from(sorted(UPDATES)), SMALL, SMALL)
+RIVALS = st.one_of(
+    STATEMENTS.map(lambda one: ("update", one)),
+    SMALL.map(lambda n: ("delete", n)),
+    st.just(("merge", None)),
+    st.just(("append", None)),
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(STATEMENTS, st.one_of(st.none(), RIVALS)), min_size=1, max_size=3))
+def test_any_updates_beside_any_others_leave_what_one_after_the_other_leaves(tmp_path_factory, steps):
+    table = indextables.create(
+        tmp_path_factory.mktemp("life") / "t", SCHEMA, properties={"isolationLevel": "Serializable"}
+    )
+    table.append(rows(range(8)))
+    truth = rows(range(8))
+    for (form, a, b), rival in steps:
+
+        def act(rival=rival):
+            nonlocal truth
+            truth = play(indextables.open(table.url), rival, truth)
+
+        column, value, where = form
+        change, selects = UPDATES[form]
+        report = table.update(
+            {column: value.format(a, b)}, where.format(a, b), progress=None if rival is None else meanwhile(act)
+        )
+        if report.version is not None:
+            truth = [change(row, a, b) if selects(row, a, b) else row for row in truth]
+        assert sorted(map(repr, held(table))) == sorted(map(repr, truth))
+
+
+def play(other, rival, truth):
+    what, given = rival
+    if what == "update":
+        (column, value, where), a, b = given
+        change, selects = UPDATES[(column, value, where)]
+        other.update({column: value.format(a, b)}, where.format(a, b))
+        return [change(row, a, b) if selects(row, a, b) else row for row in truth]
+    if what == "delete":
+        other.delete(f"id = {given}")
+        return [row for row in truth if row["id"] != given]
+    if what == "merge":
+        other.merge_splits()
+        return truth
+    other.append(rows([100]))
+    return truth + rows([100])
