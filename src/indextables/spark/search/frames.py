@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
@@ -20,8 +21,17 @@ from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
-from indextables.spark.search.jobs import all_refs, answers_of, arrow_schema, fits_driver, lazily, most_rows, statistics
-from indextables.spark.search.question import PLACE, ROW, Question, Shared, each_with, shares
+from indextables.spark.search.jobs import (
+    answers_of,
+    arrow_schema,
+    fits_driver,
+    lazily,
+    live_files,
+    most_rows,
+    parts_of,
+    statistics,
+)
+from indextables.spark.search.question import PLACE, ROW, Question, Shared, each_with
 from indextables.spark.search.tasks import count_job
 from indextables.spark.session import spark_schema
 from indextables.spark.tasks import Place
@@ -58,17 +68,18 @@ def search_rows(
 
     question = _checked(snapshot, question)
     schema = _schema_of(snapshot, question)
-    refs = all_refs(env, snapshot)
+    files = live_files(env, snapshot)
     where = _predicate(env, snapshot.schema, question.where)
-    if fits_driver(env, snapshot, refs):
-        answer = _by_driver(env, snapshot, refs, question, where)
+    if fits_driver(env, snapshot, files):
+        answer = _by_driver(env, snapshot, refs_of(env, files), question, where)
         if answer is not None:
             return spark.createDataFrame(answer.cast(arrow_schema(schema)), schema)
     shared = Shared(snapshot.metadata, snapshot.version, question)
     plan = searcher_over(env, snapshot.metadata, []).plan(question.query, where)
     if scored_terms(plan):
-        shared = msgspec.structs.replace(shared, stats=statistics(runner, shared, refs))
-    parts = shares(_pruned(env, snapshot, refs, where), runner.width)
+        shared = msgspec.structs.replace(shared, stats=statistics(runner, env, shared, files))
+    left, places = _pruned(snapshot, files, where)
+    parts = parts_of(env, left, runner.width, places)
     wide = StructType([*schema.fields, StructField(PLACE, LongType()), StructField(ROW, LongType())])
     found = lazily(spark, place, shared, parts, wide)
     if question.limit is not None:
@@ -78,14 +89,15 @@ def search_rows(
 
 def count_matches(env: Env, snapshot: Snapshot, question: Question, runner: Runner) -> int:
     """How many rows match; a task per group of splits that may hold one. Raises as `search_rows`."""
-    refs = all_refs(env, snapshot)
+    files = live_files(env, snapshot)
     where = _predicate(env, snapshot.schema, question.where)
-    if fits_driver(env, snapshot, refs):
+    if fits_driver(env, snapshot, files):
         with still_there(env, snapshot.version):
-            return searcher_over(env, snapshot.metadata, refs).count(question.query, where=where)
+            return searcher_over(env, snapshot.metadata, refs_of(env, files)).count(question.query, where=where)
     searcher_over(env, snapshot.metadata, []).plan(question.query, where)
     shared = Shared(snapshot.metadata, snapshot.version, question)
-    parts = shares(_pruned(env, snapshot, refs, where), runner.width)
+    left, places = _pruned(snapshot, files, where)
+    parts = parts_of(env, left, runner.width, places)
     return sum(int(answer) for answer in answers_of(runner.run(count_job, each_with(shared, parts))))
 
 
@@ -124,12 +136,12 @@ def _schema_of(snapshot: Snapshot, question: Question) -> StructType:
     return StructType(fields)
 
 
-def _pruned(env: Env, snapshot: Snapshot, refs: Sequence[SplitRef], where: Node | None) -> list[tuple[int, SplitRef]]:
-    """The splits that may hold a match, each with its place among all."""
+def _pruned(snapshot: Snapshot, files: pa.Table, where: Node | None) -> tuple[pa.Table, Sequence[int] | None]:
+    """The files that may hold a match, and the place of each among all `files`; None where these are all."""
     if where is None:
-        return list(enumerate(refs))
-    left = {ref.key for ref in refs_of(env, prune_files(snapshot, where))}
-    return [(place, ref) for place, ref in enumerate(refs) if ref.key in left]
+        return files, None
+    left = prune_files(snapshot, where)
+    return left, pc.index_in(left["path"], files["path"].combine_chunks()).to_pylist()
 
 
 def _predicate(env: Env, schema: pa.Schema, where: str | None) -> Node | None:

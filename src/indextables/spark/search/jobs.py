@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.read import Snapshot
 from indextables.spark.search.question import Shared, Splits, each_with, shares
-from indextables.spark.search.tasks import stats_job
-from indextables.spark.tasks import Place
-from indextables.split.file import SplitRef
+from indextables.spark.search.tasks import stats_job, task_rows
+from indextables.spark.tasks import Place, for_each
 from indextables.split.search import TermStats, merge_stats
 from indextables.table.read import check_rows_readable, prune_files, refs_of
 from indextables.table.running import Runner
@@ -24,20 +25,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["all_refs", "answers_of", "arrow_schema", "fits_driver", "lazily", "most_rows", "statistics"]
+__all__ = ["answers_of", "arrow_schema", "fits_driver", "lazily", "live_files", "most_rows", "parts_of", "statistics"]
 
 
-def all_refs(env: Env, snapshot: Snapshot) -> list[SplitRef]:
-    """The live splits of a version. Raises NotSupported for tables of another system, PathEscape, DvCorrupt."""
+def live_files(env: Env, snapshot: Snapshot) -> pa.Table:
+    """All files of a version. Raises NotSupported for tables of another system."""
     check_rows_readable(snapshot, env.store.url)
-    return refs_of(env, prune_files(snapshot, None))
+    return prune_files(snapshot, None)
 
 
-def fits_driver(env: Env, snapshot: Snapshot, refs: Sequence[SplitRef]) -> bool:
+def parts_of(env: Env, files: pa.Table, width: int, places: Sequence[int] | None = None) -> Iterator[Splits]:
+    """The splits of each task, made one task at a time; `places` are theirs among all, by default those in `files`.
+
+    Raises PathEscape, DvCorrupt, StoreError.
+    """
+    everywhere = range(files.num_rows) if places is None else places
+    for start, end in shares(files.num_rows, width):
+        yield Splits(list(everywhere[start:end]), refs_of(env, files.slice(start, end - start)))
+
+
+def fits_driver(env: Env, snapshot: Snapshot, files: pa.Table) -> bool:
     """True if the driver's threads end a search sooner than a job would start; always where there is no cluster."""
     options = env.over(snapshot.metadata.configuration)
-    few = len(refs) <= options[opt.SEARCH_DRIVER_MAX_SPLITS]
-    small = sum(ref.size or 0 for ref in refs) <= options[opt.SEARCH_DRIVER_MAX_BYTES]
+    few = files.num_rows <= options[opt.SEARCH_DRIVER_MAX_SPLITS]
+    small = (pc.sum(files["size"]).as_py() or 0) <= options[opt.SEARCH_DRIVER_MAX_BYTES]
     return (few and small) or not env.store.outlives_process
 
 
@@ -46,25 +57,16 @@ def most_rows(env: Env, snapshot: Snapshot) -> int:
     return env.over(snapshot.metadata.configuration)[opt.SEARCH_DRIVER_MAX_ROWS]
 
 
-def statistics(runner: Runner, shared: Shared, refs: Sequence[SplitRef]) -> TermStats:
+def statistics(runner: Runner, env: Env, shared: Shared, files: pa.Table) -> TermStats:
     """What scores depend on, over all splits."""
-    units = each_with(shared, shares(list(enumerate(refs)), runner.width))
+    units = each_with(shared, parts_of(env, files, runner.width))
     return merge_stats(_READ_TERMSTATS.decode(answer) for answer in answers_of(runner.run(stats_job, units)))
 
 
-def lazily(spark: SparkSession, place: Place, shared: Shared, parts: Sequence[Splits], schema: StructType) -> DataFrame:
+def lazily(spark: SparkSession, place: Place, shared: Shared, parts: Iterable[Splits], schema: StructType) -> DataFrame:
     """The rows of all parts, a task for each, when they are asked for."""
-    if not parts:
-        return spark.createDataFrame([], schema)
-    packed, common, text = msgspec.msgpack.encode(place), msgspec.msgpack.encode(shared), schema.json()
-    units = [msgspec.msgpack.encode(part) for part in parts]
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from indextables.spark.search.tasks import task_rows
-
-        yield from task_rows(packed, common, text, units, batches)
-
-    return spark.range(0, len(units), 1, len(units)).mapInArrow(task, schema)
+    work = partial(task_rows, msgspec.msgpack.encode(place), msgspec.msgpack.encode(shared), schema.json())
+    return for_each(spark, work, map(msgspec.msgpack.encode, parts), schema)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -8,7 +8,7 @@ tasks find the rows when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +20,17 @@ from indextables.log.read import Snapshot
 from indextables.log.wire import Metadata
 from indextables.query.expr import Node
 from indextables.spark.scan import scan_chosen
-from indextables.spark.search.jobs import all_refs, answers_of, arrow_schema, fits_driver, lazily, most_rows, statistics
-from indextables.spark.search.question import Shared, Splits, each_with, shares
+from indextables.spark.search.jobs import (
+    answers_of,
+    arrow_schema,
+    fits_driver,
+    lazily,
+    live_files,
+    most_rows,
+    parts_of,
+    statistics,
+)
+from indextables.spark.search.question import Shared, Splits, each_with
 from indextables.spark.search.tasks import count_job, rows_of
 from indextables.spark.session import spark_schema
 from indextables.spark.tasks import grouped
@@ -30,7 +39,6 @@ from indextables.split.search import SplitSearcher, scored_terms
 from indextables.table.read import (
     SCORE,
     MarkedRows,
-    check_rows_readable,
     mark_plan,
     prune_files,
     refs_of,
@@ -50,6 +58,8 @@ __all__ = ["count_marked", "marked_rows"]
 _TASK_BYTES = 256 << 20
 """Splits of marked rows share a task up to this size: an index is read by parts, so that it can take more than a scan
 can."""
+
+_REFS_AT_ONCE = 8192
 
 _DRIVER_BYTES = 32 << 20
 """An answer that the driver makes itself is not larger."""
@@ -73,27 +83,25 @@ def marked_rows(
     Searches are checked here: raises QueryInvalid with the position, NotSupported for tables of another system,
     LogError.
     """
-    check_rows_readable(snapshot, env.store.url)
     searcher = searcher_over(env, snapshot.metadata, [])
     plans = [mark_plan(searcher, mark) for mark in (*asked.required, *asked.marked)]
     schema = _schema(snapshot.metadata, asked)
-    if asked.required and not lasting:
-        refs = all_refs(env, snapshot)
-        if fits_driver(env, snapshot, refs):
-            with still_there(env, snapshot.version):
-                found = _found_here(handle, env, snapshot, asked, schema, refs, where, limit)
-            if found is not None:
-                return found
+    everything = live_files(env, snapshot)
+    if asked.required and not lasting and fits_driver(env, snapshot, everything):
+        with still_there(env, snapshot.version):
+            found = _found_here(handle, env, snapshot, asked, schema, refs_of(env, everything), where, limit)
+        if found is not None:
+            return found
     shared = Shared(snapshot.metadata, snapshot.version, asked)
     if asked.score and scored_terms(plans[0]):
-        shared = msgspec.structs.replace(shared, stats=statistics(handle.runner(), shared, all_refs(env, snapshot)))
-    refs = refs_of(env, prune_files(snapshot, where))
+        shared = msgspec.structs.replace(shared, stats=statistics(handle.runner(), env, shared, everything))
+    files = prune_files(snapshot, where)
     if not env.store.outlives_process:
         # No task can see it, so its rows are sent.
         wanted = arrow_schema(schema)
-        rows = pa.Table.from_batches(rows_of(env, shared, Splits([], refs), wanted), schema=wanted)
+        rows = pa.Table.from_batches(rows_of(env, shared, Splits([], refs_of(env, files)), wanted), schema=wanted)
         return handle.spark.createDataFrame(rows, schema)
-    parts = [Splits([], group) for group in grouped(refs, _TASK_BYTES)]
+    parts = (Splits([], group) for group in grouped(_each_ref(env, files), _TASK_BYTES))
     return lazily(handle.spark, handle.place(), shared, parts, schema)
 
 
@@ -105,18 +113,24 @@ def count_marked(
     By the driver, or by tasks where the table is too large for it: these count without `where` only, and the answer is
     None with one. Raises as `marked_rows`.
     """
-    refs = all_refs(env, snapshot)
-    if fits_driver(env, snapshot, refs):
+    files = live_files(env, snapshot)
+    if fits_driver(env, snapshot, files):
         with still_there(env, snapshot.version):
-            searcher = searcher_over(env, snapshot.metadata, refs)
+            searcher = searcher_over(env, snapshot.metadata, refs_of(env, files))
             return searcher.count(required_plan(searcher, asked), where=where)
     if where is not None:
         return None
     required_plan(searcher_over(env, snapshot.metadata, []), asked)
     runner = handle.runner()
     shared = Shared(snapshot.metadata, snapshot.version, asked)
-    units = each_with(shared, shares(list(enumerate(refs)), runner.width))
+    units = each_with(shared, parts_of(env, files, runner.width))
     return sum(int(answer) for answer in answers_of(runner.run(count_job, units)))
+
+
+def _each_ref(env: Env, files: pa.Table) -> Iterator[SplitRef]:
+    """One reference per file, made some thousands at a time: there may be millions."""
+    for start in range(0, files.num_rows, _REFS_AT_ONCE):
+        yield from refs_of(env, files.slice(start, _REFS_AT_ONCE))
 
 
 def _found_here(

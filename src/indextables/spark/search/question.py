@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
@@ -55,19 +55,17 @@ class Unit(msgspec.Struct, frozen=True):
     splits: Splits
 
 
-def shares(refs: Sequence[tuple[int, SplitRef]], width: int) -> list[Splits]:
-    """Neighbours together, about as many groups as tasks run at once, more where a task would have too much. Pure."""
-    count = len(refs)
+def shares(count: int, width: int) -> list[tuple[int, int]]:
+    """Where the splits of each task begin and end, neighbours together.
+
+    There are about as many groups as tasks run at once, more where a task would have too much. Pure.
+    """
     if not count:
         return []
     groups = min(count, max(width, min(4 * width, -(-count // _FEW_SPLITS)), -(-count // _MOST_SPLITS)))
-    bounds = np.linspace(0, count, groups + 1).astype(int).tolist()
-    return [
-        Splits([place for place, _ in refs[start:end]], [ref for _, ref in refs[start:end]])
-        for start, end in pairwise(bounds)
-    ]
+    return list(pairwise(np.linspace(0, count, groups + 1).astype(int).tolist()))
 
 
-def each_with(shared: Shared, parts: Sequence[Splits]) -> list[bytes]:
+def each_with(shared: Shared, parts: Iterable[Splits]) -> list[bytes]:
     """The units of a job."""
     return [msgspec.msgpack.encode(Unit(shared, part)) for part in parts]

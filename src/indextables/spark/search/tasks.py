@@ -46,19 +46,15 @@ def count_job(env: Env, unit: bytes) -> bytes:
         return str(searcher.count(_counted_plan(searcher, asked.shared.asked))).encode()
 
 
-def task_rows(
-    packed: bytes, shared: bytes, schema: str, parts: Sequence[bytes], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """In a task of a DataFrame: the rows of the parts whose numbers come in, in the types of Spark's schema."""
+def task_rows(packed: bytes, shared: bytes, schema: str, _: int, splits: bytes) -> Iterator[pa.RecordBatch]:
+    """In a task of a DataFrame: the rows of its splits, in the types of Spark's schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     place, common = _READ_PLACE.decode(packed), _READ_SHARED.decode(shared)
     wanted = to_arrow_schema(StructType.fromJson(msgspec.json.decode(schema)), timezone="UTC")
     env = open_env(place.url, place.options, session=place.session)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from rows_of(env, common, _READ_SPLITS.decode(parts[number]), wanted)
+    yield from rows_of(env, common, _READ_SPLITS.decode(splits), wanted)
 
 
 def rows_of(

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from indextables.spark.tasks.handle import SparkHandle
     from indextables.spark.tasks.replay import forget_in_workers
     from indextables.spark.tasks.runner import Place, grouped, session_options
+    from indextables.spark.tasks.units import for_each
 
 __all__ = [
     "Place",
     "SparkHandle",
+    "for_each",
     "forget_in_workers",
     "grouped",
     "session_options",
@@ -26,5 +28,6 @@ if not TYPE_CHECKING:
             "handle": ("SparkHandle",),
             "replay": ("forget_in_workers",),
             "runner": ("Place", "grouped", "session_options"),
+            "units": ("for_each",),
         },
     )

@@ -8,7 +8,8 @@ the name of its class, its message and its details, and is made again on this si
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from indextables import errors
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated
 from indextables.options import COMMIT_USER, PREFIX
 from indextables.spark.session import REGISTRY_PREFIX, session_zone
+from indextables.spark.tasks.units import for_each
 from indextables.table.running import Answer, Job
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ __all__ = [
 
 _DDL = "place bigint, is_error boolean, answer binary"
 
-_MOST_BYTES = 8 << 20
-"""Bytes of units in one job: every task of a job is sent all of them."""
+_MOST_BYTES = 64 << 20
+"""Bytes of units in one job: every executor of a job is sent all of them, and the driver holds them."""
 
 _MOST_TASKS = 4096
 """Units in one job, so that a driver does not drown in tasks."""
@@ -91,9 +93,9 @@ class SparkRunner:
         return answers
 
     def _run(self, job: Job, units: Sequence[bytes]) -> list[Answer]:
-        task = _task(self._place, name_of(job), list(units))
         count = len(units)
-        rows = self._spark.range(0, count, 1, count).mapInArrow(task, _DDL).toArrow()
+        work = partial(answer_unit, msgspec.msgpack.encode(self._place), name_of(job))
+        rows = for_each(self._spark, work, units, _DDL).toArrow()
         found: dict[int, Answer] = {}
         columns = (rows.column(name).to_pylist() for name in ("place", "is_error", "answer"))
         for place, is_error, answer in zip(*columns, strict=True):
@@ -185,38 +187,22 @@ def load_error(data: bytes) -> IndexTablesError:
     return made
 
 
-def _task(place: Place, job: str, units: list[bytes]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    packed = msgspec.msgpack.encode(place)
-
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from indextables.spark.tasks.runner import answers_of
-
-        yield from answers_of(packed, job, units, batches)
-
-    return answer
-
-
-def answers_of(
-    packed: bytes, job: str, units: list[bytes], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """In a task: the answers to the units whose numbers come in."""
+def answer_unit(packed: bytes, job: str, number: int, unit: bytes) -> Iterator[pa.RecordBatch]:
+    """In a task: the answer to one unit."""
     import pyarrow as pa
 
     from indextables.table.environment import open_env
 
     place = _READ_PLACE.decode(packed)
-    run = job_named(job)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            is_error, answer = False, b""
-            try:
-                answer = run(open_env(place.url, place.options, session=place.session), units[number])
-            except IndexTablesError as error:
-                is_error, answer = True, dump_error(error)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([number], pa.int64()), pa.array([is_error]), pa.array([answer], pa.binary())],
-                names=["place", "is_error", "answer"],
-            )
+    is_error, answer = False, b""
+    try:
+        answer = job_named(job)(open_env(place.url, place.options, session=place.session), unit)
+    except IndexTablesError as error:
+        is_error, answer = True, dump_error(error)
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([number], pa.int64()), pa.array([is_error]), pa.array([answer], pa.binary())],
+        names=["place", "is_error", "answer"],
+    )
 
 
 def _parts(units: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -255,7 +241,7 @@ TASK_BYTES = 128 << 20
 """Small splits share a task up to this size, where a task scans them."""
 
 
-def grouped(refs: Sequence[SplitRef], task_bytes: int = TASK_BYTES) -> Iterator[list[SplitRef]]:
+def grouped(refs: Iterable[SplitRef], task_bytes: int = TASK_BYTES) -> Iterator[list[SplitRef]]:
     """The splits of each task: small ones share one, up to `task_bytes`."""
     group: list[SplitRef] = []
     size = 0
