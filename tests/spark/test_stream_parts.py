@@ -61,6 +61,7 @@ def operations(path):
     return indextables.open(path).history()["operation"].to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_upkeep")
 def test_every_so_many_batches_merge_what_they_have_left_before_the_next_one(tmp_path):
     path = tmp_path / "t"
@@ -74,6 +75,7 @@ def test_every_so_many_batches_merge_what_they_have_left_before_the_next_one(tmp
     assert ids(path) == list(range(18))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_upkeep")
 @pytest.mark.parametrize("enabled", [None, "true"])
 def test_a_job_that_is_no_stream_merges_only_where_that_is_asked_for(tmp_path, enabled):

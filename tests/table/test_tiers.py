@@ -105,6 +105,7 @@ APPENDS = st.lists(
 RULER = [(8 ** ((n & -n).bit_length() - 1), "a") for n in range(1, 64)]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @example(RULER)
 @example([(n % 2 * 150_000 + 1, "a") for n in range(80)])
@@ -124,6 +125,7 @@ def test_small_splits_are_bounded_after_any_appends_and_rows_are_rewritten_few_t
     assert model.rewritten <= 4 * tiers * model.appended + 40 * 256 * len(appends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1_200, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_many_appends_of_one_row_are_few_splits_for_little_work(count):
     model = Model()

@@ -19,7 +19,7 @@ from indextables.errors import StoreUnavailable
 from indextables.log.care.work import Work, failed
 from indextables.table.read.tail import Limits, Place, Tail
 
-pytestmark = pytest.mark.usefixtures("with_upkeep")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_upkeep")]
 
 QUICK = {"storage.fsync": "false"}
 
@@ -46,7 +46,7 @@ def operations(table) -> list[str]:
     return table.history()["operation"].to_pylist()
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, 300])
 def test_many_small_appends_stay_few_splits_with_all_rows_in_their_order(tmp_path, count):
     table = make(tmp_path / "t")
     most = 0
@@ -125,7 +125,6 @@ def writer(path: Path, first: int, last: int, code: str = WRITER) -> subprocess.
     return subprocess.Popen([sys.executable, "-c", code, str(path), str(first), str(last)])
 
 
-@pytest.mark.slow
 def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_path):
     make(tmp_path / "t")
     quiet = indextables.open(tmp_path / "t", {**QUICK, "mergeOnWrite.enabled": "false"})
@@ -136,7 +135,6 @@ def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_pat
     assert ids(quiet.to_arrow(["id"])) == list(range(18))
 
 
-@pytest.mark.slow
 def test_two_processes_append_at_once_and_nothing_is_lost_or_refused(tmp_path):
     table = make(tmp_path / "t")
     both = [writer(tmp_path / "t", 0, 30), writer(tmp_path / "t", 30, 60)]
@@ -170,7 +168,6 @@ ambient.shutdown()
 """
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_in_the_middle_of_a_merge_loses_nothing(tmp_path):
     table = make(tmp_path / "t")
     assert writer(tmp_path / "t", 0, 40, KILLED).wait(120) == -9
