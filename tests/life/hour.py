@@ -202,7 +202,7 @@ def _check_rows(url: str, folder: Path, options: dict[str, str], told: dict[str,
     table = indextables.open(url, options=options)
     streamed = pa.concat_tables([pq.read_table(path) for path in sorted((folder / "leaving").glob("*.parquet"))])
     for who in (*WRITERS, STREAM):
-        wanted = (max(line["batch"] for line in told[who] if "batch" in line) + 1) * ROWS
+        wanted = (max((line["batch"] for line in told[who] if "batch" in line), default=-1) + 1) * ROWS
         for place, found in (("the table", table.to_arrow(["who", "n"])), ("the stream", streamed)):
             numbers = sorted(found.filter(pc.equal(found["who"], who))["n"].to_pylist())
             assert numbers == list(range(wanted)), f"{place} holds {len(numbers)} rows of {who}, {wanted} were written"
