@@ -103,6 +103,22 @@ def test_a_batch_that_somebody_else_committed_is_not_repeated_although_its_versi
     assert table.paths() == ["b", "first", "theirs"]
 
 
+def test_a_slot_whose_own_version_is_the_cut_belongs_to_who_had_it(table):
+    append(table.process(), [add("first")])
+    writer = table.process()
+
+    def overtaken(call: Callable[[], Any]) -> Any:
+        append(table.process(), [add("theirs")])
+        assert checkpoint(table) == 2
+        append(table.process(), [add("b")])
+        table.process().env.store.delete_many([version_key(version) for version in range(3)])
+        return call()
+
+    writer.env.store.play("put_if_absent", SLOT, overtaken)
+    assert append(writer, [add("ours")]).version == 4
+    assert table.paths() == ["b", "first", "ours", "theirs"]
+
+
 def test_a_writer_does_not_start_from_what_a_sleeper_left_in_the_newest_slot(table):
     """Other systems delete the newest version's file too, once a checkpoint holds it."""
     truth = [append(table.process(), [add(name)]) for name in ("a", "b", "c")][-1]

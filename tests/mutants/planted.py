@@ -203,7 +203,7 @@ BUGS = [
         COMMIT,
         "seen.newest.version < slot:",
         "seen.newest.version <= slot:",
-        SIMULATION,
+        OVERTAKEN_TESTS,
     ),
     Bug(
         "a slot below a checkpoint is always retried",
