@@ -20,7 +20,7 @@ from indextables.log.care.cleanup import clean_up
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
 from indextables.log.commit.resolve import resolve_token
-from indextables.log.wire.actions import CommitInfo
+from indextables.log.wire.actions import CommitInfo, Txn
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import LOG_DIR, parse_key, version_key
 from indextables.storage.store import ObjectMeta
@@ -116,6 +116,27 @@ def test_a_slot_whose_own_version_is_the_cut_belongs_to_who_had_it(table):
 
     writer.env.store.play("put_if_absent", SLOT, overtaken)
     assert append(writer, [add("ours")]).version == 4
+    assert table.paths() == ["b", "first", "ours", "theirs"]
+
+
+def test_a_winner_below_a_checkpoint_is_believed_only_if_that_lists_it(table):
+    """A sleeper has put its file into the slot of a winner that was cleaned up: what it says never happened."""
+    append(table.process(), [add("first")])
+    writer = table.process()
+
+    def overtaken(call: Callable[[], Any]) -> Any:
+        append(table.process(), [add("theirs")])
+        append(table.process(), [add("b")])
+        assert checkpoint(table) == 3
+        store = table.process().env.store
+        store.delete_many([version_key(version) for version in range(3)])
+        info = CommitInfo(inCommitTimestamp=1, operation="SLEEPER", token="f" * 32, tableId=METADATA.id, version=2)
+        store.put_if_absent(version_key(2), encode_version([info, Txn("job", 1), add("z")], compress=True))
+        return call()
+
+    writer.env.store.play("put_if_absent", SLOT, overtaken)
+    outcome = append(writer, [add("ours")], txn=("job", 1))
+    assert (outcome.version, outcome.repeated) == (4, False)
     assert table.paths() == ["b", "first", "ours", "theirs"]
 
 

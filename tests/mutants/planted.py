@@ -234,7 +234,7 @@ BUGS = [
         COMMIT,
         "            confirmed = confirm(self.env, winners)\n",
         "            confirmed = Confirmed(tuple(winners))\n",
-        COMMIT_TESTS,
+        OVERTAKEN_TESTS,
     ),
     Bug(
         "the file below the slot is not compared",
