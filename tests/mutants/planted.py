@@ -135,8 +135,8 @@ BUGS = [
     Bug(
         "a version of which part was read before is damaged where another table took its place",
         LOG + "read/log.py",
-        "        except (CheckpointError, LogCorrupt, ObjectNotFound):\n",
-        "        except (CheckpointError, ObjectNotFound):\n",
+        "        except (*UNREADABLE, LogCorrupt):\n",
+        "        except UNREADABLE:\n",
         REPLACED_TESTS,
     ),
     Bug(
@@ -526,8 +526,8 @@ BUGS = [
     Bug(
         "a listing that lags behind shows that manifests are gone",
         LOG + "checkpoint/avro/write.py",
-        "        there = listed[key] if key in listed else _size_of(env, key)",
-        "        there = listed.get(key)",
+        "        there = listed[key]\n",
+        "        there = {meta.key: meta.size for meta in env.store.list_from(MANIFEST_DIR)}.get(key)\n",
         ("tests/state/test_cleanup.py",),
     ),
     Bug(

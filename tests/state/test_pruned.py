@@ -170,7 +170,7 @@ def test_requests_of_a_cold_and_a_warm_open():
         reader.invalidate()
         server.requests.clear()
         assert reader.snapshot().files.num_rows == 1000
-        # A listing, a look at the next slot, the list of the state, once for the header and for the files, and the
+        # The pointer, a listing from there on, the list of the state, once for the header and for the files, and the
         # newest version file, which tells whose log this is.
         lists = [seen.key for seen in server.requests if seen.key.endswith("/_manifest.avro")]
         assert len(lists) == 1
