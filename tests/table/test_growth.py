@@ -6,9 +6,18 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from tests.log.commits import METADATA
+from tests.servers.s3 import S3Server
 from tests.world.tables import lengthened
 
 import indextables
+from indextables.ambient import SystemAmbient
+from indextables.cli import main
+from indextables.env import Env
+from indextables.log.care.opening import open_log
+from indextables.log.commit.create import create_table
+from indextables.log.read.cache import LogCache
+from indextables.storage import open_store
 from indextables.storage.local import LocalStore
 from indextables.storage.memory import MemoryStore
 from indextables.table.environment import open_env
@@ -220,3 +229,32 @@ def test_an_append_reads_no_manifest_however_many_files_there_are(tmp_path, requ
     monkeypatch.setattr(LocalStore, "get", lambda store, key, **more: (read.append(key), real(store, key, **more))[1])
     indextables.open(str(tmp_path / "t")).append(rows(files))
     assert not [key for key in read if "/manifests/" in key]
+
+
+@pytest.mark.slow
+def test_a_server_is_asked_the_same_by_a_cold_open_however_many_versions_there_are():
+    asked = []
+    with S3Server() as server:
+        for versions in (20, 1200):
+            options = server.options()
+            env = Env(open_store(server.table_url(f"t{versions}"), options), SystemAmbient(), options)
+            create_table(open_log(env, LogCache()), METADATA)
+            lengthened(env, versions, checkpoints=(versions - 5,))
+            server.requests.clear()
+            assert open_log(env, LogCache()).snapshot().version == versions
+            asked.append(Counter("list" if "list-type" in seen.query else seen.method for seen in server.requests))
+    assert asked[0] == asked[1]
+    # The pointer, a listing before and two after the reads; the list of the checkpoint, and the versions above it.
+    assert asked[0].total() == 4 + 1 + 5
+
+
+@pytest.mark.slow
+def test_ingest_asks_the_same_however_many_versions_there_are(tmp_path, requests, capfdbinary):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"message": "a line", "n": 1}\n')
+    asked = []
+    for versions in (20, 2000):
+        url = long(str(tmp_path / f"t{versions}"), versions)
+        asked.append(requests.of(lambda url=url: main(["ingest", url, str(lines)])))
+        assert indextables.open(url).version == versions + 1
+    assert asked[0] == asked[1]
