@@ -15,6 +15,7 @@ from tests.log.scripted import SLOT
 from tests.log.test_commit import Place, place
 from tests.log.test_refilled import NOTHING_KEPT, Stopped
 from tests.world.clock import Clock
+from tests.world.commits import append
 from tests.world.store import CountingStore
 
 from indextables.env import Env
@@ -22,7 +23,6 @@ from indextables.errors import LogError, TableNotFound, VersionExpired
 from indextables.log.care.cleanup import clean_up
 from indextables.log.care.schedule import checkpoint
 from indextables.log.commit.create import create_table
-from indextables.log.commit.resolve import append
 from indextables.log.read.log import Log
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
