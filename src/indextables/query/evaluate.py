@@ -93,10 +93,18 @@ def evaluate_value(expr: Node, data: Data) -> Any:
 def can_fail(expr: Node) -> bool:
     """True if there may be rows for which `expr` is an error rather than a value, so that guards before it matter."""
     return any(
-        (isinstance(node, Call) and node.name not in _TOTAL)
+        (isinstance(node, Call) and node.name not in _TOTAL and not _divides_by_constant(node))
         or (isinstance(node, Cast) and node.strict and not _is_total(node.child.type, node.type))
         for node in walk(expr)
     )
+
+
+def _divides_by_constant(call: Call) -> bool:
+    """True for a quotient or remainder of a constant above zero, which every number has."""
+    if call.name not in {"/", "%", "div"}:
+        return False
+    divisor = call.args[1]
+    return isinstance(divisor, Literal) and divisor.value.is_valid and divisor.value.as_py() > 0
 
 
 def compare(op: str, left: Any, right: Any) -> Any:
