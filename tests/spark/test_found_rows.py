@@ -1,4 +1,4 @@
-"""Statements with searches: whoever finds the rows (the driver, Spark's scan by number, tasks), they are the same."""
+"""Statements with searches: whoever finds the rows (the driver or tasks), they are the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ["timeout", "disk", "query", "slow"]
 
 WAYS = {
     "driver": {},
-    "scan": {"search.driver.maxRows": "0"},
+    "limited driver": {"search.driver.maxRows": "5"},
     "tasks": {"search.driver.maxSplits": "0"},
 }
 """Options with which each of those who can find rows does it."""

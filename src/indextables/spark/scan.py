@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["native_scan", "scan_chosen"]
+__all__ = ["native_scan"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -120,60 +120,16 @@ def native_scan(
     return frame if names == schema.names else frame.select(*(_quoted(name) for name in names))
 
 
-def scan_chosen(
-    spark: SparkSession,
-    env: Env,
-    snapshot: Snapshot,
-    refs: Sequence[SplitRef],
-    columns: Sequence[str],
-    flags: Sequence[str],
-) -> DataFrame | None:
-    """The rows of some splits that their vectors leave: `columns`, then columns named as `flags`, always true.
-
-    The vectors may hide more than is deleted. None if Spark cannot read the splits itself. Raises as `native_scan`.
-    """
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-
-    schema = spark_schema(snapshot.metadata.schemaString)
-    place = hadoop_place(env.store.url, env.options)
-    if place is None or _is_odd(schema):
-        return None
-    deleted = [ref for ref in refs if ref.vector is not None]
-    others = [ref for ref in refs if ref.vector is None]
-    rows = sum(ref.num_rows or 0 for ref in refs)
-    frame = _read_refs(spark, env, snapshot, place, others, deleted, schema, rows=rows)
-    if frame is None:
-        return None
-    shown = [F.col(_quoted(name)) for name in columns]
-    return frame.select(*shown, *(F.lit(True).alias(name) for name in flags))  # noqa: FBT003 - a literal of Spark's
-
-
 def _read_files(
     spark: SparkSession, env: Env, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
 ) -> DataFrame | None:
     """All rows of these files that are alive; None if Spark cannot read them."""
     if files.num_rows == 0:
         return spark.createDataFrame([], schema)
+    url = env.store.url
     has_vector = files["deletionVector"].is_valid()
     others = refs_of(env, files.filter(pc.invert(has_vector)))
     deleted = refs_of(env, files.filter(has_vector))
-    rows = pc.sum(files["numRecords"]).as_py() or 0
-    return _read_refs(spark, env, snapshot, place, others, deleted, schema, rows=rows)
-
-
-def _read_refs(
-    spark: SparkSession,
-    env: Env,
-    snapshot: Snapshot,
-    place: HadoopPlace,
-    others: list[SplitRef],
-    deleted: list[SplitRef],
-    schema: StructType,
-    *,
-    rows: int,
-) -> DataFrame | None:
-    """All rows of `others`, and those of `deleted` that their vectors leave; None if Spark cannot read them."""
-    url = env.store.url
     if env.store.is_local:
         # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
         try:
@@ -187,7 +143,7 @@ def _read_refs(
         return None
     try:
         with _listing_here(spark, len(plain) + len(deleted)):
-            frames = _frames(spark, place, plain, deleted, schema, rows=rows)
+            frames = _frames(spark, place, plain, deleted, schema, rows=pc.sum(files["numRecords"]).as_py() or 0)
             if _is_remote(spark):
                 # Connect analyses late: now, while the setting holds.
                 for frame in frames:

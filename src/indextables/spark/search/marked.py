@@ -1,9 +1,8 @@
 """Rows that a statement of Spark's marks with searches, and how many there are.
 
-Three ways lead to them, and they give the same rows. A small answer is made here, by the index, from the pages that
-have a hit. A large one is Spark's own scan of the splits that have a hit, which leaves out the other rows by number, as
-those of a deletion vector. Where the table is too large for the driver, and for scores and searches that only mark,
-tasks find the rows when they are asked for.
+Two ways lead to them, and they give the same rows. A small answer is made here, by the index, from the pages that have
+a hit. A large one, one of a table that is too large for the driver, and all rows with marks come from tasks, when they
+are asked for.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from indextables.env import Env
 from indextables.log.read import Snapshot
 from indextables.log.wire import Metadata
 from indextables.query.expr import Node
-from indextables.spark.scan import scan_chosen
 from indextables.spark.search.jobs import (
     answers_of,
     arrow_schema,
@@ -34,8 +31,8 @@ from indextables.spark.search.question import Shared, Splits, each_with
 from indextables.spark.search.tasks import count_job, rows_of
 from indextables.spark.session import spark_schema
 from indextables.spark.tasks import grouped
-from indextables.split.file import SplitRef, dv
-from indextables.split.search import SplitSearcher, scored_terms
+from indextables.split.file import SplitRef
+from indextables.split.search import scored_terms
 from indextables.table.read import (
     SCORE,
     MarkedRows,
@@ -152,11 +149,7 @@ def _found_here(
         rows = _rows_here(env, shared, Splits([], list(refs)), arrow_schema(schema), where, wanted)
         if rows is not None:
             return handle.spark.createDataFrame(rows if rows.num_rows else [], schema)
-    if asked.score or asked.marked:
-        return None
-    chosen = _chosen(searcher, asked, refs, where)
-    hidden = [mark.name for mark in asked.required]
-    return scan_chosen(handle.spark, env, snapshot, chosen, asked.columns, hidden)
+    return None
 
 
 def _rows_here(
@@ -179,24 +172,6 @@ def _rows_here(
         if left <= 0:
             break
     return pa.Table.from_batches(batches, schema=wanted)
-
-
-def _chosen(searcher: SplitSearcher, asked: MarkedRows, refs: Sequence[SplitRef], where: Node | None) -> list[SplitRef]:
-    """The splits that have a hit, with a vector that hides all other rows."""
-    hits = searcher.matches(required_plan(searcher, asked), where=where).hits
-    edges = np.searchsorted(hits.splits, np.arange(len(refs) + 1)).tolist()
-    chosen = []
-    for place, ref in enumerate(refs):
-        rows = hits.rows[edges[place] : edges[place + 1]]
-        if not len(rows):
-            continue
-        count = searcher.states[place].num_rows
-        others = np.ones(count, dtype=bool)
-        others[rows] = False
-        hidden = np.flatnonzero(others)
-        vector = dv.encode(hidden) if len(hidden) else None
-        chosen.append(msgspec.structs.replace(ref, num_rows=count, vector=vector))
-    return chosen
 
 
 def _schema(metadata: Metadata, asked: MarkedRows) -> StructType:
