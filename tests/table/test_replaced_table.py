@@ -39,6 +39,10 @@ REFUSED: dict[str, Callable[[Table], object]] = {
     "overwrite of a partition": lambda t: t.overwrite(ROW, where="p = 'a'"),
     "overwrite of partitions": lambda t: t.overwrite(ROW, partitions="dynamic"),
     "overwrite with a schema": lambda t: t.overwrite([{"z": 1}], overwrite_schema=True, partition_by=[]),
+    "delete": lambda t: t.delete("k = 1"),
+    "delete of everything": lambda t: t.delete(),
+    "delete, dry": lambda t: t.delete(dry_run=True),
+    "update": lambda t: t.update({"m": "'y'"}),
     "drop_partitions": lambda t: t.drop_partitions("p = 'a'"),
     "drop_partitions, dry": lambda t: t.drop_partitions("p = 'a'", dry_run=True),
     "restore": lambda t: t.restore(version=1),
@@ -274,3 +278,27 @@ def test_a_write_on_top_of_a_damaged_version_leaves_no_file(path, verb):
     with pytest.raises(LogError):
         REFUSED[verb](table)
     assert contents(path) == left
+
+
+@pytest.mark.parametrize("state", ["avro", "json", "parquet"])
+def test_a_handle_that_nobody_has_looked_at_does_not_show_the_table_that_came_later(tmp_path, state):
+    schema = pa.schema([("id", pa.int64())])
+
+    def made(first):
+        table = indextables.create(
+            tmp_path / "t", schema, properties={"checkpoint.interval": "3", "state.format": state}
+        )
+        for number in range(2):
+            table.append([{"id": first + number}])
+        return table
+
+    made(0)
+    indextables.invalidate_caches()
+    unseen = indextables.open(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    indextables.invalidate_caches()
+    made(100)
+    indextables.invalidate_caches()
+    with pytest.raises((VersionExpired, TableReplaced)):
+        unseen.to_arrow()
+    assert unseen.refresh().to_arrow()["id"].to_pylist() == [100, 101]

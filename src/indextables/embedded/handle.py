@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import IndexTablesError, TableReplaced, VersionExpired, VersionNotFound
+from indextables.errors import IndexTablesError, TableNotFound, TableReplaced, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import ANOTHER_HISTORY, Log, Snapshot
 from indextables.log.wire import version_key
@@ -80,8 +81,12 @@ class Handle:
                 answer = read(self._snapshot)
             except VersionExpired as error:
                 if not self._is_seen:
-                    self._move_on()
-                elif self._unread == self._written and error.details.get("reason") != ANOTHER_HISTORY:
+                    with contextlib.suppress(TableReplaced, TableNotFound):
+                        self._move(self._log.snapshot())
+                        continue
+                    # A handle means the table that it opened, also before anybody has looked.
+                    raise
+                if self._unread == self._written and error.details.get("reason") != ANOTHER_HISTORY:
                     self._follow()
                 else:
                     raise
