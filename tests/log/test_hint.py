@@ -387,6 +387,14 @@ def overtakes(world: World, wake: Callable[[], object]) -> None:
     wake()
 
 
+def cuts_at_the_newest(world: World, wake: Callable[[], object]) -> None:
+    """The newest version is checkpointed, cleaned up under the next one, and its slot refilled."""
+    world.checkpoint()
+    world.commit(9)
+    world.clean()
+    wake()
+
+
 def overtakes_in_another_format(world: World, wake: Callable[[], object]) -> None:
     other = World.__new__(World)
     other.place, other.store = world.place, world.store
@@ -404,6 +412,8 @@ def overtakes_in_another_format(world: World, wake: Callable[[], object]) -> Non
         (overtakes, "avro", 6),
         (overtakes, "avro", 8),
         (overtakes, "json", 8),
+        (cuts_at_the_newest, "avro", 8),
+        (cuts_at_the_newest, "json", 8),
         (overtakes_in_another_format, "avro", 8),
         (overtakes_in_another_format, "json", 6),
     ],

@@ -552,13 +552,6 @@ BUGS = [
         ("tests/log/test_hint.py",),
     ),
     Bug(
-        "a hint that led astray is followed again",
-        LOG + "read/log.py",
-        "look = self._look() if hint and number == 0 else",
-        "look = self._look() if number < 20 else",
-        ("tests/state/test_damage.py",),
-    ),
-    Bug(
         "a checkpoint above confirms a version whatever token it lists",
         LOG + "read/confirming.py",
         "    if version.token is None or found.token_at(version.version) != version.token:\n        raise _superseded(version)\n",
