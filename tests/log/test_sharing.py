@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.commits import METADATA, add, new_table, open_log
 from tests.log.scripted import SLOT, Scripted, lost, unavailable
+from tests.world.commits import change_metadata
 
 from indextables.errors import CommitStateUnknown, MetadataChanged, StoreUnavailable
-from indextables.log.commit.resolve import change_metadata, resolve_token
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.sharing import Append, Queue, Shared, companions, queue_of, shareable
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read.log import Log
