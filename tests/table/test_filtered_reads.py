@@ -34,7 +34,7 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "LocalSession": lambda table: LocalSession({"t": table.url}).run(f"SELECT x FROM t WHERE {FILTER}"),
 }
 # It replaces what the filter names: tests/table/test_overwrite_where.py.
-CHANGES_ROWS = {"overwrite"}
+CHANGES_ROWS = {"delete", "overwrite", "update"}
 
 
 @pytest.fixture

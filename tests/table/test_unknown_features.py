@@ -117,6 +117,7 @@ TABLE_WRITES = {
     "clean_up": lambda t: t.clean_up(),
     "clear_skips": lambda t: t.clear_skips(),
     "compact": lambda t: t.compact(),
+    "delete": lambda t: t.delete("d = 'a'"),
     "drop_partitions": lambda t: t.drop_partitions("d = 'a'"),
     "merge_splits": lambda t: t.merge_splits(),
     "overwrite": lambda t: t.overwrite(rows("a", 9)),
@@ -125,6 +126,7 @@ TABLE_WRITES = {
     "reindex": lambda t: t.reindex(force=True),
     "restore": lambda t: t.restore(4),
     "truncate_time_travel": lambda t: t.truncate_time_travel(),
+    "update": lambda t: t.update({"d": "'b'"}, "d = 'a'"),
 }
 TABLE_READS = {
     "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "x"}}}),

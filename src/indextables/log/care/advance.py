@@ -28,7 +28,7 @@ from indextables.log.checkpoint.avro import (
     read_list,
     write_increment,
 )
-from indextables.log.read import anchor, by_anchor, check_newest, confirm, header_after, live_files, table_of
+from indextables.log.read import check_newest, confirm, header_after, live_files, table_of
 from indextables.log.wire import (
     StateHeader,
     StateRef,
@@ -37,7 +37,6 @@ from indextables.log.wire import (
     combined,
     decode_version,
     empty_files,
-    identity,
     under_rule,
     version_key,
 )
@@ -62,10 +61,7 @@ def advance_state(
     committed.
     """
     base = complete_list(env, read_list(env, previous))
-    seen = anchor(env, base) if env.store.is_local else None
-    read = read_tail(env, previous.version, version)
-    proven = None if seen is None else by_anchor(env, previous.version, identity(seen), read)
-    tail = under_rule(base.protocol, confirm(env, read) if proven is None else proven)
+    tail = under_rule(base.protocol, confirm(env, read_tail(env, previous.version, version)))
     table = None if base.metadata is None else base.metadata.id
     if any(table_of(content) not in {None, table} for content in tail):
         key = previous.keys[0]

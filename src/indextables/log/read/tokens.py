@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,19 +14,7 @@ from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, parse_key, state_dir, version_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = [
-    "Survey",
-    "Told",
-    "identity_of",
-    "look_at_ours",
-    "newest_tokens",
-    "numbered_from",
-    "states_from",
-    "survey",
-    "survey_of",
-    "tell",
-    "told_by",
-]
+__all__ = ["Survey", "Told", "identity_of", "look_at_ours", "newest_tokens", "survey", "tell"]
 
 _PAGE = 1000
 """After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
@@ -100,31 +88,14 @@ def survey(env: Env, version: int) -> Survey:
     floor = max(version, 0)
     while True:
         numbered, ends = _both_ends(env, floor)
-        found = survey_of(numbered, ends, floor)
-        if not found.states:
-            again = numbered_from(env, floor)
+        states = tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor)
+        if not states:
+            again = list(_numbered(env, floor))
             # Parts of a checkpoint whose writer died are none: they stay, however often they are listed.
             if {meta.key for meta in numbered} - {meta.key for meta in again} or find_states(again):
                 continue
-        return found
-
-
-def survey_of(numbered: Sequence[ObjectMeta], states: Sequence[ObjectMeta], floor: int) -> Survey:
-    """What listings of both ends of the order of keys, from `floor` on, show. Pure."""
-    refs = tuple(ref for ref in find_states([*numbered, *states]) if ref.version >= floor)
-    return Survey(refs, {meta.key: meta.etag for meta in numbered}, {meta.key: meta.modified_ms for meta in numbered})
-
-
-def numbered_from(env: Env, floor: int) -> list[ObjectMeta]:
-    """The files that begin with a version, from `floor` on, by a listing of their own."""
-    first = len(LOG_DIR)
-    listing = env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json"))
-    return list(itertools.takewhile(lambda meta: "0" <= meta.key[first : first + 1] <= "9", listing))
-
-
-def states_from(env: Env, floor: int) -> list[ObjectMeta]:
-    """The files of Avro states from `floor` on, by a listing of their own."""
-    return list(env.store.list_from(LOG_DIR, state_dir(floor).removesuffix("/")))
+        times = {meta.key: meta.modified_ms for meta in numbered}
+        return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
 
 
 def newest_tokens(env: Env, version: int, table: str) -> Told | None:
@@ -144,19 +115,11 @@ def newest_tokens(env: Env, version: int, table: str) -> Told | None:
 
 def tell(env: Env, ref: StateRef) -> Told | None:
     """What a listed checkpoint tells; None if cleanup took it: then there is a newer one. Raises StoreError."""
-    found = told_by(env, ref)
-    if found is not None:
-        return found
-    newest = survey(env, ref.version).newest
-    return Told(ref, readable=False) if newest is not None and newest.version == ref.version else None
-
-
-def told_by(env: Env, ref: StateRef) -> Told | None:
-    """What a checkpoint tells, however it was found; None if it is not there. Raises StoreError."""
     try:
         found = inspect_state(env, ref)
     except ObjectNotFound:
-        return None
+        newest = survey(env, ref.version).newest
+        return Told(ref, readable=False) if newest is not None and newest.version == ref.version else None
     except (CheckpointError, LimitExceeded):
         return Told(ref, readable=False)
     return Told(ref, found.tokens, found.table_id, found.in_commit_timestamp)
@@ -193,7 +156,15 @@ def _both_ends(env: Env, floor: int) -> tuple[list[ObjectMeta], list[ObjectMeta]
             states.append(meta)
         else:
             others += 1
-            if len(numbered) + others >= _PAGE:
+            if others == _PAGE:
                 # Manifests, thousands under long retention, are passed over.
-                return numbered, states_from(env, floor)
+                return numbered, list(env.store.list_from(LOG_DIR, above))
     return numbered, states
+
+
+def _numbered(env: Env, floor: int) -> Iterator[ObjectMeta]:
+    first = len(LOG_DIR)
+    for meta in env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json")):
+        if not "0" <= meta.key[first : first + 1] <= "9":
+            return
+        yield meta

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
@@ -58,9 +57,6 @@ _LOGGER = logging.getLogger("indextables")
 # Entries that a full compaction aims to hold in memory at a time, and manifests that it reads ahead.
 RANGE_ENTRIES = 250_000
 _AHEAD = 4
-
-# Keys that an object store lists by one request.
-_PAGE = 1000
 
 # The list is small and read by everybody.
 _LIST_LEVEL = 12
@@ -262,13 +258,10 @@ def _usable(env: Env, ref: StateRef, stored: bytes, table: str | None) -> bool:
 def _require_manifests(env: Env, needed: dict[str, int | None], version: int) -> None:
     if not needed:
         return
-    # One page tells the most of a small folder. What it does not show, and local files, are looked at by name.
-    listing = () if env.store.is_local else itertools.islice(env.store.list_from(MANIFEST_DIR), _PAGE)
-    listed: dict[str, int | None] = {meta.key: meta.size for meta in listing}
-    others = [key for key in needed if key not in listed]
-    listed |= dict(zip(others, env.ambient.map("manifests", lambda key: _size_of(env, key), others), strict=True))
+    listed = {meta.key: meta.size for meta in env.store.list_from(MANIFEST_DIR)}
     for key, size in needed.items():
-        there = listed[key]
+        # A listing may lag behind, a look at the file itself does not.
+        there = listed[key] if key in listed else _size_of(env, key)
         require(there is not None and (size is None or size == there), key, version, "it is gone or has another size")
 
 
