@@ -148,7 +148,7 @@ def test_what_is_no_path_is_told(path):
 
 @pytest.mark.parametrize("name", ["saveMode", "savemode", "spark.indextables.saveMode"])
 def test_a_second_mode_does_not_drop_the_rows_of_an_append(tmp_path, name):
-    with pytest.raises(InvalidArgument, match="say in mode"):
+    with pytest.raises(InvalidArgument, match="with mode, not"):
         indextables.write(Frame(), tmp_path, mode="append", options={name: "ignore"})
 
 

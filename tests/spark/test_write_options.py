@@ -267,7 +267,7 @@ def test_two_creators_of_one_table(spark, tmp_path):
     rows = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int64())})
     answers = [one.write(iter([rows])) for one in (first, strict, lenient)]
     first.commit([answers[0]])
-    with pytest.raises(InvalidArgument, match="faster"):
+    with pytest.raises(InvalidArgument, match="has just created"):
         strict.commit([answers[1]])
     lenient.commit([answers[2]])
     assert held(tmp_path / "t") == [1]
