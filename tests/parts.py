@@ -47,10 +47,10 @@ CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill"
 
 # Longest first, so that the two lanes end together.
 PARTS = (
-    Part("spark", ("tests",), 900, "spark and not soak"),
+    Part("spark", ("tests",), 1080, "spark and not soak"),
     Part("sim", ("tests/sim",), 1080, without=CARE),
     Part("connect", ("tests",), 480, "connect and not soak", "connect"),
-    Part("table", ("tests/table",), 480, is_quick=True),
+    Part("table", ("tests/table",), 540, is_quick=True),
     Part("split", ("tests/split",), 270, is_quick=True),
     Part("state", ("tests/state",), 240),
     Part("sim-care", CARE, 180),
