@@ -54,5 +54,5 @@ def test_a_skip_ends_where_it_ended_before():
 
 @pytest.mark.parametrize("data", [b"", b"\x93\x90\xc4\x00\xc4\x00", b"\x93\x90\xc4\x03abc\xc4\x00", b"nonsense"])
 def test_bytes_that_are_no_run_are_told(data):
-    with pytest.raises(LogCorrupt, match="no run"):
+    with pytest.raises(LogCorrupt, match="not a run of versions"):
         load_run(data)
