@@ -131,7 +131,10 @@ class Query:
             self.check()
             try:
                 self.running.processAllAvailable()
-            except Exception:  # noqa: BLE001 - `check` raises what is not to be forgiven
+            except Exception:
+                if self.running.isActive:
+                    raise
+                # `check` raises what is not to be forgiven.
                 self.check()
             else:
                 self.running.stop()

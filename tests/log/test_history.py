@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from tests.log.scripted import Scripted
 from tests.world.clock import ShiftedClock
 from tests.world.store import counted
 
+import indextables
 from indextables.errors import InvalidArgument, TableNotFound, VersionExpired, VersionNotFound
 from indextables.log.care.cleanup import clean_up
 from indextables.log.checkpoint.write import write_checkpoint
@@ -217,3 +219,19 @@ def test_a_table_of_checkpoints_alone_has_a_row_for_each():
     env.store.delete_many([version_key(0), version_key(1)])
     assert history(open_log(env)).column("version").to_pylist() == [1, 0]
     assert history(open_log(env), limit=1).column("version").to_pylist() == [1]
+
+
+def test_a_history_that_a_lost_file_cuts_short_says_so(tmp_path, caplog):
+    table = indextables.create(
+        tmp_path / "t", pa.schema([("id", pa.int64())]), properties={"checkpoint.interval": "100"}
+    )
+    for number in range(5):
+        table.append([{"id": number}])
+    table.checkpoint()
+    (tmp_path / "t" / version_key(4)).unlink()
+    indextables.invalidate_caches()
+    assert indextables.open(tmp_path / "t").history()["version"].to_pylist() == [5]
+    assert "version 4 of" in caplog.text
+    caplog.clear()
+    assert indextables.open(tmp_path / "t").history(1)["version"].to_pylist() == [5]
+    assert "is gone" not in caplog.text, "what was asked for is all there"

@@ -137,11 +137,11 @@ def test_a_process_that_ends_has_done_the_piece_that_its_append_made_due(tmp_pat
 
 def test_two_processes_append_at_once_and_nothing_is_lost_or_refused(tmp_path):
     table = make(tmp_path / "t")
-    both = [writer(tmp_path / "t", 0, 30), writer(tmp_path / "t", 30, 60)]
+    both = [writer(tmp_path / "t", 0, 45), writer(tmp_path / "t", 45, 90)]
     assert [process.wait(300) for process in both] == [0, 0]
     table.refresh()
-    assert sorted(ids(table.to_arrow(["id"]))) == list(range(60))
-    assert [number for number in ids(table.to_arrow(["id"])) if number < 30] == list(range(30))
+    assert sorted(ids(table.to_arrow(["id"]))) == list(range(90))
+    assert [number for number in ids(table.to_arrow(["id"])) if number < 45] == list(range(45))
     assert table.files().num_rows <= 50
     assert "MERGE SPLITS" in operations(table)
     assert not table.verify().findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ from indextables.log.read.log import Log
 from indextables.log.read.newest import discover
 from indextables.log.read.tokens import tell
 from indextables.log.read.versions import Stamp, read_stamp
-from indextables.log.wire import STRING_MAP, CommitInfo, StateRef, check_whole, parse_key, version_key
+from indextables.log.wire import LOG_DIR, STRING_MAP, CommitInfo, StateRef, check_whole, parse_key, version_key
 
 __all__ = ["HISTORY_SCHEMA", "Moment", "commit_time", "history", "moment", "version_at"]
+
+_LOGGER = logging.getLogger("indextables")
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -62,7 +65,24 @@ def history(log: Log, limit: int | None = None) -> pa.Table:
             # Cleanup took the older ones since they were listed: what is left is the history.
             break
         above = stamps[0]
+    else:
+        if limit is None or versions.start > versions.stop - limit:
+            _warn_of_a_hole(log, versions.start)
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+
+def _warn_of_a_hole(log: Log, first: int) -> None:
+    """Say where a history ends that should not: on local files cleanup leaves nothing below what it takes."""
+    if first == 0 or not log.env.store.is_local:
+        return
+    below = [
+        file.version
+        for meta in log.env.store.list_from(LOG_DIR)
+        if (file := parse_key(meta.key)) is not None and file.kind == "version" and file.version < first
+    ]
+    if below:
+        message = "version %d of %s is gone, although version %d is there: the history begins above it. Run verify"
+        _LOGGER.warning(message, first - 1, log.url, max(below))
 
 
 def version_at(log: Log, timestamp_ms: int) -> int:
