@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -37,3 +39,39 @@ def test_an_unknown_commit_is_never_caught_as_a_failed_one():
 
 def test_a_missing_object_is_also_the_builtin_error():
     assert issubclass(ObjectNotFound, FileNotFoundError)
+
+
+_WITHOUT_SPARK = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import indextables
+
+for call in (
+    lambda: indextables.enable,
+    lambda: indextables.disable,
+    lambda: indextables.IndexTable,
+    lambda: indextables.sql(None, "SELECT 1"),
+):
+    try:
+        call()
+    except indextables.errors.NotInstalled as error:
+        print(isinstance(error, ImportError), error.extra, error)
+print(indextables.Table, indextables.LocalSession)
+"""
+
+
+def test_what_needs_spark_says_which_extra_brings_it():
+    told = subprocess.run([sys.executable, "-c", _WITHOUT_SPARK], capture_output=True, text=True, check=True).stdout
+    lines = told.splitlines()
+    assert [line.split()[2] for line in lines[:-1]] == [
+        f"indextables.{name}" for name in ("enable", "disable", "IndexTable", "sql")
+    ]
+    assert all(
+        line.startswith("True spark ") and line.endswith("pip install 'indextables[spark]'") for line in lines[:-1]
+    )

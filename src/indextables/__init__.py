@@ -83,7 +83,12 @@ def __getattr__(name: str) -> object:
         message = f"module 'indextables' has no attribute {name!r}"
         raise AttributeError(message)
     module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    try:
+        value = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        from indextables.errors import not_installed
+
+        raise not_installed(f"indextables.{name}", error) from error
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@
     │   ├── QueryInvalid             a search query or a predicate; carries the position
     │   └── CommandSyntaxError       a SQL command; carries the position
     ├── NotSupported                 understood, but not offered
+    ├── NotInstalled                what was called needs a package of an extra: names the extra
     ├── LimitExceeded                input larger or deeper than a documented cap
     ├── TableNotFound                no transaction log at this place
     ├── LogError                     the log cannot be read as it stands
@@ -69,6 +70,7 @@ __all__ = [
     "LogGap",
     "MetadataChanged",
     "MetadataMissing",
+    "NotInstalled",
     "NotSupported",
     "ObjectNotFound",
     "PathEscape",
@@ -138,6 +140,22 @@ class CommandSyntaxError(InvalidArgument):
 
 class NotSupported(IndexTablesError, NotImplementedError):
     """Understood, but not offered; the message names what to use instead."""
+
+
+class NotInstalled(IndexTablesError, ImportError):
+    """What was called needs a package that is not installed; the message names the extra that brings it."""
+
+
+_OF_SPARK = ("pyspark", "py4j", "pandas")
+"""What the extra `spark` brings."""
+
+
+def not_installed(called: str, error: ModuleNotFoundError) -> Exception:
+    """What to raise where a call found a module missing: NotInstalled for one of an extra, else the error itself."""
+    if error.name is None or error.name.partition(".")[0] not in _OF_SPARK:
+        return error
+    message = f"{called} needs {error.name}, which is not installed: pip install 'indextables[spark]'"
+    return NotInstalled(message, package=error.name, extra="spark")
 
 
 class LimitExceeded(IndexTablesError):

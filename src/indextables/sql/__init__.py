@@ -22,8 +22,12 @@ class _Callable(types.ModuleType):
     """A module is what `indextables.sql` is once anything below it is imported, so it must be the function too."""
 
     def __call__(self, spark: SparkSession, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        from indextables.sql.spark import run_sql
+        try:
+            from indextables.sql.spark import run_sql
+        except ModuleNotFoundError as error:
+            from indextables.errors import not_installed
 
+            raise not_installed("indextables.sql", error) from error
         return run_sql(spark, text, args, **kwargs)
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from indextables import options as opt
 from indextables import process
-from indextables.errors import IndexTablesError, InvalidArgument
+from indextables.errors import InvalidArgument
 from indextables.log.read import Log
 from indextables.log.wire import Metadata
 from indextables.options import Options
@@ -27,9 +27,9 @@ Writer: TypeAlias = Literal["process", "stream", "batch"]
 _SOONER = 3
 """So many versions before enough small splits can have come, somebody looks whether they have."""
 
-_NOT_THE_WRITES = (IndexTablesError, OSError, MemoryError, RuntimeError)
-"""What goes wrong after a write, also for want of threads, memory or disk: the rows are committed by then, and who was
-told otherwise would write them again."""
+# Whatever goes wrong after a write is not the write's: the rows are committed by then, and who was told otherwise would
+# write them again. That includes bytes that Arrow refuses and want of threads, memory or disk.
+_NOT_THE_WRITES = Exception
 
 _Kind: TypeAlias = Literal["merge", "purge"]
 

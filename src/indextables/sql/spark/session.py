@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import types
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,18 @@ from indextables.errors import (
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
+from indextables.spark.scan import native_scan
+from indextables.spark.search import count_marked, marked_rows
+from indextables.spark.session import (
+    frame_of,
+    is_temporary_reference,
+    jvm_errors,
+    reads_otherwise,
+    registry,
+    session_zone,
+    unknown_table,
+)
+from indextables.spark.table import IndexTable
 from indextables.sql.command import (
     FORMAT,
     Args,
@@ -44,11 +57,12 @@ from indextables.sql.command import (
 )
 from indextables.sql.spark.altering import what_it_alters
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
+from indextables.table.environment import table_env
+from indextables.table.read import MarkedRows, live_rows
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
     from indextables.spark.session import DataFrame, SparkSession
-    from indextables.spark.table import IndexTable
     from indextables.sql.spark.rewrite import Rewritten
 
 __all__ = ["SessionContext", "disable", "enable", "run_sql"]
@@ -130,8 +144,6 @@ def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], befo
     _check_alter(context, text, args)
     rows = run_command(text, context, args)
     if rows is not None:
-        from indextables.spark.session import frame_of
-
         return frame_of(spark, rows)
     return _query(spark, text, args, kwargs, original)
 
@@ -157,7 +169,6 @@ class SessionContext:
 
     @property
     def time_zone(self) -> str:
-        from indextables.spark.session import session_zone
 
         return session_zone(self.spark) or "UTC"
 
@@ -173,8 +184,6 @@ class SessionContext:
 
     def is_table_name(self, name: str) -> bool:
         """True if a name means a table of ours, in this session or in Spark's catalog."""
-        from indextables.spark.session import registry
-
         try:
             return registry.find(self.spark, name) is not None
         except InvalidArgument:
@@ -182,8 +191,6 @@ class SessionContext:
 
     def registered(self, names: Sequence[str]) -> set[str]:
         """Those of the names that this session knows; the catalog is not asked."""
-        from indextables.spark.session import registry
-
         found = set()
         for name in names:
             try:
@@ -196,28 +203,21 @@ class SessionContext:
 
     def is_of_spark(self, name: str) -> bool:
         """True if Spark has a table or view of this name."""
-        from indextables.spark.session import registry
-
         return bool(self.spark.catalog.tableExists(registry.quoted(name)))
 
     def log(self, target: TableName) -> Log:
         return self.table(target).log()
 
     def runner(self, log: Log) -> Runner:
-        from indextables.spark.table import IndexTable
 
         return IndexTable(self.spark, log.url).runner()
 
     def register(self, name: str, url: str) -> None:
-        from indextables.spark.session import registry
 
         registry.register(self.spark, name, url)
 
     def table(self, target: TableName) -> IndexTable:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
-        from indextables.spark.session import registry
-        from indextables.spark.table import IndexTable
-
         url = target.text if target.is_path else registry.resolve(self.spark, target.text)
         return IndexTable(self.spark, url)
 
@@ -247,7 +247,6 @@ def _original(spark: SparkSession) -> Any:
 def _query(
     spark: SparkSession, text: str, args: Any, kwargs: dict[str, Any], original: Callable[..., Any]
 ) -> DataFrame:
-    from indextables.spark.session import is_temporary_reference, jvm_errors
 
     given = {} if args is None else {"args": args}
     context = SessionContext(spark)
@@ -302,8 +301,6 @@ def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[
 
     Raises NotSupported where it is about one all the same: Spark would not find it, or read its own of that name.
     """
-    from indextables.spark.session import jvm_errors, unknown_table
-
     known = context.registered(table_names(text, args))
     if not known and not has_path(text):
         return run()
@@ -382,11 +379,6 @@ class _Opened:
 
     def frame(self, reference: Reference, need: Need, *, lasting: bool = False) -> DataFrame:
         """The rows that a reference stands for; a `lasting` DataFrame keeps none of them in memory."""
-        from indextables.spark.scan import native_scan
-        from indextables.spark.search import marked_rows
-        from indextables.table.environment import table_env
-        from indextables.table.read import MarkedRows
-
         table, snapshot = self.table(reference), self.snapshot(reference)
         if need.counts:
             return _number(table.spark, self._counted[reference.number])
@@ -410,10 +402,6 @@ class _Opened:
 
     def _count(self, reference: Reference, need: Need) -> int | None:
         """The rows that a count asks for; None if Spark had better count them."""
-        from indextables.spark.search import count_marked
-        from indextables.table.environment import table_env
-        from indextables.table.read import MarkedRows, live_rows
-
         table, snapshot = self.table(reference), self.snapshot(reference)
         if need.required:
             where, missed = self._understood(need.filters, snapshot)
@@ -426,8 +414,6 @@ class _Opened:
 
     def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> tuple[Node | None, bool]:
         """The filters that mean the same to us, together, and whether there are others, which Spark alone answers."""
-        from indextables.spark.session import reads_otherwise
-
         found = []
         zone = self._context.time_zone
         for text in filters:
@@ -461,8 +447,6 @@ def _number(spark: SparkSession, rows: int) -> DataFrame:
 
 def _kept(frame: DataFrame) -> str:
     """A temporary view of its own."""
-    import uuid
-
     name = f"indextables_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(name)
     return f"`{name}`"
