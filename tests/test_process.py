@@ -6,6 +6,7 @@ import importlib
 import os
 import pkgutil
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,9 +20,16 @@ from tests.table.test_forked_verbs import in_a_child
 
 ARCHITECTURE = Path(__file__).parent.parent / "docs" / "ARCHITECTURE.md"
 
+SOURCES = Path(indextables.__file__).parent
+
+_LOCK = re.compile(r"threading\.R?Lock\(")
+NOT_FORKED = {"cli/interrupt.py", "cli/input/json_lines.py", "spark/scan.py"}
+"""A command of the shell does not fork; the driver of a Spark session does not survive it."""
+
 PURE = "a pure function: an answer is never wrong, and as many as it says are kept"
 NO_MEMORY = {
     "indextables.process._MEMORIES": "the list itself",
+    "indextables.process._LOCKS": "locks that a forked child opens, for as long as somebody has them",
     "indextables.option_values._REGISTRY": "declarations, complete when options.py is loaded",
     "indextables.option_values._TOGETHER": "declarations, complete when options.py is loaded",
     "indextables.log.wire.author.engine_info": PURE,
@@ -88,7 +96,39 @@ def _file(variable: str) -> str:
 def test_a_child_finds_every_lock_open(declared):
     for memory in declared.values():
         with memory.lock:
-            assert in_a_child(lambda lock=memory: lock.lock.acquire(blocking=False)) == 0, memory.name
+            assert in_a_child(lambda lock=memory.lock: _can_take(lock)) == 0, memory.name
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_child_finds_the_lock_of_an_object_open(again):
+    lock = process.Lock(again=again)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    try:
+        assert in_a_child(lambda: _can_take(lock)) == 0
+    finally:
+        done.set()
+        holder.join()
+
+
+def _can_take(lock: process.Lock) -> bool:
+    with lock:
+        return True
+
+
+def test_no_object_has_a_lock_that_a_forked_child_could_find_held():
+    found = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py") if _LOCK.search(path.read_text())}
+    assert found == {"process.py", *NOT_FORKED}
 
 
 def test_a_process_that_forgets_everything_between_two_steps_gives_the_same_answers(tmp_path, forget_everything):

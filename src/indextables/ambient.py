@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, Protocol, TypeVar
 
 from indextables.errors import StoreUnavailable
+from indextables.process import Lock
 
 _NICE = 10
 """How far maintenance stands back behind writes, scans and searches of the same machine."""
@@ -94,7 +95,7 @@ class SystemAmbient:
         self._patience = dict(patience or {})
         self._random = random.SystemRandom()
         self._began = time.monotonic()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._pools: dict[Pool, ThreadPoolExecutor] = {}
         self._pid = os.getpid()
 
@@ -155,10 +156,9 @@ class SystemAmbient:
         return (SystemAmbient, (self._sizes, self._patience))
 
     def _executor(self, pool: Pool) -> ThreadPoolExecutor:
-        if self._pid != os.getpid():
-            # The lock too: a thread that held it when the process was forked is not here to let go of it.
-            self._pools, self._lock, self._pid = {}, threading.Lock(), os.getpid()
         with self._lock:
+            if self._pid != os.getpid():
+                self._pools, self._pid = {}, os.getpid()
             executor = self._pools.get(pool)
             if executor is None:
                 executor = ThreadPoolExecutor(

@@ -9,12 +9,40 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-__all__ = ["Memory", "NativeThreads", "declare", "forget", "forget_all", "memories", "stats"]
+__all__ = ["Lock", "Memory", "NativeThreads", "declare", "forget", "forget_all", "memories", "stats"]
+
+
+_LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+class Lock:
+    """A lock of an object. A forked child finds it open, whoever held it in the parent.
+
+    It is held for as long as a `with` lasts; `again` lets the thread that holds it take it once more.
+    """
+
+    __slots__ = ("__weakref__", "_again", "_held")
+
+    def __init__(self, *, again: bool = False) -> None:
+        self._again = again
+        self.open()
+        _LOCKS.add(self)
+
+    def open(self) -> None:
+        """As new: nobody holds it."""
+        self._held = threading.RLock() if self._again else threading.Lock()
+
+    def __enter__(self) -> None:
+        self._held.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._held.release()
 
 
 class Memory(msgspec.Struct, kw_only=True, eq=False):
@@ -39,9 +67,9 @@ class Memory(msgspec.Struct, kw_only=True, eq=False):
     stats: Callable[[], Mapping[str, Any]] | None = None
     """How often it was asked and what it holds, by region."""
     after_fork: Callable[[], None] | None = None
-    """In a forked child, before it runs anything else, with `lock` renewed already."""
-    lock: Any = msgspec.field(default_factory=threading.Lock)
-    """For who keeps it: a context manager. A forked child finds it open, whoever held it in the parent."""
+    """In a forked child, before it runs anything else, with every lock open already."""
+    lock: Lock = msgspec.field(default_factory=Lock)
+    """For who keeps it."""
 
 
 class NativeThreads:
@@ -103,8 +131,9 @@ def stats() -> dict[str, Any]:
 
 def _after_fork_in_child() -> None:
     """A thread of the parent that held a lock is not here to let go of it."""
+    for lock in _LOCKS:
+        lock.open()
     for memory in memories():
-        memory.lock = threading.Lock()
         if memory.after_fork is not None:
             memory.after_fork()
 

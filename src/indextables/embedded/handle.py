@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,7 @@ from indextables.errors import IndexTablesError, TableNotFound, TableReplaced, V
 from indextables.lazy import LazyModule
 from indextables.log.read import ANOTHER_HISTORY, Log, Snapshot
 from indextables.log.wire import version_key
+from indextables.process import Lock
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.environment import table_env
@@ -47,7 +47,7 @@ class Handle:
         self._is_seen = is_seen
         # The version that this handle wrote last, until somebody has read it.
         self._unread = -1
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._searchers = Searchers(log.env)
         self._reading = lease_if_asked(log, snapshot)
 

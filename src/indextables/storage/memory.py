@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import bisect
 import os
-import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, StoreError
-from indextables.process import Memory, declare
+from indextables.process import Lock, Memory, declare
 from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
@@ -23,7 +22,7 @@ class _Bucket:
     """All objects of one name: full key -> (bytes, modified_ms, etag), and the keys in order."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.objects: dict[str, tuple[bytes, int, int]] = {}
         self.order: list[str] = []
         self.puts = 0
@@ -45,7 +44,7 @@ _BUCKETS: dict[str, _Bucket] = {}
 def _renew_after_fork() -> None:
     """A thread of the parent that was writing is not here to finish."""
     for bucket in _BUCKETS.values():
-        bucket.lock, bucket.order = threading.Lock(), sorted(bucket.objects)
+        bucket.lock, bucket.order = Lock(), sorted(bucket.objects)
 
 
 _MEMORY = declare(

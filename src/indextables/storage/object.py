@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from pathlib import Path
@@ -28,6 +27,7 @@ from indextables.errors import (
     StoreUnavailable,
 )
 from indextables.options import Options
+from indextables.process import Lock
 from indextables.storage.config import StoreConfig, fingerprint, given_options, read_config
 from indextables.storage.fork import note_use
 from indextables.storage.listing import in_key_order
@@ -72,7 +72,7 @@ class ObjectStore:
         self._credentials = fingerprint(given)
         self._policy = policy
         self._ambient = ambient
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._clients: dict[tuple[float, int], Any] = {}
         # Azure orders by its own rules, and with a hierarchical namespace by folder.
         self._lists_in_order = location.scheme in ("s3", "gs")

@@ -19,6 +19,7 @@ from indextables.errors import IndexTablesError
 from indextables.log.commit.transaction import Transaction
 from indextables.log.read import Log
 from indextables.log.wire import Add, Committed, Metadata, Outcome, Unknown, error_of
+from indextables.process import Lock
 
 __all__ = ["Append", "Gate", "Queue", "Shared", "companions", "queue_of", "shareable"]
 
@@ -92,7 +93,7 @@ class Queue:
 
     def __init__(self, gate: Callable[[], Gate] = threading.Event) -> None:
         self._gate = gate
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._waiting: list[_Seat] = []
         self._group: list[_Seat] = []
         """Those whose commit is under way, the leader first."""

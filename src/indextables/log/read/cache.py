@@ -9,7 +9,6 @@ is the answer to "what is newest": it is probed at every use. An entry still exp
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Literal, overload
@@ -19,7 +18,7 @@ import msgspec
 from indextables import options as opt
 from indextables.env import Env
 from indextables.log.wire import FileIdentity, TableState
-from indextables.process import Memory, declare
+from indextables.process import Lock, Memory, declare
 
 __all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
 
@@ -78,7 +77,7 @@ class LogCache:
     """A bounded, expiring, thread-safe store of parsed log files. The first element of every key is the table's URL."""
 
     def __init__(self, max_version_bytes: int = MAX_VERSION_BYTES) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._entries: dict[Region, OrderedDict[Key, tuple[float, Any, int]]] = {
             name: OrderedDict() for name in _LIMITS
         }
@@ -155,10 +154,6 @@ class LogCache:
                 }
             )
 
-    def unlock_after_fork(self) -> None:
-        """In a forked child: let go of what a thread of the parent held, which is not here to do so."""
-        self._lock = threading.Lock()
-
     def _put(self, region: Region, key: Key, value: Any, expires: float, size: int) -> None:
         self._drop(region, key)
         if region == "version" and size > self._max_version_bytes:
@@ -189,7 +184,6 @@ declare(
         clear=_SHARED.clear,
         forget=_SHARED.invalidate,
         stats=lambda: _SHARED.stats().regions,
-        after_fork=_SHARED.unlock_after_fork,
     )
 )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -20,6 +18,7 @@ from indextables.log.wire import (
     Txn,
     schema_from_json,
 )
+from indextables.process import Lock
 
 __all__ = ["Snapshot"]
 
@@ -53,8 +52,7 @@ class Snapshot:
         self._load_some = load_some
         self._state: TableState | None = None
         self._schema: pa.Schema | None = None
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._lock = Lock()
 
     @property
     def table_id(self) -> str:
@@ -76,9 +74,6 @@ class Snapshot:
     @property
     def state(self) -> TableState:
         """Everything, the files included. Raises LogError."""
-        if self._pid != os.getpid():
-            # A thread that was loading when this process was forked is not here to let go of the lock.
-            self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._state is None:
                 self._state = self._load()

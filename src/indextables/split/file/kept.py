@@ -7,7 +7,6 @@ the bytes it has.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from indextables.process import Lock
 from indextables.split.file.fetch import (
     Part,
     by_units,
@@ -43,7 +43,7 @@ class KeptPages:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._places: dict[tuple[str, int], dict[int, _Place]] = {}
         self._arrays: OrderedDict[int, tuple[pa.Array, int, tuple[str, int], list[int]]] = OrderedDict()
         self._bytes = 0

@@ -7,7 +7,6 @@ what native code raises becomes SplitCorrupt that names the part.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
+from indextables.process import Lock
 from indextables.split.file import layout, thrift
 from indextables.split.file.fetch import assemble, index_array, plan_fetch
 from indextables.split.file.groups import (
@@ -98,7 +98,7 @@ class SplitReader:
         self._pages: Pages | None = None
         self._no_pages: str | None = None
         self._footer: Footer | None = None
-        self._lock = threading.RLock()
+        self._lock = Lock(again=True)
 
     @property
     def key(self) -> str:

@@ -21,7 +21,6 @@ import errno
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -30,6 +29,7 @@ import msgspec
 
 from indextables.ambient import Ambient
 from indextables.errors import SplitCorrupt, StoreError, StoreFull
+from indextables.process import Lock
 from indextables.split.file import (
     PAGES,
     SEGMENT_PARTS,
@@ -73,7 +73,7 @@ class IndexCache:
         self.rows = KeptPages(rows_bytes)
         self.small = SmallSplits()
         self._small_bytes = small_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._checked: cachetools.LRUCache[tuple[str, int, int], bool] = cachetools.LRUCache(maxsize=_MOST_CHECKED)
         self._directories: cachetools.LRUCache[str, Directory] = cachetools.LRUCache(maxsize=4096)
         self._added = max_bytes

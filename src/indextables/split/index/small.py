@@ -6,13 +6,13 @@ Files on disk would cost more than the bytes are worth: a split of one row has a
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import cachetools
 
 from indextables.errors import SplitCorrupt
+from indextables.process import Lock
 from indextables.split.file import PAGES, SEGMENT_PARTS, SplitRef, layout, parse_footer
 from indextables.split.index.cache_entry import CachedSplit
 
@@ -72,7 +72,7 @@ class SmallSplits:
     """Those that were read lately, by URL of their store and reference: bounded by bytes. Thread-safe."""
 
     def __init__(self, max_bytes: int = _MOST_KEPT) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._known: cachetools.LRUCache[tuple[str, SplitRef], CachedSplit] = cachetools.LRUCache(
             max_bytes, getsizeof=_size
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import tantivy
 
+from indextables.process import Lock
 from indextables.split.index import RowMask, native_read
 from indextables.split.query import Boosted, Plan, Terms, Unscored, scored_leaves
 from indextables.split.search.carrier import TermStats, boost_of
@@ -190,7 +190,7 @@ class ReadyShards:
     def __init__(self, most: int = 64, max_bytes: int = 256 << 20) -> None:
         self._most = most
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._kept: OrderedDict[object, tuple[list[Shard], SearchMetrics, int]] = OrderedDict()
         self.size_bytes = 0
 

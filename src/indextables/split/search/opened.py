@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import shutil
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.errors import InvalidArgument, SplitCorrupt, SplitError
+from indextables.process import Lock
 from indextables.split.file import PAGES, SEGMENT_PARTS, SplitReader, SplitRef, resolve
 from indextables.split.index import (
     MAX_RAW_BYTES,
@@ -60,7 +60,7 @@ class OpenedSplit:
         self.cached: CachedSplit | None = None
         self.plan = IndexPlan(())
         self.field_ids: frozenset[str] = frozenset()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._reader: SplitReader | None = None
         self._kind: tuple[object, str] | None = None
         self._segment: tuple[CachedSplit, Segment] | None = None

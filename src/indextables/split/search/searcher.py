@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +22,7 @@ from indextables import options as opt
 from indextables.ambient import Ambient, Pool
 from indextables.env import Env
 from indextables.errors import IndexUnavailable, InvalidArgument, SplitCorrupt
+from indextables.process import Lock
 from indextables.query.expr import Node as Predicate
 from indextables.split.file import SplitRef, distinct, index_array, without_columns
 from indextables.split.index import SMALL_BYTES, IndexCache, IndexPlan
@@ -112,7 +112,7 @@ class SplitSearcher:
         last = self.states[-1] if self.states else None
         self.schema = schema if schema is not None else last.schema if last is not None else pa.schema([])
         self.index = index if index is not None else _longest_plan(self.states)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._plans: cachetools.Cache[object, Plan] = cachetools.FIFOCache(256)
         self._maker = ShardMaker(
             self.states, self.schema, self.index, self.cache, self.opened, self._ambient, memory.scope, self._pool

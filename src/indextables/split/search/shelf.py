@@ -14,7 +14,6 @@ import errno
 import itertools
 import os
 import shutil
-import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ import tantivy
 
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable, StoreFull
+from indextables.process import Lock
 from indextables.split.file import SEGMENT_PARTS
 from indextables.split.index import IndexCache, IndexPlan, native_read
 from indextables.split.write import SYSTEM, Places, Scratch, in_memory
@@ -75,7 +75,7 @@ class Shelf:
     def _begin(self) -> None:
         """With nothing on it, as a forked child does, which leaves what its parent has there alone."""
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._opstamps = itertools.count(1)
         self._taken: list[Scratch | Path] = []
         self._memory: Scratch | None = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import cachetools
 import msgspec
 import pyarrow as pa
 
+from indextables.process import Lock
 from indextables.split.file import PAGES, SplitReader, SplitRef, dv
 from indextables.split.index import CachedSplit, IndexCache, IndexPlan, delfile
 from indextables.split.search.hits import Ints
@@ -152,7 +152,7 @@ class States:
 
     def __init__(self, most: int = 16_384, max_bytes: int = 256 << 20) -> None:
         """At most `most` splits with `max_bytes` of indexes, and as many vectors with as many bytes."""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._splits: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
             max_bytes, getsizeof=lambda state: max(max_bytes // most, state.split.held_bytes)
         )

@@ -9,7 +9,6 @@ of one begins with that of the other (`group_by_schema`). Other groups are searc
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
@@ -21,6 +20,7 @@ import msgspec
 
 from indextables.ambient import Ambient
 from indextables.errors import IndexUnavailable
+from indextables.process import Lock
 from indextables.split.file import SEGMENT_PARTS
 from indextables.split.index import IndexCache, IndexPlan, delfile, native_read
 from indextables.split.query import Plan
@@ -140,7 +140,7 @@ class OpenIndexes:
         self._max_segments = max_segments
         self._max_alive_bytes = max_alive_bytes
         self._max_readers = max_readers
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._open: OrderedDict[tuple[Hashable, ...], VirtualIndex] = OrderedDict()
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._mapped: Counter[str] = Counter()

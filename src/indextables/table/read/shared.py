@@ -7,7 +7,6 @@ it. Which rows a version deleted is known to its searcher alone (`SplitState`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping, Sequence
 
 import cachetools
@@ -19,6 +18,7 @@ from indextables.env import Env
 from indextables.log.read import RegionStats, Snapshot
 from indextables.log.wire import Metadata
 from indextables.options import Options
+from indextables.process import Lock
 from indextables.split.file import SplitRef
 from indextables.split.index import IndexCache
 from indextables.split.search import OpenIndexes, SearchMemory, SplitSearcher, States, open_cache
@@ -88,7 +88,7 @@ class _Place:
 
     def __init__(self, env: Env) -> None:
         self.env = env
-        self.lock = threading.Lock()
+        self.lock = Lock()
         """For who makes a searcher: what one thread opens, the others wait for."""
 
 
@@ -106,7 +106,7 @@ class _Shared:
     def start(self) -> None:
         """Begin with nothing, as a forked child does."""
         self.epoch += 1
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.states = States(_MOST_SPLITS)
         self.opened = OpenIndexes()
         self._places: cachetools.LRUCache[tuple[Hashable, ...], _Place] = cachetools.LRUCache(_MOST_PLACES)
