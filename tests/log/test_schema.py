@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import SchemaInvalid
+from indextables.log.wire.field_ids import FIELD_ID, NESTED_IDS, assign_ids, field_id, highest_id
 from indextables.log.wire.schema import (
-    FIELD_ID,
     MAX_FIELDS,
-    assign_ids,
-    field_id,
-    highest_id,
     schema_from_json,
     schema_to_json,
     validate_schema,
 )
+
+TEXTS = {"type": "array", "elementType": "string", "containsNull": True}
 
 SIMPLE = [
     "boolean",
@@ -185,6 +184,10 @@ def test_arrow_types_that_spark_does_not_have_are_refused(kind):
         struct(field("a", "long", **{FIELD_ID: -1})),
         struct(field("a", "long", **{FIELD_ID: "1"})),
         struct(field("a", "long", **{FIELD_ID: 1}), field("b", "long", **{FIELD_ID: 1})),
+        struct(field("a", TEXTS, **{FIELD_ID: 1, NESTED_IDS: {"element": 1}})),
+        struct(field("a", TEXTS, **{FIELD_ID: 1, NESTED_IDS: {"element": 0}})),
+        struct(field("a", TEXTS, **{FIELD_ID: 1, NESTED_IDS: {"element": "2"}})),
+        struct(field("a", TEXTS, **{FIELD_ID: 1, NESTED_IDS: [2]})),
         struct(field("a", "long"), field("a", "long")),
         struct(field("a", "long"), field("A", "long")),
         struct(field("s", {"type": "struct", "fields": [field("x", "long"), field("X", "long")]})),

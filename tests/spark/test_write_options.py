@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.spark.frames import held, ids, last_commit, read, splits, write
+from tests.world.field_ids import check, declared
 
 import indextables
 from indextables import IndexTable
@@ -291,6 +292,17 @@ def test_ids_of_another_table_mean_nothing_here(spark, tmp_path):
     write(spark.sql("select 1L as id, 'x' as b"), tmp_path / "t")
     write(read(spark, tmp_path / "t").select("b", "id"), tmp_path / "u")
     assert ids(read(spark, tmp_path / "u")) == [1]
+
+
+def test_data_files_carry_the_ids_of_columns(spark, tmp_path):
+    rows = spark.sql("select 1L as id, array('x') as tags, map('k', named_struct('n', array(1))) as m")
+    write(rows, tmp_path / "t")
+    write(rows, tmp_path / "t", mode="append")
+    table = indextables.open(tmp_path / "t")
+    check(table)
+    assert {"tags.element", "m.key", "m.value", "m.value.n", "m.value.n.element"} <= set(declared(table))
+    write(read(spark, tmp_path / "t").withColumnRenamed("tags", "words"), tmp_path / "u")
+    check(indextables.open(tmp_path / "u"))
 
 
 def test_replace_where_takes_times_in_a_zone_that_is_known(spark, tmp_path):

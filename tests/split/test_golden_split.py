@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.golden import split as golden
 
@@ -72,3 +73,23 @@ def test_a_directory_with_fields_of_the_future_is_read(store):
     directory = SplitReader(store, SplitRef("golden.split")).directory
     newer = msgspec.to_builtins(directory, builtin_types=(bytes,)) | {"added_later": {"x": 1}}
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(newer), type=type(directory)) == directory
+
+
+def test_field_ids_are_those_of_columns_elements_keys_and_values(tmp_path):
+    data = golden.read("v1-ids.split.b64")
+    (tmp_path / "golden.split").write_bytes(data)
+    schema = pq.ParquetFile(tmp_path / "golden.split").schema_arrow
+
+    def number(field: pa.Field) -> int:
+        return int(field.metadata[b"PARQUET:field_id"])
+
+    assert [number(field) for field in schema] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15]
+    assert [number(field) for field in schema.field("attrs").type] == [13, 14]
+    assert number(schema.field("tags").type.value_field) == 16
+    props = schema.field("props").type
+    assert (number(props.key_field), number(props.item_field)) == (17, 18)
+    store = open_store("memory://golden-ids")
+    store.put("golden.split", data)
+    reader = SplitReader(store, SplitRef("golden.split"))
+    assert digest(pa.Table.from_batches(scan(reader))) == digest(golden.rows())
+    assert digest(reader.fetch([3, 0, 2])) == digest(golden.rows().take([3, 0, 2]))

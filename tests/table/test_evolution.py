@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import indextables
 from indextables.errors import CommitConflict, InvalidArgument, MetadataChanged, SchemaInvalid, SchemaMismatch
-from indextables.log.wire.schema import field_id, schema_from_json, widened
+from indextables.log.wire.field_ids import MAX_ID_KEY, field_id
+from indextables.log.wire.schema import schema_from_json, widened
 from indextables.query.evaluate import evaluate
 from indextables.query.parse import parse
-from indextables.table.rows.evolve import MAX_ID_KEY
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 FLOATS = [pa.float32(), pa.float64()]

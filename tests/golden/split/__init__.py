@@ -1,6 +1,6 @@
 """One small split per format version, kept as text. They are never written again: every later reader must read them.
 
-`python -m tests.golden.split NAME` writes a new one, for a new format version only.
+`python -m tests.golden.split NAME` writes a new one, for a new format version only; `--ids` gives its columns ids.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from indextables.log.wire import (
     encode_path,
     new_table_protocol,
     parse_key,
+    remember_ids,
     schema_to_json,
     widened,
     with_feature,
@@ -200,12 +201,14 @@ def _metadata(env: Env, schema: pa.Schema, facts: Sequence[SplitFacts], columns:
             schema = schema.append(pa.field(name, pa.string()))
     token = env.ambient.token()
     identity = "-".join((token[:8], token[8:12], token[12:16], token[16:20], token[20:]))
+    numbered = assign_ids(schema)
+    properties = {key: text for fact in reversed(facts) for key, text in fact.configuration.items()}
     return Metadata(
         id=identity,
-        schemaString=schema_to_json(assign_ids(schema)),
+        schemaString=schema_to_json(numbered),
         partitionColumns=list(columns),
         createdTime=env.ambient.now_ms(),
-        configuration={key: text for fact in reversed(facts) for key, text in fact.configuration.items()},
+        configuration=remember_ids(numbered, properties),
     )
 
 

@@ -27,6 +27,7 @@ from indextables.log.wire import (
     engine_info,
     error_of,
     new_table_protocol,
+    remember_ids,
     schema_from_json,
     schema_to_json,
     validate_schema,
@@ -61,13 +62,14 @@ def new_metadata(
     if missing:
         message = f"partition columns that are not in the schema: {', '.join(missing)}"
         raise InvalidArgument(message, columns=missing, url=log.env.store.url)
+    numbered = assign_ids(schema)
     return Metadata(
         id=new_id(log.env.ambient),
-        schemaString=schema_to_json(assign_ids(schema)),
+        schemaString=schema_to_json(numbered),
         name=name,
         description=description,
         partitionColumns=list(partition_by),
-        configuration=dict(configuration or {}),
+        configuration=remember_ids(numbered, configuration or {}),
         createdTime=log.env.ambient.now_ms(),
     )
 

@@ -58,6 +58,16 @@ if TYPE_CHECKING:
         totals_of,
         with_few_files,
     )
+    from indextables.log.wire.field_ids import (
+        FIELD_ID,
+        MAX_ID_KEY,
+        NESTED_IDS,
+        assign_ids,
+        highest_ever,
+        remember_ids,
+        same_ids,
+        without_ids,
+    )
     from indextables.log.wire.files import (
         ADD_FIELDS,
         ADD_TYPE,
@@ -110,9 +120,6 @@ if TYPE_CHECKING:
         with_feature,
     )
     from indextables.log.wire.schema import (
-        FIELD_ID,
-        assign_ids,
-        highest_id,
         schema_from_json,
         schema_to_json,
         validate_schema,
@@ -142,7 +149,9 @@ __all__ = [
     "LOG_DIR",
     "LOG_FOLDERS",
     "MANIFEST_DIR",
+    "MAX_ID_KEY",
     "MAX_VERSION",
+    "NESTED_IDS",
     "POINTER_KEY",
     "READER_VERSION",
     "REGISTRY_PREFIX",
@@ -216,7 +225,7 @@ __all__ = [
     "error_of",
     "expand_all",
     "has_own_splits",
-    "highest_id",
+    "highest_ever",
     "identity",
     "int64_array",
     "int64_values",
@@ -234,6 +243,8 @@ __all__ = [
     "path_rule",
     "protocol",
     "raw_lines",
+    "remember_ids",
+    "same_ids",
     "schema_from_json",
     "schema_to_json",
     "set_hash",
@@ -252,6 +263,7 @@ __all__ = [
     "widened",
     "with_feature",
     "with_few_files",
+    "without_ids",
 ]
 
 if not TYPE_CHECKING:
@@ -308,6 +320,16 @@ if not TYPE_CHECKING:
                 "totals_of",
                 "with_few_files",
             ),
+            "field_ids": (
+                "FIELD_ID",
+                "MAX_ID_KEY",
+                "NESTED_IDS",
+                "assign_ids",
+                "highest_ever",
+                "remember_ids",
+                "same_ids",
+                "without_ids",
+            ),
             "files": (
                 "ADD_FIELDS",
                 "ADD_TYPE",
@@ -360,9 +382,6 @@ if not TYPE_CHECKING:
                 "with_feature",
             ),
             "schema": (
-                "FIELD_ID",
-                "assign_ids",
-                "highest_id",
                 "schema_from_json",
                 "schema_to_json",
                 "validate_schema",

@@ -1,4 +1,4 @@
-"""Turns Spark's schema JSON into Arrow schemas and back, with permanent field ids.
+"""Turns Spark's schema JSON into Arrow schemas and back.
 
 | Spark                                   | Arrow                                        |
 |-----------------------------------------|----------------------------------------------|
@@ -25,27 +25,22 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
+from indextables.log.wire.field_ids import FIELD_ID, JSON_PREFIX, NESTED_IDS, are_ids, field_id, is_id, nested_ids, walk
 
 __all__ = [
-    "FIELD_ID",
     "MAX_DEPTH",
     "MAX_FIELDS",
-    "assign_ids",
-    "field_id",
-    "highest_id",
     "schema_from_json",
     "schema_to_json",
     "validate_schema",
     "widened",
 ]
 
-FIELD_ID = "indextables.id"
 MAX_DEPTH = 64
 MAX_FIELDS = 10_000
 MAX_NAME = 255
 
 _SPARK_TYPE = "spark.type"
-_JSON = "json:"
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +71,7 @@ def validate_schema(schema: pa.Schema) -> None:
         raise SchemaInvalid("a table needs at least one column")
     schema_to_json(schema)
     _check_names(schema)
-    for path, field in _walk(schema):
+    for path, field in walk(schema):
         if _has_empty_struct(field.type):
             message = f"the column {path!r} has a struct without fields, which Parquet does not have: leave it out"
             raise SchemaInvalid(message, column=path)
@@ -86,26 +81,6 @@ def validate_schema(schema: pa.Schema) -> None:
                 f"{MAX_NAME} characters cannot be written in queries; rename the column"
             )
             raise SchemaInvalid(message, column=path)
-
-
-def assign_ids(schema: pa.Schema, start: int | None = None) -> pa.Schema:
-    """Give every field without a permanent id, nested ones included, the next free one.
-
-    Ids count from `start`, at least one above the highest in use; those that are there stay.
-    """
-    counter = _Counter(max(highest_id(schema) + 1, 1 if start is None else start))
-    return pa.schema([_with_ids(field, counter) for field in schema], metadata=schema.metadata)
-
-
-def field_id(field: pa.Field) -> int | None:
-    """The permanent id of a field, None if it has none."""
-    text = (field.metadata or {}).get(FIELD_ID.encode())
-    return int(text) if text is not None and re.fullmatch(rb"[0-9]{1,18}", text) else None
-
-
-def highest_id(schema: pa.Schema) -> int:
-    """The highest permanent id in use, 0 for none."""
-    return max((field_id(field) or 0 for _, field in _walk(schema)), default=0)
 
 
 def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:
@@ -170,15 +145,6 @@ class _Budget:
             raise SchemaInvalid(f"the schema has more than {MAX_FIELDS} fields", limit=MAX_FIELDS)
         if depth > MAX_DEPTH:
             raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} at {path[:200]!r}", limit=MAX_DEPTH)
-
-
-class _Counter:
-    def __init__(self, following: int) -> None:
-        self.following = following
-
-    def take(self) -> int:
-        self.following += 1
-        return self.following - 1
 
 
 def _fields_from_json(value: dict[str, Any], path: str, budget: _Budget, depth: int) -> list[pa.Field]:
@@ -328,13 +294,15 @@ def _metadata_from_json(metadata: dict[str, Any], path: str) -> dict[str, str]:
     stored: dict[str, str] = {}
     for key, value in metadata.items():
         if key == FIELD_ID:
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**18:
+            if not is_id(value):
                 raise SchemaInvalid(f"the id of the column {path!r} is not a positive number", column=path)
             stored[key] = str(value)
+        elif key == NESTED_IDS and not are_ids(value):
+            raise SchemaInvalid(f"the ids below the column {path!r} are not positive numbers", column=path)
         elif isinstance(value, str):
             stored[key] = value
         else:
-            stored[_JSON + key] = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+            stored[JSON_PREFIX + key] = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     try:
         "".join([*stored, *stored.values()]).encode()
     except UnicodeEncodeError:
@@ -347,49 +315,14 @@ def _metadata_to_json(metadata: dict[str, str]) -> dict[str, Any]:
     for key, text in metadata.items():
         if key == FIELD_ID:
             plain[key] = int(text)
-        elif key.startswith(_JSON):
+        elif key.startswith(JSON_PREFIX):
             try:
-                plain[key[len(_JSON) :]] = json.loads(text)
+                plain[key[len(JSON_PREFIX) :]] = json.loads(text)
             except ValueError:
                 plain[key] = text
         elif not key.startswith("PARQUET:"):
             plain[key] = text
     return plain
-
-
-def _with_ids(field: pa.Field, counter: _Counter) -> pa.Field:
-    metadata = dict(field.metadata or {})
-    if field_id(field) is None:
-        metadata[FIELD_ID.encode()] = str(counter.take()).encode()
-    return pa.field(field.name, _type_with_ids(field.type, counter), field.nullable, metadata=metadata)
-
-
-def _type_with_ids(kind: pa.DataType, counter: _Counter) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_with_ids(field, counter) for field in kind])
-    if pa.types.is_map(kind):
-        key, item = _type_with_ids(kind.key_type, counter), _type_with_ids(kind.item_type, counter)
-        return pa.map_(key, pa.field("value", item, kind.item_field.nullable))
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _type_with_ids(kind.value_type, counter), kind.value_field.nullable))
-    return kind
-
-
-def _walk(fields: Iterable[pa.Field], parent: str = "") -> Iterable[tuple[str, pa.Field]]:
-    for field in fields:
-        path = f"{parent}.{field.name}" if parent else field.name
-        yield path, field
-        yield from _walk(_children(field.type), path)
-
-
-def _children(kind: pa.DataType) -> Iterable[pa.Field]:
-    if pa.types.is_struct(kind):
-        return list(kind)
-    if pa.types.is_map(kind):
-        return [*_children(kind.key_type), *_children(kind.item_type)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _children(kind.value_type)
-    return []
 
 
 def _has_empty_struct(kind: pa.DataType) -> bool:
@@ -404,10 +337,12 @@ def _has_empty_struct(kind: pa.DataType) -> bool:
 def _check_names(schema: pa.Schema) -> None:
     """Raises SchemaInvalid for names of one struct that differ in case only, and for ids that stand twice."""
     seen: dict[int, str] = {}
-    for path, field in _walk(schema):
+    for path, field in walk(schema):
         number = field_id(field)
-        if number is not None and seen.setdefault(number, path) != path:
-            raise SchemaInvalid(f"the columns {seen[number]!r} and {path!r} have the same id {number}", column=path)
+        named = [] if number is None else [(path, number)]
+        for place, used in [*named, *((f"{path}.{way}", below) for way, below in nested_ids(field).items())]:
+            if seen.setdefault(used, place) != place:
+                raise SchemaInvalid(f"the columns {seen[used]!r} and {place!r} have the same id {used}", column=place)
     _check_siblings(schema, "")
 
 

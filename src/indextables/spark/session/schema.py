@@ -15,6 +15,8 @@ from indextables.spark.session.registry import COLUMN_KEY, OWN_KEY, PATH_KEY
 
 __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
 
+# Where a table keeps the permanent ids of a column.
+_ID, _NESTED_IDS = "indextables.id", "indextables.nestedIds"
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 
@@ -34,7 +36,7 @@ def drop_ids(node: Any) -> None:
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            for key in ("indextables.id", PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
+            for key in (_ID, _NESTED_IDS, PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
                 metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)

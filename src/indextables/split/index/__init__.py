@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from indextables.split.index.cache_entry import CachedSplit, entry_key
     from indextables.split.index.delfile import RowMask
     from indextables.split.index.fields import (
+        ID_KEY,
         FieldPlan,
         IndexPlan,
         column_id,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from indextables.split.index.small import SMALL_BYTES
 
 __all__ = [
+    "ID_KEY",
     "MAX_GRAM",
     "MAX_RAW_BYTES",
     "SCHEMA",
@@ -60,7 +62,15 @@ if not TYPE_CHECKING:
             "cache": ("IndexCache",),
             "cache_entry": ("CachedSplit", "entry_key"),
             "delfile": ("RowMask",),
-            "fields": ("FieldPlan", "IndexPlan", "column_id", "is_nested_list", "natural_kind", "plan_fields"),
+            "fields": (
+                "ID_KEY",
+                "FieldPlan",
+                "IndexPlan",
+                "column_id",
+                "is_nested_list",
+                "natural_kind",
+                "plan_fields",
+            ),
             "native": ("native_read", "native_write"),
             "segment": ("composite_parts", "token_totals"),
             "sizes": ("SCHEMA", "field_sizes"),

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from indextables.errors import SchemaInvalid, SchemaMismatch
 from indextables.split.file import layout
 from indextables.split.index import is_nested_list
+from indextables.split.write.field_ids import with_field_ids
 
 __all__ = ["GROUP_ROWS", "RowsWriter", "leaf_arrays", "normalise_schema", "physical_forms", "rows_per_page"]
 
@@ -112,7 +113,7 @@ class RowsWriter:
         self._sink = pa.OSFile(str(self._path), "wb")
         self._writer = pq.ParquetWriter(
             self._sink,
-            self._schema,
+            with_field_ids(self._schema),
             compression={path: "zstd" if form == "plain" else "none" for path, form in forms.items()},
             use_dictionary=[path for path, form in forms.items() if form == "dictionary"],
             column_encoding={path: "DELTA_BINARY_PACKED" for path, form in forms.items() if form == "delta"},

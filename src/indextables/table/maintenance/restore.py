@@ -21,7 +21,7 @@ from indextables.log.wire import Metadata, check_writable, combined, path_rule, 
 from indextables.table.arguments import millis
 from indextables.table.read import placed_again
 from indextables.table.requests import Restore
-from indextables.table.rows import keep_highest_id, remembering
+from indextables.table.rows import keep_ids, remembering
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, data_keys, turned
 
@@ -156,7 +156,7 @@ def _identities(files: pa.Table) -> pa.Array:
 
 def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
     """Schema and properties of then, with every index plan and partitioning that is known by now; None if the same."""
-    wanted = keep_highest_id(merge_registry(then.metadata, now.metadata), now.metadata)
+    wanted = keep_ids(merge_registry(then.metadata, now.metadata), now.metadata)
     wanted = remembering(wanted, now.metadata)
     return None if wanted == now.metadata else wanted
 

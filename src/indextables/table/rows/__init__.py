@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from indextables.table.rows.evolve import (
         Evolution,
         check_merge_options,
-        keep_highest_id,
+        keep_ids,
         merged_schema,
         replaced_schema,
         typed_only,
@@ -41,7 +41,7 @@ __all__ = [
     "fits",
     "folder_of",
     "folder_pattern",
-    "keep_highest_id",
+    "keep_ids",
     "merged_schema",
     "partitionings",
     "read_rows",
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:
             "evolve": (
                 "Evolution",
                 "check_merge_options",
-                "keep_highest_id",
+                "keep_ids",
                 "merged_schema",
                 "replaced_schema",
                 "typed_only",

@@ -17,16 +17,19 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument, SchemaInvalid, SchemaMismatch
 from indextables.log.wire import (
     FIELD_ID,
+    MAX_ID_KEY,
     TYPE_WIDENING,
     Metadata,
     Protocol,
     assign_ids,
-    highest_id,
+    highest_ever,
+    same_ids,
     schema_from_json,
     schema_to_json,
     validate_schema,
     widened,
     with_feature,
+    without_ids,
 )
 from indextables.options import Options
 from indextables.table.rows.indexing import wanted_indexing
@@ -34,16 +37,13 @@ from indextables.table.rows.partitions import check_partition_columns, rememberi
 from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
 
 __all__ = [
-    "MAX_ID_KEY",
     "Evolution",
     "check_merge_options",
+    "keep_ids",
     "merged_schema",
     "replaced_schema",
     "typed_only",
 ]
-
-MAX_ID_KEY = "columnMapping.maxColumnId"
-"""Property of a table: the highest permanent id that a column of it ever had, where the schema alone does not tell."""
 
 _SPARK_TYPE = b"spark.type"
 _OF_COLUMNS = (
@@ -98,7 +98,7 @@ def merged_schema(
     added = [given.field(place) for place in sorted(places.values()) if not pa.types.is_null(given.field(place).type)]
     if not added and not wider:
         return None
-    plain = schema_from_json(schema_to_json(pa.schema([_without_id(field) for field in added])))
+    plain = schema_from_json(schema_to_json(pa.schema([without_ids(field) for field in added])))
     merged = pa.schema([*fields, *(field.with_nullable(True) for field in plain)])  # noqa: FBT003 - Arrow's order
     properties = _indexing(options, [field.name for field in added])
     changed = _with_schema(metadata, merged, properties)
@@ -123,7 +123,7 @@ def replaced_schema(
     """
     before = schema_from_json(metadata.schemaString)
     spelled = {field.name.lower(): field for field in before}
-    plain = schema_from_json(schema_to_json(pa.schema([_without_id(field) for field in given])))
+    plain = schema_from_json(schema_to_json(pa.schema([without_ids(field) for field in given])))
     fields = []
     for field in plain:
         known = spelled.get(field.name.lower())
@@ -142,12 +142,15 @@ def replaced_schema(
     return Evolution(remembering(msgspec.structs.replace(changed, partitionColumns=columns), metadata))
 
 
-def keep_highest_id(metadata: Metadata, newer: Metadata) -> Metadata:
-    """`metadata` with what `newer` knows about ids that were ever used, so that none is used again."""
+def keep_ids(metadata: Metadata, newer: Metadata) -> Metadata:
+    """`metadata` with what `newer` knows about ids that were ever given, so that none is given again or changes."""
     told = newer.configuration.get(MAX_ID_KEY)
     if told is None or told == metadata.configuration.get(MAX_ID_KEY):
         return metadata
-    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, MAX_ID_KEY: told})
+    schema = same_ids(schema_from_json(metadata.schemaString), schema_from_json(newer.schemaString))
+    return msgspec.structs.replace(
+        metadata, schemaString=schema_to_json(schema), configuration={**metadata.configuration, MAX_ID_KEY: told}
+    )
 
 
 def typed_only(rows: Rows, schema: pa.Schema) -> Rows:
@@ -183,36 +186,12 @@ def _refused(problems: list[str], url: str, door: Door) -> SchemaMismatch:
 
 def _with_schema(metadata: Metadata, schema: pa.Schema, properties: Mapping[str, str]) -> Metadata:
     """The metadata with this schema; fields without an id get one that no column ever had."""
-    start = _highest_ever(metadata) + 1
-    numbered = assign_ids(schema, start)
+    before = highest_ever(schema_from_json(metadata.schemaString), metadata.configuration)
+    numbered = assign_ids(schema, before + 1)
     validate_schema(numbered)
-    highest = max(start - 1, highest_id(numbered))
+    highest = highest_ever(numbered, {MAX_ID_KEY: str(before)})
     configuration = {**metadata.configuration, **properties, MAX_ID_KEY: str(highest)}
     return msgspec.structs.replace(metadata, schemaString=schema_to_json(numbered), configuration=configuration)
-
-
-def _highest_ever(metadata: Metadata) -> int:
-    """The highest id that a column has or had; a table whose schema never changed has all it ever had."""
-    told = metadata.configuration.get(MAX_ID_KEY, "")
-    known = int(told) if told.isascii() and told.isdigit() and len(told) < 18 else 0
-    return max(highest_id(schema_from_json(metadata.schemaString)), known)
-
-
-def _without_id(field: pa.Field) -> pa.Field:
-    """A column of somebody else's: its ids, at any depth, mean nothing here."""
-    metadata = {key: value for key, value in (field.metadata or {}).items() if key != FIELD_ID.encode()}
-    return pa.field(field.name, _type_without_ids(field.type), field.nullable, metadata=metadata or None)
-
-
-def _type_without_ids(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_without_id(field) for field in kind])
-    if pa.types.is_map(kind):
-        item = pa.field("value", _type_without_ids(kind.item_type), kind.item_field.nullable)
-        return pa.map_(_type_without_ids(kind.key_type), item)
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _type_without_ids(kind.value_type), kind.value_field.nullable))
-    return kind
 
 
 def _without_indexing(metadata: Metadata, columns: Sequence[str]) -> Metadata:
