@@ -114,7 +114,6 @@ _PAD = '{"fields":[],"version":1}' + " " * 300
     [
         pytest.param(_lying(doc_mapping=_PAD, num_rows=-1), id="negative rows"),
         pytest.param(_lying(doc_mapping=_PAD, num_rows=1 << 40), id="too many rows"),
-        pytest.param(_lying(_component(name="evil"), doc_mapping=_PAD), id="unknown component"),
         pytest.param(_lying(_component(), _component(offset=2000), doc_mapping=_PAD), id="component twice"),
         pytest.param(_lying(_component(offset=-5), doc_mapping=_PAD), id="negative offset"),
         pytest.param(_lying(_component(length=-5), doc_mapping=_PAD), id="negative length"),
@@ -134,6 +133,20 @@ _PAD = '{"fields":[],"version":1}' + " " * 300
 def test_a_directory_that_lies_is_refused_before_a_length_is_used(section):
     with pytest.raises(SplitCorrupt):
         layout.decode_directory(section.ljust(1010), "k", section_length=2000)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        _component(name="bloom", offset=1500),
+        _component(name="bloom", offset=1500, codec="brotli", raw_length=1 << 50),
+        _component(name="../../etc/passwd", offset=-1, length=1 << 60),
+    ],
+)
+def test_a_component_of_a_later_library_is_left_alone(later):
+    section = _lying(later, _component(), doc_mapping=_PAD)
+    found = layout.decode_directory(section.ljust(1010), "k", section_length=2000)
+    assert found.components == (_component(),)
 
 
 def test_other_formats_are_named():

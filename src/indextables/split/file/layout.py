@@ -56,6 +56,7 @@ SEGMENT_PARTS = ("term", "idx", "fieldnorm", "pos", "fast", "store")
 PAGES = "pages"
 COMPONENT_ORDER = ("term", "idx", "fieldnorm", PAGES, "pos", "fast")
 
+_KNOWN = (*COMPONENT_ORDER, "store")
 _MAGIC = b"ITIX"
 _HEADER = struct.Struct("<4sHHIII")
 _MAX_DIRECTORY = 64 << 20
@@ -171,7 +172,7 @@ def encode_section(base: Directory, parts: Iterable[StoredPart]) -> tuple[list[b
     `base.components` is ignored. Parts are laid out in `COMPONENT_ORDER`; `store` has a tail and no bytes. Offsets
     depend on the length of the directory, which depends on them: they are found by laying out until they hold still.
     """
-    ordered = sorted(parts, key=lambda p: (*COMPONENT_ORDER, "store").index(p.name))
+    ordered = sorted(parts, key=lambda p: _KNOWN.index(p.name))
     sums = [crc32c(p.stored) for p in ordered]
     start = HEADER_BYTES + 4096
     while True:
@@ -205,7 +206,8 @@ def directory_length(header: bytes, path: str) -> int:
 def decode_directory(data: bytes | memoryview, path: str, *, section_length: int | None = None) -> Directory:
     """The directory at the start of a section; `data` may go on beyond it.
 
-    With `section_length` given, no component reaches beyond it. Raises SplitCorrupt that names `path`.
+    It has the components that this library knows: whatever a later one adds beside them is left alone, and nothing of
+    it is checked. With `section_length` given, no component reaches beyond it. Raises SplitCorrupt that names `path`.
     """
     view = memoryview(data)
     end = directory_length(bytes(view[:HEADER_BYTES]), path)
@@ -220,6 +222,8 @@ def decode_directory(data: bytes | memoryview, path: str, *, section_length: int
         directory = _DIRECTORY.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _corrupt(path, f"the index directory cannot be read: {error}") from error
+    known = tuple(component for component in directory.components if component.name in _KNOWN)
+    msgspec.structs.force_setattr(directory, "components", known)
     _check(directory, end, section_length, path)
     # Thousands of splits say the same.
     for name in ("schema", "doc_mapping", "tantivy"):
@@ -314,7 +318,7 @@ def _check(directory: Directory, directory_end: int, section_length: int | None,
     if not 0 <= directory.num_rows < 1 << 31:
         raise _corrupt(path, f"the index directory claims {directory.num_rows} rows")
     names = [c.name for c in directory.components]
-    if len(set(names)) != len(names) or not set(names) <= {*COMPONENT_ORDER, "store"}:
+    if len(set(names)) != len(names):
         raise _corrupt(path, f"the index directory lists the components {names}")
     if directory.segment:
         if len(directory.segment) != 32 or not all(c in "0123456789abcdef" for c in directory.segment):
