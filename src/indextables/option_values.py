@@ -148,6 +148,11 @@ class Options(Mapping[str, str]):
     def __len__(self) -> int:
         return len(set().union(*(layer for _, layer in self._layers)))
 
+    @property
+    def asked(self) -> dict[str, object]:
+        """What the call and the session gave: the options of the same table in another process."""
+        return {key: value for _, layer in reversed(self._layers[:2]) for key, value in layer.items()}
+
     def over(self, table: Mapping[str, object], url: str = "") -> Options:
         """The same call, session and environment on top of the configuration of the table at `url`.
 

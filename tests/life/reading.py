@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pyarrow.compute as pc
@@ -93,6 +94,18 @@ class Reading(World):
         assert self.keep(table, handle.options).version == version
 
     @rule(which=handles)
+    def pass_on(self, which: int) -> None:
+        """Another holder of the same handle, which was pickled, reads the same version."""
+        handle = self.handle(which)
+        handle.table.close()
+        try:
+            copy = pickle.loads(pickle.dumps(handle.table.plain))  # noqa: S301 - our own bytes
+        except VersionExpired:
+            self.book.is_gone(handle.version)
+            return
+        assert self.keep(self.it.wrapped(copy), handle.options).version == handle.version
+
+    @rule(which=handles)
     def forget(self, which: int) -> None:
         self.handle(which).table.invalidate_cache()
 
@@ -149,6 +162,7 @@ class Reading(World):
         self.same_rows(table.to_arrow(columns=names, where=text), version, where, names)
         wanted = len(self.expected(version, where))
         assert table.to_arrow(where=text, limit=2).num_rows == min(2, wanted)
+        assert len(table.to_pandas(columns=names, where=text, limit=3)) == min(3, wanted)
 
     def _scan(self, table: Any, version: Version, where: Where | None, word: str, some: bool) -> None:
         names = ["p", "id"] if some else None
@@ -158,7 +172,7 @@ class Reading(World):
 
     def _count(self, table: Any, version: Version, where: Where | None, word: str, some: bool) -> None:
         assert table.count(where=None if where is None else where.text) == len(self.expected(version, where))
-        assert table.count() == len(version.rows)
+        assert table.count() == len(table.plain) == len(version.rows)
 
     def _count_word(self, table: Any, version: Version, where: Where | None, word: str, some: bool) -> None:
         query = f"message:{word}" if some else word

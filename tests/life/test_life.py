@@ -58,7 +58,7 @@ def everything_once(machine) -> None:
     one = machine()
     one.born(partitioned=True, narrow=True, given={"checkpoint.interval": "2"}, drawn=[])
     rows = [draft(0), draft(1), draft(3)]
-    for place, form in enumerate(("dicts", "arrow", "batches", "reader", "pandas", "polars")):
+    for place, form in enumerate(("dicts", "iterator", "arrow", "batches", "reader", "pandas", "polars")):
         one.append(0, [draft(place % 5)], form, "a note")
     one.append_once(0, rows, "app", 1, all_rows=False)
     one.append_once(0, rows, "app", 2, all_rows=True)
@@ -107,6 +107,7 @@ def everything_once(machine) -> None:
         one.verify(0, module=rebuilt)
         one.forget_everything(all_tables=rebuilt)
         one.look(0, int(rebuilt))
+    one.pass_on(0)
     one.forget(0)
     one.flush_caches(0)
     one.skips(0)

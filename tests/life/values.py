@@ -86,7 +86,7 @@ drafts = st.lists(
 )
 """Rows before they have a number; columns that the table lacks are left out."""
 
-forms = st.sampled_from(("dicts", "arrow", "batches", "reader", "pandas", "polars"))
+forms = st.sampled_from(("dicts", "iterator", "arrow", "batches", "reader", "pandas", "polars"))
 
 
 def rows_of(drawn: Sequence[Row], first: int, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -103,6 +103,8 @@ def as_data(rows: list[dict[str, Any]], wanted: Shape, form: str) -> Any:
     table = pa.Table.from_pylist(rows, schema=schema_of(wanted))
     if form == "dicts":
         return rows
+    if form == "iterator":
+        return iter(rows)
     if form == "batches":
         return table.combine_chunks().to_batches()[0] if rows else table
     if form == "reader":

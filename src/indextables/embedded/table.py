@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from indextables.ambient import Ambient
 from indextables.embedded.changing import Changing
+from indextables.embedded.exchange import Exchange
 from indextables.embedded.looking import Looking
 from indextables.embedded.maintenance import Maintenance
 from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
@@ -149,7 +150,7 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Changing, Looking, Maintenance):
+class Table(Changing, Looking, Maintenance, Exchange):
     """A table in this process. It reads one version, until `refresh()` or one of its own writes moves it to another.
 
     `indextables.open` and `indextables.create` return one. Several threads may use it at the same time.
@@ -191,8 +192,9 @@ class Table(Changing, Looking, Maintenance):
         share a commit, and are told its version.
 
         Args:
-            data: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
-                Upper and lower case of column names do not matter; a missing column becomes null.
+            data: A pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or polars DataFrame, a polars
+                LazyFrame, anything else that has an Arrow stream (another Table), dicts, or an iterator of batches or
+                dicts. Upper and lower case of column names do not matter; a missing column becomes null.
             txn: (application, batch number): a batch that the table holds already is not written again.
             merge_schema: Add the columns that only the data has, and widen types (int to long, float to double) where
                 the data needs it; older rows hold null in new columns.

@@ -6,6 +6,7 @@ The incoming type may be narrower than the table's, never wider; nothing is roun
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ from indextables.lazy import pc
 from indextables.table.rows.dicts import batch_of_dicts
 
 __all__ = ["PYTHON_DOOR", "SPARK_DOOR", "Door", "FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"]
+
+
+_DICTS = 10_000
+"""Dicts of an iterator that become one batch."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -47,10 +52,10 @@ class FittedRows(msgspec.Struct, frozen=True):
 
 
 def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
-    """What the user gave as Arrow: a table, batch or reader, a pandas or polars frame, or a list of dicts.
+    """What the user gave as Arrow: columns of any library, dicts, or an iterator of either, taken piece by piece.
 
     `schema` gives the types of dicts, which have none. Raises InvalidArgument for anything else, SchemaMismatch for
-    dicts whose values do not fit.
+    dicts whose values do not fit, if only later pieces tell while the batches are taken.
     """
     if isinstance(data, pa.Table):
         return Rows(data.schema, data.to_batches() if data.num_columns else [_without_columns(data.num_rows)])
@@ -65,11 +70,12 @@ def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
         batch = batch_of_dicts(data, schema)
         return Rows(batch.schema, [batch])
-    message = (
-        f"data of type {type(data).__name__} cannot be written: give a pyarrow Table, RecordBatch or "
-        "RecordBatchReader, a pandas or polars DataFrame, or a list of dicts"
-    )
-    raise InvalidArgument(message)
+    of_library = _library_rows(data)
+    if of_library is not None:
+        return of_library
+    if isinstance(data, Iterator | Sequence) and not isinstance(data, str | bytes | bytearray):
+        return _piecewise_rows(iter(data), schema)
+    raise _not_rows(data)
 
 
 def schema_of(data: Any) -> pa.Schema:
@@ -146,6 +152,77 @@ def _stream_rows(data: Any) -> Rows:
         message = f"data of type {type(data).__name__} has no rows with named columns: {cause}. Nothing was written"
         raise InvalidArgument(message) from cause
     return Rows(reader.schema, reader)
+
+
+def _library_rows(data: Any) -> Rows | None:
+    """What has rows by a name of its own: a Dataset or Scanner of pyarrow, a LazyFrame of polars."""
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "pyarrow" and hasattr(data, "scanner"):
+        return read_rows(data.scanner().to_reader())
+    if library == "pyarrow" and kind == "Scanner":
+        return read_rows(data.to_reader())
+    if library == "polars" and kind == "LazyFrame":
+        return read_rows(data.collect(engine="streaming"))
+    return None
+
+
+def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None) -> Rows:
+    """Batches, tables or dicts one after the other; dicts become batches of some thousand."""
+    first = next(pieces, None)
+    if first is None:
+        return Rows(pa.schema([]) if schema is None else schema, [])
+    rest = itertools.chain([first], pieces)
+    if not isinstance(first, Mapping):
+        head = _piece(first)
+        return Rows(head.schema, (batch for piece in rest for batch in _piece(piece).batches))
+
+    chunks = iter(lambda: list(itertools.islice(rest, _DICTS)), [])
+    head = _chunk(next(chunks), schema)
+    known = list(schema) if schema is not None else []
+    more = [field for field in head.schema if field.name.lower() not in {each.name.lower() for each in known}]
+    columns = pa.schema([pa.field(field.name, field.type) for field in [*known, *more]])
+    batches = itertools.chain([head], (_chunk(chunk, columns) for chunk in chunks))
+    return Rows(columns, (_in_columns(batch, columns) for batch in batches))
+
+
+def _chunk(rows: list[Any], types: pa.Schema | None) -> pa.RecordBatch:
+    wrong = next((row for row in rows if not isinstance(row, Mapping)), None)
+    if wrong is not None:
+        raise _not_rows(wrong)
+    return batch_of_dicts(rows, types)
+
+
+def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """The same rows, null where they have no value. Raises SchemaMismatch for a column that the first dicts lack."""
+    places = {name.lower(): place for place, name in enumerate(batch.schema.names)}
+    unknown = [name for name in batch.schema.names if name.lower() not in {one.lower() for one in columns.names}]
+    if unknown:
+        message = (
+            f"{', '.join(unknown)}: neither the table nor the first {_DICTS:,} rows have this column, a later row "
+            "has. Nothing was written: let the first rows have all columns, null where they have no value"
+        )
+        raise SchemaMismatch(message, differences=[f"{name} is not a column of the table" for name in unknown])
+    arrays = [
+        pa.nulls(batch.num_rows, field.type)
+        if field.name.lower() not in places
+        else batch.column(places[field.name.lower()])
+        for field in columns
+    ]
+    return pa.record_batch(arrays, schema=columns) if len(columns) else _without_columns(batch.num_rows)
+
+
+def _piece(piece: Any) -> Rows:
+    if isinstance(piece, Mapping) or not (hasattr(piece, "__arrow_c_stream__") or hasattr(piece, "__arrow_c_array__")):
+        raise _not_rows(piece)
+    return read_rows(piece)
+
+
+def _not_rows(data: object) -> InvalidArgument:
+    message = (
+        f"data of type {type(data).__name__} cannot be written: give a pyarrow Table, RecordBatch, RecordBatchReader "
+        "or Dataset, a pandas or polars frame, a list of dicts, or an iterator of batches or dicts. Nothing was written"
+    )
+    return InvalidArgument(message)
 
 
 def _without_columns(count: int) -> pa.RecordBatch:

@@ -1,0 +1,83 @@
+"""`Exchange` is how other tools take a table: as an Arrow stream, a pandas frame, a value that can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from indextables.embedded.handle import Handle
+from indextables.errors import not_installed
+from indextables.log.care import open_log
+from indextables.table.environment import open_env
+from indextables.table.read import count, plain_schema, scan_table
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    import pandas as pd
+
+__all__ = ["Exchange"]
+
+
+class Exchange(Handle):
+    """The methods of a table by which other tools take its rows, or the table itself."""
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Read the same rows as `scan` into a pandas DataFrame.
+
+        Raises as `scan`, and NotInstalled where there is no pandas.
+        """
+        try:
+            import pandas as pd  # noqa: F401 - before anything is read
+        except ModuleNotFoundError as error:
+            raise not_installed("Table.to_pandas", error) from error
+        return self._answer(
+            lambda snapshot: scan_table(self._log.env, snapshot, columns, self._predicate(where), limit)
+        ).read_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an Arrow C stream, by which Polars, DuckDB, pandas, pyarrow and others take a table."""
+        reader = self._answer(lambda snapshot: scan_table(self._log.env, snapshot, None, None, None))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns as an Arrow C schema."""
+        schema = self._seen.schema
+        return plain_schema(schema, schema.names).__arrow_c_schema__()
+
+    def __len__(self) -> int:
+        """The number of rows of this version; no file is opened."""
+        return self._answer(lambda snapshot: count(self._log.env, self._searchers, snapshot, None, None))
+
+    def __bool__(self) -> bool:
+        """True: a table without rows is a table."""
+        return True
+
+    def close(self) -> None:
+        """Let go of what this handle holds: a version that it protects from purge is free. It can still be used."""
+        with self._lock:
+            lease, self._reading = self._reading, None
+        if lease is not None:
+            lease.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Exchange], tuple[object, ...]]:
+        """A handle is its URL, its version and the options that were given, credentials among them."""
+        env, snapshot = self._log.env, self._seen
+        return _opened, (type(self), env.store.url, dict(env.options.asked), snapshot.version, snapshot.table_id)
+
+
+def _opened(kind: type[Exchange], url: str, options: dict[str, object], version: int, table_id: str) -> Exchange:
+    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now."""
+    log = open_log(open_env(url, options)).of_table(table_id)
+    return kind(log, log.snapshot(version))

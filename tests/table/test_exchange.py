@@ -1,0 +1,151 @@
+"""Other tools take a table as it is, and give it rows in the form that they have."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import indextables
+from indextables.errors import InvalidArgument, SchemaMismatch, TableReplaced, VersionExpired
+
+SCHEMA = pa.schema([("id", pa.int64()), ("m", pa.string())])
+ROWS = [{"id": 1, "m": "foo"}, {"id": 2, "m": None}, {"id": 3, "m": "bar"}]
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = indextables.create(tmp_path / "a table", SCHEMA, indexing={"m": "text"}, options={"storage.fsync": "false"})
+    made.append(ROWS)
+    return made
+
+
+def test_duckdb_takes_a_table_by_the_name_of_its_variable(table):
+    logs = table
+    assert duckdb.sql("SELECT sum(id), count(m) FROM logs").fetchall() == [(6, 2)]
+    assert len(logs) == 3
+
+
+def test_polars_pandas_and_pyarrow_take_the_version_that_a_handle_reads(table):
+    before = table.at(1)
+    table.append([{"id": 4, "m": "later"}])
+    assert pl.DataFrame(before).to_dicts() == ROWS
+    assert pa.table(before).to_pylist() == ROWS
+    assert before.to_pandas(["id"], where="m IS NOT NULL", limit=1)["id"].tolist() == [1]
+    assert pa.schema(before) == before.schema
+
+
+def test_a_table_without_rows_is_true_and_has_the_length_of_its_version(table):
+    assert len(table.at(0)) == 0
+    assert bool(table.at(0))
+    assert (len(table), len(table.at(1))) == (3, 3)
+
+
+def test_the_length_leaves_out_deleted_rows(table):
+    table.delete("id = 2")
+    assert len(table) == 2
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickled_handle_reads_the_same_version_and_writes_as_before(table, protocol):
+    before = table.at(1)
+    table.append([{"id": 4, "m": "later"}])
+    copy = pickle.loads(pickle.dumps(before, protocol))  # noqa: S301 - our own bytes
+    assert (copy.url, copy.version, copy.to_arrow().to_pylist()) == (before.url, 1, ROWS)
+    assert copy.search("foo").num_rows == 1
+    assert copy.append([{"id": 5, "m": "by the copy"}]) == 3
+    assert len(table.refresh()) == 5
+
+
+def _found(table: indextables.Table) -> tuple[int, int]:
+    return table.version, table.search("foo").num_rows
+
+
+def test_workers_of_a_pool_are_given_handles(table):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(_found, [table, table.at(0)]) == [(1, 1), (0, 0)]
+
+
+def test_a_pickled_handle_of_a_replaced_table_reads_nothing_of_the_new_one(tmp_path):
+    place = tmp_path / "t"
+    old = indextables.create(place, SCHEMA)
+    old.append(ROWS)
+    kept = pickle.dumps(old)
+    shutil.rmtree(place)
+    indextables.create(place, SCHEMA).append([{"id": 9, "m": "new"}])
+    with pytest.raises((TableReplaced, VersionExpired)):
+        pickle.loads(kept)  # noqa: S301 - our own bytes
+
+
+def test_a_handle_as_a_context_lets_go_of_the_version_that_it_protects(table, tmp_path):
+    with indextables.open(table.url, {"reader.leaseHours": "1"}) as handle:
+        assert len(_protected(tmp_path)) == 1
+        assert len(handle) == 3
+    assert _protected(tmp_path) == []
+    assert len(handle) == 3
+
+
+def _protected(place: Path) -> list[Path]:
+    return list(place.rglob("_intents/*"))
+
+
+def test_an_iterator_of_batches_tables_or_dicts_is_written_piece_by_piece(table):
+    def batches():
+        yield pa.record_batch({"id": [4]})
+        yield pa.table({"id": [5, 6]})
+
+    table.append(batches())
+    table.append([pa.record_batch({"m": ["x"]}), pa.record_batch({"m": ["y"]})])
+    table.append({"id": number, "m": "many"} if number % 2 else {"id": number} for number in range(25_000))
+    assert len(table) == 3 + 3 + 2 + 25_000
+    assert table.count("m:many") == 12_500
+
+
+def test_columns_that_only_later_dicts_of_an_iterator_have_are_taken_if_the_table_knows_them(table):
+    rows = [{"id": number} for number in range(10_000)]
+    table.append(iter([*rows, {"M": "late"}]))
+    assert table.search("late").to_pylist()[0]["m"] == "late"
+    with pytest.raises(SchemaMismatch, match="later row"):
+        table.append(iter([*rows, {"other": 1}]))
+    assert table.version == 2
+
+
+def test_what_an_iterator_raises_is_raised_and_nothing_is_written(table):
+    def broken():
+        yield {"id": 1}
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        table.append(broken())
+    assert (table.refresh().version, len(table)) == (1, 3)
+
+
+def test_datasets_scanners_lazy_frames_and_tables_are_appended(table, tmp_path):
+    pq.write_table(pa.table({"id": [7], "m": ["a file"]}), tmp_path / "x.parquet")
+    table.append(ds.dataset(tmp_path / "x.parquet"))
+    table.append(ds.dataset(tmp_path / "x.parquet").scanner(filter=ds.field("id") > 7))
+    table.append(pl.LazyFrame({"id": [8]}))
+    table.append(table.at(1))
+    assert table.to_arrow(["id"])["id"].to_pylist() == [1, 2, 3, 7, 8, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "data", [5, "id", b"id", {"id": [1]}, iter([5]), [{"id": 1}, 5], iter([{"id": 1}, pa.record_batch({"id": [1]})])]
+)
+def test_what_holds_no_rows_is_refused(table, data):
+    with pytest.raises(InvalidArgument, match="cannot be written: give"):
+        table.append(data)
+    assert table.refresh().version == 1
+
+
+def test_an_iterator_of_nothing_writes_nothing(table):
+    assert table.append(iter([])) == 1
+    assert table.refresh().version == 1
