@@ -42,6 +42,9 @@
         ├── StoreUnsafe              the store cannot give a promise that commits need
         └── ForkUnsafe               an object store used before fork() and again in the child
 
+    UserWarning
+    └── QueryWarning                 a query that was answered may mean something else than its author thinks
+
 `CommitStateUnknown` is no `CommitError` on purpose: code that cleans up after a failed commit must not
 touch the files of a commit that may have landed.
 """
@@ -77,6 +80,7 @@ __all__ = [
     "ProtocolChanged",
     "ProtocolUnsupported",
     "QueryInvalid",
+    "QueryWarning",
     "SchemaInvalid",
     "SchemaMismatch",
     "SplitCorrupt",
@@ -293,3 +297,7 @@ class StoreUnsafe(StoreError):
 
 class ForkUnsafe(StoreError):
     """An object store or SQL was used before fork(); use it in a fresh process (spawn) instead."""
+
+
+class QueryWarning(UserWarning):
+    """A query was answered, and may mean something else than its author thinks, or cost more."""

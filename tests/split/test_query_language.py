@@ -18,7 +18,7 @@ from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.options import Options
 from indextables.split.index.fields import plan_fields
 from indextables.split.query import ast
-from indextables.split.query.language import MAX_CLAUSES, MAX_DEPTH, parse
+from indextables.split.query.language import MAX_CLAUSES, MAX_DEPTH, doubts, parse
 from indextables.split.query.plan import Bool, Everything, Nothing, Terms
 from indextables.split.query.resolve import Catalog, plan_query
 
@@ -138,6 +138,49 @@ def test_it_reads_what_tantivy_reads_in_the_same_way(text, seed):
         assert _ours(ours, true) == _theirs(theirs, true), text
 
 
+@pytest.mark.parametrize(
+    ("habit", "meaning"),
+    [
+        ("a && b", "a AND b"),
+        ("a || b && c", "a OR b AND c"),
+        ("!a", "NOT a"),
+        ("! a", "NOT a"),
+        ("a !b", "a -b"),
+        ("a AND !b", "a AND NOT b"),
+        ("a || !(b c)", "a OR NOT (b c)"),
+        ("!!a", "a"),
+        ("!message:a", "NOT message:a"),
+        ("*:*", "*"),
+        ("a AND *:*", "a AND *"),
+    ],
+)
+def test_operators_of_other_engines_mean_ours(habit, meaning):
+    assert plan_query(habit, CATALOG) == plan_query(meaning, CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("a and b", ["'and'"]),
+        ("not a", ["'not'"]),
+        ("a or b not c", ["'or'"]),
+        ("*a", ["beginning"]),
+        ("?a or b", ["'or'", "beginning"]),
+        ("and", []),
+        ("a AND b", []),
+        ('a "and" b', []),
+        ("a \\and b", []),
+        ("message:and b", []),
+        ("a*b", []),
+        ("a*", []),
+    ],
+)
+def test_what_a_query_may_not_mean_is_told(query, words):
+    told = doubts(query)
+    assert len(told) == len(words)
+    assert all(word in one for word, one in zip(words, told, strict=True))
+
+
 def test_what_tantivy_gets_wrong_has_its_plain_meaning():
     assert isinstance(parse("tim*"), ast.Prefix)
     assert parse("time~2") == ast.Fuzzy(None, "time", 2, 0)
@@ -174,8 +217,19 @@ def test_what_tantivy_gets_wrong_has_its_plain_meaning():
         ("message:/(?i)a/", 8),
         ("message:/a*?/", 8),
         ("message:foo~3", 8),
-        ("*foo", 0),
-        ("fo*o", 2),
+        ("status:*1", 7),
+        ("status:1?1", 7),
+        ("foo?", 3),
+        ("fo?o~1", 0),
+        ("**?", 0),
+        ("message:f.o*o", 8),
+        ("foo&&bar", 3),
+        ("foo ||bar", 4),
+        ("message:!foo", 8),
+        ("foo !", 4),
+        ("&& foo", 0),
+        ("foo &&", 4),
+        ("message:[a*b TO c]", 10),
         ('"open', 0),
         ("(open", 0),
         ("close)", 5),

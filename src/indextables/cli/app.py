@@ -36,10 +36,11 @@ def commands_named(names: Iterable[str]) -> dict[str, Callable[..., None]]:
 
 
 def perform(command: Callable[..., None], values: dict[str, Any]) -> int:
-    """Call a command; the exit code. Every error of ours, and of the system, is one line on stderr."""
+    """Call a command; the exit code. What is wrong or doubtful is one line on stderr."""
     try:
-        command(**arguments_of(command, values))
-        sys.stdout.flush()
+        with outcome.told_warnings():
+            command(**arguments_of(command, values))
+            sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads our output has seen enough (`| head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 from indextables.errors import (
     CheckpointWriteFailed,
@@ -16,6 +20,7 @@ from indextables.errors import (
     LimitExceeded,
     LogError,
     NotSupported,
+    QueryWarning,
     SplitError,
     StoreError,
     TableNotFound,
@@ -23,7 +28,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 
-__all__ = ["EXIT_CODES", "Leave", "code_of", "line_of", "tell"]
+__all__ = ["EXIT_CODES", "Leave", "code_of", "line_of", "tell", "told_warnings"]
 
 _LONGEST_LINE = 1000
 
@@ -62,6 +67,23 @@ class Leave(Exception):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+@contextlib.contextmanager
+def told_warnings() -> Iterator[None]:
+    """While this lasts, what a query may not mean is one line on stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", QueryWarning)
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, QueryWarning):
+                sys.stderr.write(f"indextables: {_shown(str(message))}\n")
+            else:
+                shown(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def code_of(error: IndexTablesError | OSError) -> int:

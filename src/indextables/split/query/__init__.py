@@ -9,6 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.split.query import values
     from indextables.split.query.ast import Operator
+    from indextables.split.query.language import doubts
     from indextables.split.query.plan import (
         Bool,
         Boosted,
@@ -68,6 +69,7 @@ __all__ = [
     "address_text",
     "boolean",
     "boosted",
+    "doubts",
     "leaves",
     "literal_regex",
     "plan_predicate",
@@ -111,6 +113,7 @@ if not TYPE_CHECKING:
                 "unscored",
             ),
             "predicate": ("plan_predicate",),
+            "language": ("doubts",),
             "regex": ("literal_regex",),
             "resolve": ("Catalog", "plan_query"),
             "target": ("resolve_target",),

@@ -40,6 +40,26 @@ class Prefix(msgspec.Struct, frozen=True):
     quoted: bool = False
 
 
+class Wildcard(msgspec.Struct, frozen=True):
+    """`par?uet`, `*uet`, `p*t`: texts and, between them, `?` for one character and `*` for any number of them."""
+
+    field: Field | None
+    pieces: tuple[Piece, ...]
+    at: int
+
+    @property
+    def begins_open(self) -> bool:
+        """True if any term may match, whatever it begins with."""
+        return self.pieces[0].is_wild
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A text, or one of the two signs."""
+
+    text: str
+    is_wild: bool = False
+
+
 class Fuzzy(msgspec.Struct, frozen=True):
     """Terms within `distance` edits (a swap of neighbours is one)."""
 
@@ -115,5 +135,5 @@ class Boost(msgspec.Struct, frozen=True):
     factor: float
 
 
-Leaf = Word | Prefix | Fuzzy | Range | OneOf | Regex | Exists
+Leaf = Word | Prefix | Wildcard | Fuzzy | Range | OneOf | Regex | Exists
 Node = Leaf | Everything | Boolean | Boost

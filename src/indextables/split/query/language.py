@@ -1,8 +1,9 @@
 r"""What does a search query say? Tantivy's syntax, read into a tree that knows where each part stands.
 
     query    = clause ((AND | OR | nothing) clause)*          AND binds tighter than OR, OR tighter than nothing
-    clause   = (+ | - | NOT)? leaf (^ boost)?
-    leaf     = ( query ) | * | word | word* | word~1 | "a phrase"~2 | "a phra"* | /regex/ | range | IN [a b "c d"]
+    clause   = (+ | - | NOT | !)? leaf (^ boost)?           && is AND, || is OR, each with a space on both sides
+    leaf     = ( query ) | * | *:* | word | word* | w?rd | *rd | word~1 | "a phrase"~2 | "a phra"* | /regex/ | range
+    leaf     = IN [a b "c d"]
     leaf     = field:leaf, also for a group: field:(a b); field:* asks for rows that have a value
     range    = [a TO b] {a TO b} [a TO b} [a TO *], or > >= < <= and a value
 
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal, NoReturn
+from typing import Literal
 
 import msgspec
 
-from indextables.errors import LimitExceeded, QueryInvalid
+from indextables.errors import LimitExceeded
 from indextables.split.query.ast import (
     Boolean,
     Boost,
@@ -34,11 +35,14 @@ from indextables.split.query.ast import (
     Occur,
     OneOf,
     Operator,
+    Piece,
     Prefix,
     Range,
     Regex,
+    Wildcard,
     Word,
 )
+from indextables.split.query.scanner import MANY, ONE, SPACE, Scanner
 
 MAX_QUERY_CHARS = 1_048_576
 MAX_CLAUSES = 1_024
@@ -62,17 +66,23 @@ def parse(query: str, default_operator: Operator = "or") -> Node:
     return _Parser(query, default_operator).whole()
 
 
-def invalid(query: str, position: int, message: str) -> QueryInvalid:
-    """The error for a fault at `position`, with the place shown in its text."""
-    near = query[max(0, position - 20) : position + 20].replace("\n", " ")
-    return QueryInvalid(f"{message}, at position {position}, near {near!r}", query=query[:1000], position=position)
+def doubts(query: str, default_operator: Operator = "or") -> tuple[str, ...]:
+    """What a query that can be read may not mean, in words for its author. Raises as `parse`."""
+    parser = _Parser(query, default_operator)
+    parser.whole()
+    found = []
+    if parser.leaves > 1 and parser.small_words:
+        small = parser.small_words[0]
+        found.append(f"{small!r} in {query[:200]!r} is searched for as a word: the operator is {small.upper()}")
+    if parser.open_wildcards:
+        found.append(
+            f"a wildcard at the beginning, as in {query[:200]!r}, looks at every word of the index: it costs more"
+        )
+    return tuple(found)
 
 
-_SPACE = " \t\r\n\f\v\u3000"
-_ENDS_WORD = frozenset(_SPACE + '()[]{}^"')
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _DIGITS = re.compile(r"\d+")
-_FIELD_NAME = re.compile(r"""(?:\\.|[^\s()\[\]{}^":\\*~])*:(?!//)""", re.DOTALL)
 
 
 class _Item(msgspec.Struct):
@@ -82,12 +92,13 @@ class _Item(msgspec.Struct):
     """How it hangs on the item before it."""
 
 
-class _Parser:
+class _Parser(Scanner):
     def __init__(self, text: str, default_operator: Operator) -> None:
-        self.text = text
-        self.pos = 0
+        super().__init__(text)
         self.depth = 0
         self.leaves = 0
+        self.small_words: list[str] = []
+        self.open_wildcards: list[int] = []
         self.default: Occur = "must" if default_operator == "and" else "should"
 
     def whole(self) -> Node:
@@ -99,40 +110,36 @@ class _Parser:
             self.fail(f"unexpected {self.text[self.pos]!r}; quote it or put a backslash before it")
         return node
 
-    def fail(self, message: str, at: int | None = None) -> NoReturn:
-        raise invalid(self.text, self.pos if at is None else at, message)
-
-    def peek(self) -> str:
-        return self.text[self.pos : self.pos + 1]
-
-    def skip_space(self) -> None:
-        while self.peek() and self.peek() in _SPACE:
-            self.pos += 1
-
-    def keyword(self, word: str) -> bool:
-        """Takes `word` if it stands here by itself."""
-        end = self.pos + len(word)
-        if not self.text.startswith(word, self.pos) or (end < len(self.text) and self.text[end] not in _SPACE + "()"):
-            return False
-        self.pos = end
-        return True
-
     def sequence(self, field: Field | None) -> Node:
         items: list[_Item] = []
         while True:
             self.skip_space()
             at = self.pos
-            joined: Literal["", "AND", "OR"] = "AND" if self.keyword("AND") else "OR" if self.keyword("OR") else ""
+            joined = self.operator()
             if joined:
+                written = self.text[at : self.pos]
                 if not items:
-                    self.fail(f"{joined} needs something on its left; quote it to search for the word", at)
+                    self.fail(f"{written} needs something on its left; quote it to search for the word", at)
                 self.skip_space()
-                if not self.peek() or self.peek() == ")" or self.keyword("AND") or self.keyword("OR"):
-                    self.fail(f"{joined} needs something on its right; quote it to search for the word", at)
+                if not self.peek() or self.peek() == ")" or self.operator():
+                    self.fail(f"{written} needs something on its right; quote it to search for the word", at)
             if not self.peek() or self.peek() == ")":
                 return self.join(items)
             occur, node = self.clause(field)
             items.append(_Item(node, occur, joined))
+
+    def operator(self) -> Literal["", "AND", "OR"]:
+        """Takes the operator that stands here."""
+        if self.keyword("AND") or self.keyword("&&"):
+            return "AND"
+        return "OR" if self.keyword("OR") or self.keyword("||") else ""
+
+    def negation(self) -> bool:
+        """Takes `NOT`, or a `!` before anything."""
+        if self.peek() != "!":
+            return self.keyword("NOT")
+        self.pos += 1
+        return True
 
     def join(self, items: list[_Item]) -> Node:
         """AND chains first, then OR chains of them, then the default operator."""
@@ -162,15 +169,16 @@ class _Parser:
         if sign and sign in "+-":
             self.pos += 1
             following = self.peek()
-            if not following or following in _SPACE + ")+-":
+            if not following or following in SPACE + ")+-":
                 self.fail(f"{sign!r} needs something right behind it; quote it to search for it", self.pos - 1)
             return ("must" if sign == "+" else "must_not"), self.boosted(field)
         negations, start = 0, self.pos
-        while self.keyword("NOT"):
+        while self.negation():
             negations += 1
+            written = self.text[start : self.pos].split()[-1]
             self.skip_space()
             if not self.peek() or self.peek() == ")":
-                self.fail("NOT needs something on its right; quote it to search for the word", start)
+                self.fail(f"{written} needs something on its right; quote it to search for the word", start)
         if negations == 0:
             return None, self.boosted(field)
         node = self.boosted(field)
@@ -231,7 +239,7 @@ class _Parser:
         return node
 
     def end_of_leaf(self) -> None:
-        if self.peek() and self.peek() not in _SPACE + ")^":
+        if self.peek() and self.peek() not in SPACE + ")^":
             self.fail(f"unexpected {self.peek()!r} right behind a clause; put a space before it or quote it")
 
     def quoted(self, field: Field | None) -> Node:
@@ -257,25 +265,6 @@ class _Parser:
             self.pos = digits.end()
         self.end_of_leaf()
         return Word(field, text, at, slop, quoted=True)
-
-    def quoted_text(self) -> str:
-        quote, at = self.peek(), self.pos
-        self.pos += 1
-        parts: list[str] = []
-        while self.peek() != quote:
-            if not self.peek():
-                self.fail("this quote is never closed", at)
-            parts.append(self.character())
-        self.pos += 1
-        return "".join(parts)
-
-    def character(self) -> str:
-        if self.peek() == "\\":
-            self.pos += 1
-            if not self.peek():
-                self.fail("a backslash needs a character behind it", self.pos - 1)
-        self.pos += 1
-        return self.text[self.pos - 1]
 
     def regex(self, field: Field | None) -> Node:
         at = self.pos
@@ -314,7 +303,7 @@ class _Parser:
         at = self.pos
         if self.peek() in ('"', "'"):
             return Bound(self.quoted_text(), inclusive, at)
-        text, star = self.bare(stops=_SPACE + "]}")
+        text, star = self.bare(stops=SPACE + "]}")
         if not text and not star:
             self.fail("a bound of the range is missing; an open end is *", at)
         return None if star and not text else Bound(text + ("*" if star else ""), inclusive, at)
@@ -351,7 +340,7 @@ class _Parser:
             if self.peek() in ('"', "'"):
                 values.append((self.quoted_text(), start))
             else:
-                text, star = self.bare(stops=_SPACE + "]")
+                text, star = self.bare(stops=SPACE + "]")
                 if star or not text:
                     self.fail("a set lists whole values, no prefixes", start)
                 values.append((text, start))
@@ -371,19 +360,50 @@ class _Parser:
                 self.fail("a value is missing behind the colon")
             self.leaves -= 1
             return self.leaf(name, named=True)
-        text, star = self.bare()
-        if star and not text:
-            self.end_of_leaf()
-            return Everything(at) if field is None else Exists(field, at)
-        if not text:
+        if named and self.peek() == "!":
+            self.fail("! negates a whole clause: write NOT before the field, or \\! for the sign itself")
+        pieces = self.pieces()
+        if pieces == [MANY]:
+            return self.all_of(field, at)
+        if not pieces:
             self.fail(f"unexpected {self.peek()!r}; quote it or put a backslash before it")
-        if star:
-            self.end_of_leaf()
-            return Prefix(field, text, at)
+        if any(piece.is_wild for piece in pieces):
+            return self.wildcard(field, pieces, at)
         if self.text[self.pos - 1] == "~" or re.search(r"[^\\]~\d+$", self.text[at : self.pos]):
             return self.fuzzy(field, at)
         self.end_of_leaf()
+        text = pieces[0].text
+        if text in ("and", "or", "not") and field is None and self.text[at : self.pos] == text:
+            self.small_words.append(text)
         return Word(field, text, at)
+
+    def all_of(self, field: Field | None, at: int) -> Node:
+        """`*`, `field:*`, or `*:*` as others write it for every row."""
+        if field is None and self.text.startswith(":*", self.pos):
+            self.pos += 2
+        self.end_of_leaf()
+        return Everything(at) if field is None else Exists(field, at)
+
+    def wildcard(self, field: Field | None, pieces: list[Piece], at: int) -> Node:
+        written = self.text[at : self.pos]
+        if len(pieces) == 2 and pieces[1] == MANY and not pieces[0].is_wild:
+            self.end_of_leaf()
+            return Prefix(field, pieces[0].text, at)
+        if all(piece.is_wild for piece in pieces):
+            self.fail(f"{written[:80]} has no letter to look for", at)
+        if pieces[-1] == ONE:
+            self.fail(
+                "? stands for one character inside a word, as in par?uet; to search for the sign write \\? or quote "
+                "the word, and for all that begin like it wor*",
+                self.pos - 1,
+            )
+        if re.search(r"[^\\]~\d*$", written):
+            self.fail("a word has either wildcards or ~", at)
+        self.end_of_leaf()
+        found = Wildcard(field, tuple(pieces), at)
+        if found.begins_open:
+            self.open_wildcards.append(at)
+        return found
 
     def fuzzy(self, field: Field | None, at: int) -> Node:
         written = self.text[at : self.pos]
@@ -401,36 +421,6 @@ class _Parser:
             self.fail("~ needs a word before it", at)
         self.end_of_leaf()
         return Fuzzy(field, "".join(parts), distance, at)
-
-    def bare(self, stops: str | frozenset[str] = _ENDS_WORD) -> tuple[str, bool]:
-        """A word up to white space or a bracket, and whether it ends with an open `*`."""
-        parts: list[str] = []
-        while self.peek() and self.peek() not in stops:
-            if self.peek() == "*":
-                following = self.text[self.pos + 1 : self.pos + 2]
-                if following and following not in stops:
-                    self.fail("* stands alone or at the end of a word; use a regular expression, as in /a.*b/, or \\*")
-                self.pos += 1
-                return "".join(parts), True
-            parts.append(self.character())
-        return "".join(parts), False
-
-    def field_name(self) -> Field | None:
-        """Takes `name:` if it stands here."""
-        if _FIELD_NAME.match(self.text, self.pos) is None:
-            return None
-        at = self.pos
-        parts: list[str] = [""]
-        while self.peek() != ":":
-            if self.peek() == ".":
-                parts.append("")
-                self.pos += 1
-            else:
-                parts[-1] += self.character()
-        self.pos += 1
-        if not all(parts):
-            self.fail("a field name is missing", at)
-        return Field(tuple(parts), at)
 
 
 def _conjunction(chain: list[_Item]) -> Node:

@@ -8,6 +8,8 @@ linear in the text; sizes are capped so that building them is quick too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 MAX_PATTERN_CHARS = 1_000
 MAX_REPEAT = 256
 MAX_SIZE = 600
@@ -16,6 +18,7 @@ MAX_SIZE = 600
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\x0B\\x0C\\r "}
 _DOT = r"[^\n\r\x{85}\x{2028}\x{2029}]"
 """Any character but a line terminator, as in Java; engines differ in which these are."""
+_ANY = r"[\x{0}-\x{10FFFF}]"
 
 
 def checked_regex(pattern: str) -> str:
@@ -36,6 +39,15 @@ def checked_regex(pattern: str) -> str:
 def literal_regex(text: str) -> str:
     """A pattern that matches exactly this text."""
     return "".join(f"\\{c}" if c in _META else c for c in text)
+
+
+def wildcard_regex(pieces: Sequence[tuple[str, bool]]) -> str:
+    """The pattern of texts and wildcards: `?` is one character, `*` any number. Raises ValueError with the reason."""
+    size = sum(8 if is_wild else len(text.encode()) for text, is_wild in pieces)
+    if size > MAX_SIZE:
+        raise ValueError("the word is too long")
+    signs = {"?": _ANY, "*": f"{_ANY}*"}
+    return "".join(signs[text] if is_wild else literal_regex(text) for text, is_wild in pieces)
 
 
 _META = frozenset("\\.+*?()|[]{}^$#&-~/")

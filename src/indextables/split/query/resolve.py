@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.split.index import MAX_RAW_BYTES, Analyzer, IndexPlan, analyzer
 from indextables.split.query import ast, boolean, boosted, values
-from indextables.split.query.language import MAX_CLAUSES, invalid, parse
+from indextables.split.query.language import MAX_CLAUSES, parse
 from indextables.split.query.plan import (
     Everything,
     HasValue,
@@ -29,7 +29,8 @@ from indextables.split.query.plan import (
     TermSet,
     ValueRange,
 )
-from indextables.split.query.regex import checked_regex
+from indextables.split.query.regex import checked_regex, wildcard_regex
+from indextables.split.query.scanner import invalid
 from indextables.split.query.target import resolve_target
 
 T = TypeVar("T")
@@ -116,8 +117,10 @@ class _Resolver:
             )
         if target.kind in ("text", "string"):
             return _TextLeaf(self, target).plan(node)
-        if isinstance(node, ast.Prefix | ast.Fuzzy | ast.Regex):
-            self.fail(node.at, f"{target.column} holds {_NOUNS[target.kind]}: prefix, fuzzy and regex need text")
+        if isinstance(node, ast.Prefix | ast.Wildcard | ast.Fuzzy | ast.Regex):
+            self.fail(
+                node.at, f"{target.column} holds {_NOUNS[target.kind]}: prefix, wildcards, fuzzy and regex need text"
+            )
         if target.kind in ("float", "decimal", "binary"):
             return self.value_leaf(node, target)
         return self.interval_leaf(node, target)
@@ -190,6 +193,8 @@ class _TextLeaf:
             return self.words(node.text, node.slop, node.at)
         if isinstance(node, ast.Prefix):
             return self.prefix(node)
+        if isinstance(node, ast.Wildcard):
+            return self.wildcard(node)
         if isinstance(node, ast.Fuzzy):
             return TermFuzzy(self.target, self.one_term(node.text, node.at), node.distance)
         if isinstance(node, ast.Regex):
@@ -245,6 +250,25 @@ class _TextLeaf:
             return Nothing()
         position, last = found[-1]
         return TermPrefix(self.target, last, tuple(found[:-1]), position)
+
+    def wildcard(self, node: ast.Wildcard) -> Plan:
+        if self.target.nested or not self.analyzer.keeps_positions:
+            self.resolver.fail(
+                node.at, f"{self.target.column} cannot be searched with wildcards: use whole words or a prefix"
+            )
+        pieces = [piece.text if piece.is_wild or self.raw else self.part(piece.text, node.at) for piece in node.pieces]
+        try:
+            wild = [(text, piece.is_wild) for text, piece in zip(pieces, node.pieces, strict=True)]
+            return TermRegex(self.target, wildcard_regex(wild))
+        except ValueError as error:
+            self.resolver.fail(node.at, f"these wildcards cannot be used: {error}")
+
+    def part(self, text: str, at: int) -> str:
+        """A part of a word as the index has it."""
+        found = self.unstemmed(text)
+        if len(found) != 1 or len(found[0][1]) != len(text):
+            self.resolver.fail(at, f"{text[:80]!r} is not part of one word for {self.target.column}: quote what is not")
+        return found[0][1]
 
     def regex(self, node: ast.Regex) -> Plan:
         if self.target.nested:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.ambient import Ambient, Pool
 from indextables.env import Env
-from indextables.errors import IndexUnavailable, InvalidArgument, SplitCorrupt
+from indextables.errors import IndexUnavailable, InvalidArgument, QueryWarning, SplitCorrupt
 from indextables.process import Lock
 from indextables.query.expr import Node as Predicate
 from indextables.split.file import SplitRef, distinct, index_array, without_columns
@@ -33,6 +34,7 @@ from indextables.split.query import (
     Plan,
     TermPrefix,
     boolean,
+    doubts,
     leaves,
     plan_predicate,
     plan_query,
@@ -270,6 +272,8 @@ class SplitSearcher:
         if plan is None:
             catalog = Catalog(self.schema, self.index, fields, operator, self._options[opt.TIME_ZONE])
             plan = plan_query(query, catalog)
+            for doubt in doubts(query, operator):
+                warnings.warn(doubt, QueryWarning, stacklevel=2)
             if len(query) < _MOST_KEPT:
                 with self._lock:
                     self._plans[key] = plan
