@@ -16,11 +16,13 @@ from indextables.log.wire import version_key
 from indextables.process import Lock
 from indextables.query.expr import Node
 from indextables.query.parse import parse
+from indextables.table.arguments import check_mapping
 from indextables.table.environment import table_env
 from indextables.table.read import Searchers, lease_if_asked
 
 if TYPE_CHECKING:
     from indextables.log.commit import head
+    from indextables.sql.local import Source
 else:
     # What writes is not loaded by whoever only reads.
     head = LazyModule("indextables.log.commit.head")
@@ -68,6 +70,20 @@ class Handle:
         snapshot = self._snapshot
         options = table_env(self._log.env, snapshot.metadata).options
         return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+    def _source(self) -> Source:
+        """What this handle reads, for a SELECT."""
+        from indextables.sql.local import SnapshotSource
+
+        return SnapshotSource(self._log.env, self._snapshot, self._searchers)
+
+    def _sources(self, tables: object) -> dict[str, Source]:
+        """What other handles read, by the names that a SELECT has for them. Raises InvalidArgument."""
+
+        def source(table: Handle) -> Source:
+            return table._source()
+
+        return {name: source(table) for name, table in check_mapping("tables", tables).items()}
 
     def _answer(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the version of this handle.

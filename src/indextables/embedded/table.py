@@ -25,7 +25,6 @@ from indextables.log.care import open_log
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.table.arguments import (
     check_count,
-    check_mapping,
     check_names,
     check_note,
     check_partition_mode,
@@ -48,6 +47,7 @@ from indextables.table.read import (
 from indextables.table.rows import read_rows, schema_of
 
 if TYPE_CHECKING:
+    from indextables.embedded import foreign as foreign_verb
     from indextables.log.care import CleanupReport
     from indextables.log.care import cleanup as cleanup_verb
     from indextables.log.care import schedule as schedule_verb
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from indextables.table import overwrite as overwrite_verb
     from indextables.table.writing import start as start_verb
 else:
+    foreign_verb = LazyModule("indextables.embedded.foreign")
     schedule_verb = LazyModule("indextables.log.care.schedule")
     cleanup_verb = LazyModule("indextables.log.care.cleanup")
     append_verb = LazyModule("indextables.table.append")
@@ -123,6 +124,8 @@ def open_table(
 ) -> Table:
     """Open the table at `path`; the handle reads the version that is newest now until `refresh()`.
 
+    Where there is no table of ours but one of Delta, what is returned reads that one, and refuses whatever writes.
+
     Args:
         path: A folder or a URL (`s3://`, `az://`, `gs://`, `memory://`).
         options: How this process works with the table, credentials included. They are never written to the table.
@@ -136,7 +139,7 @@ def open_table(
         VersionNotFound: The table never had this version.
         VersionExpired: The table had this version, but cleanup has deleted it.
         InvalidArgument: A path or option is wrong, or both a version and a timestamp are given.
-        ProtocolUnsupported: The table needs a newer library.
+        ProtocolUnsupported: The table needs a newer library, or it is another system's and asks for what is not read.
         LogError: The log is damaged; `indextables.repair` may help.
         StoreError: The store did not answer, or refused.
     """
@@ -145,6 +148,11 @@ def open_table(
         if version is None and timestamp is None:
             return Table(log, log.snapshot(), is_seen=False)
         return Table(log, _snapshot_at(log, version, timestamp))
+    except TableNotFound:
+        other = foreign_verb.open_foreign(log.env, version, timestamp)
+        if other is None:
+            raise
+        return other
     except ObjectNotFound as cause:
         # A place whose name the store does not even take.
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
@@ -462,16 +470,12 @@ class Table(Changing, Looking, Maintenance, Exchange):
             NotSupported: The statement is not a query, or uses what cannot be answered correctly.
             InvalidArgument: Two tables have the same name, or the statement is not a text.
         """
-        from indextables.sql.local import SnapshotSource, select
+        from indextables.sql.local import select
 
         statement = check_text("statement", statement)
-
-        def source(table: Table) -> SnapshotSource:
-            return SnapshotSource(table._log.env, table._snapshot, table._searchers)
-
-        others = {name: source(table) for name, table in check_mapping("tables", tables).items()}
+        others = self._sources(tables)
         options = self._log.env.options
-        return self._answer(lambda _: select(statement, source(self), others, params=params, options=options))
+        return self._answer(lambda _: select(statement, self._source(), others, params=params, options=options))
 
     def __repr__(self) -> str:
         return f"Table({self.url!r}, version={self.version})"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from indextables.log.read.checked import check_newest, read_check_file
     from indextables.log.read.confirming import Confirmed, Mixed, Superseded, by_anchor, confirm, follows, table_of
     from indextables.log.read.folding import fold_skips, header_after, live_files, replay
-    from indextables.log.read.histories import commit_time, history, moment
+    from indextables.log.read.histories import HISTORY_SCHEMA, commit_time, history, moment
     from indextables.log.read.log import AfterCommit, Log, ReadTail, Snapshot
     from indextables.log.read.meant import ANOTHER_HISTORY
     from indextables.log.read.newest import discover
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANOTHER_HISTORY",
+    "HISTORY_SCHEMA",
     "AfterCommit",
     "CacheStats",
     "Confirmed",
@@ -74,7 +75,7 @@ if not TYPE_CHECKING:
             "checked": ("check_newest", "read_check_file"),
             "confirming": ("Confirmed", "Mixed", "Superseded", "by_anchor", "confirm", "follows", "table_of"),
             "folding": ("fold_skips", "header_after", "live_files", "replay"),
-            "histories": ("commit_time", "history", "moment"),
+            "histories": ("HISTORY_SCHEMA", "commit_time", "history", "moment"),
             "log": ("AfterCommit", "Log", "ReadTail", "Snapshot"),
             "meant": ("ANOTHER_HISTORY",),
             "newest": ("discover",),

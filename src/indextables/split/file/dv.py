@@ -174,10 +174,11 @@ def file_key(text: str, path: str) -> str:
     return f"{folder}/deletion_vector_{name}.bin" if folder else f"deletion_vector_{name}.bin"
 
 
-def load(store: Store, vector: VectorLike, key: str, num_rows: int) -> bytes:
+def load(store: Store, vector: VectorLike, key: str, num_rows: int, *, place: str | None = None) -> bytes:
     """The payload of a logged vector of the split `key`, verified against everything that is known about it.
 
-    Raises DvCorrupt, and StoreError where the file cannot be read.
+    `place` is the key of the file with the vector, where its name does not follow from the log. Raises DvCorrupt, and
+    StoreError where the file cannot be read.
     """
     size = vector.sizeInBytes
     if not 12 <= size <= _MAX_PAYLOAD:
@@ -187,8 +188,8 @@ def load(store: Store, vector: VectorLike, key: str, num_rows: int) -> bytes:
             payload = z85_decode(vector.pathOrInlineDv)[:size]
         except ValueError as error:
             raise _corrupt(key, f"the inline text is not Z85: {error}") from error
-    elif vector.storageType == "u":
-        payload = _load_file(store, vector, key, num_rows)
+    elif vector.storageType == "u" or place is not None:
+        payload = _load_file(store, vector, key, num_rows, place or file_key(vector.pathOrInlineDv, key))
     else:
         raise _corrupt(key, f"vectors of type {vector.storageType!r} are not read here")
     if len(payload) != size:
@@ -226,11 +227,10 @@ def z85_decode(text: str) -> bytes:
     return bytes(out)
 
 
-def _load_file(store: Store, vector: VectorLike, key: str, num_rows: int) -> bytes:
+def _load_file(store: Store, vector: VectorLike, key: str, num_rows: int, name: str) -> bytes:
     offset = 1 if vector.offset is None else vector.offset
     if not 1 <= offset < 1 << 40:
         raise _corrupt(key, f"offset {offset} cannot be")
-    name = file_key(vector.pathOrInlineDv, key)
     end = offset + 8 + vector.sizeInBytes
     size = store.head(name).size
     if end > size:

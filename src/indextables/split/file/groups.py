@@ -157,6 +157,8 @@ def _open(footer: Footer, source: RangesFile) -> pq.ParquetFile:
         pre_buffer=False,
         page_checksum_verification=True,
         arrow_extensions_enabled=False,
+        # Files of other systems: in nanoseconds such times reach from 1677 to 2262 only.
+        coerce_int96_timestamp_unit="us",
     )
 
 

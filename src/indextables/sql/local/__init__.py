@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
+    from indextables.sql.local.provider import Source
     from indextables.sql.local.session import LocalSession, split_statements
-    from indextables.sql.local.snapshots import SnapshotSource, select
+    from indextables.sql.local.snapshots import ForeignRows, SnapshotSource, select
 
 __all__ = [
+    "ForeignRows",
     "LocalSession",
     "SnapshotSource",
+    "Source",
     "select",
     "split_statements",
 ]
@@ -21,7 +24,8 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "provider": ("Source",),
             "session": ("LocalSession", "split_statements"),
-            "snapshots": ("SnapshotSource", "select"),
+            "snapshots": ("ForeignRows", "SnapshotSource", "select"),
         },
     )

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded, NotSupported, QueryInvalid
+from indextables.foreign import ForeignSnapshot, plain_field
 from indextables.log.read import Snapshot
 from indextables.log.wire import key_of
 from indextables.query.expr import Node
 from indextables.sql.command import parse_command
 from indextables.sql.local.engine import run
+from indextables.sql.local.provider import Source
 from indextables.table.read import (
     Mark,
     MarkedRows,
     Searchers,
     check_rows_readable,
+    count_foreign,
     lengths_only,
     live_rows,
     marked_batches,
     plain_schema,
     prune_files,
+    scan_foreign,
     scan_table,
 )
 
-__all__ = ["SnapshotSource", "select"]
+__all__ = ["ForeignRows", "SnapshotSource", "select"]
 
 OWN_NAME = "t"
 
 
 def select(
     text: str,
-    own: SnapshotSource,
-    others: Mapping[str, SnapshotSource],
+    own: Source,
+    others: Mapping[str, Source],
     *,
     params: Mapping[str, object] | None = None,
     options: opt.Options,
@@ -45,7 +49,7 @@ def select(
     Raises InvalidArgument for a name given twice, NotSupported for a command, and what `engine.run`
     raises.
     """
-    named = {OWN_NAME: own}
+    named: dict[str, Source] = {OWN_NAME: own}
     for name, source in others.items():
         if name.lower() in named:
             raise InvalidArgument(f"two tables are called {name!r} (the table itself is {OWN_NAME})", name=name)
@@ -100,6 +104,35 @@ class SnapshotSource:
         """Those of the splits that may hold what is wanted."""
         paths = prune_files(self._snapshot, where)["path"].to_pylist()
         return {key_of(path, self._env.store.url) for path in paths}
+
+
+class ForeignRows:
+    """One version of another system's table. `searched` gives the same rows where they can be searched."""
+
+    def __init__(self, env: Env, snapshot: ForeignSnapshot, searched: Callable[[], Source]) -> None:
+        self._env = env
+        self._snapshot = snapshot
+        self._searched = searched
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([plain_field(field) for field in self._snapshot.schema])
+
+    def batches(
+        self,
+        columns: tuple[str, ...],
+        where: Node | None,
+        required: tuple[Mark, ...],
+        marked: tuple[Mark, ...],
+        limit: int | None,
+        *,
+        scored: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        if required or marked:
+            return self._searched().batches(columns, where, required, marked, limit, scored=scored)
+        if not columns and where is None:
+            return iter([lengths_only(count_foreign(self._env, self._snapshot, None))])
+        return iter(scan_foreign(self._env, self._snapshot, columns, where, limit))
 
 
 def _is_command(text: str) -> bool:

@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.read import inspect
+    from indextables.table.read.foreign import count_foreign, scan_foreign
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
     from indextables.table.read.marked import (
@@ -49,6 +50,7 @@ __all__ = [
     "column_names",
     "column_sizes",
     "count",
+    "count_foreign",
     "detail_of",
     "explain_search",
     "found_batches",
@@ -71,6 +73,7 @@ __all__ = [
     "prune_files",
     "refs_of",
     "required_plan",
+    "scan_foreign",
     "scan_split",
     "scan_table",
     "search",
@@ -84,6 +87,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "foreign": ("count_foreign", "scan_foreign"),
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),

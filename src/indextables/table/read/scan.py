@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ from indextables.query.expr import Node, columns_of
 from indextables.split.file import SplitReader, SplitRef, scan
 from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
 
-__all__ = ["limited", "plain_schema", "scan_split", "scan_table"]
+__all__ = ["limited", "plain_schema", "read_in_order", "scan_split", "scan_table"]
+
+T = TypeVar("T")
 
 _AHEAD = 2
 """Splits that are begun while the one before them is taken."""
@@ -38,7 +41,12 @@ def scan_table(
     names = column_names(snapshot.schema, columns)
     schema = plain_schema(snapshot.schema, names)
     refs = refs_of(env, prune_files(snapshot, where))
-    batches = _in_order(env, snapshot, refs, names, where, limit)
+
+    def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
+        alone = len(refs) == 1 and limit is None
+        return scan_split(env, snapshot.schema, ref, names, where, snapshot.version, ahead=alone)
+
+    batches = read_in_order(env, refs, read, ahead=limit is None)
     return pa.RecordBatchReader.from_batches(schema, limited(batches, limit))
 
 
@@ -97,23 +105,15 @@ def plain_schema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type, field.nullable) for field in fields])
 
 
-def _in_order(
-    env: Env,
-    snapshot: Snapshot,
-    refs: list[SplitRef],
-    names: list[str],
-    where: Node | None,
-    limit: int | None,
+def read_in_order(
+    env: Env, files: Sequence[T], read: Callable[[T], Iterator[pa.RecordBatch]], *, ahead: bool
 ) -> Iterator[pa.RecordBatch]:
-    def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
-        alone = len(refs) == 1 and limit is None
-        return scan_split(env, snapshot.schema, ref, names, where, snapshot.version, ahead=alone)
-
-    if len(refs) <= 1 or limit is not None:
-        for ref in refs:
-            yield from read(ref)
+    """The rows of all files, in their order; with `ahead`, some files are begun before their turn comes."""
+    if len(files) <= 1 or not ahead:
+        for file in files:
+            yield from read(file)
         return
-    waiting = deque(refs)
+    waiting = deque(files)
     begun: deque[_Steps] = deque()
     try:
         while waiting or begun:

@@ -1,0 +1,34 @@
+"""What do tables of other systems hold? This room reads them; it never writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.foreign.columns import plain_field
+    from indextables.foreign.rows import ForeignFile, live_rows_of, read_rows_of
+    from indextables.foreign.snapshot import ForeignSnapshot
+    from indextables.foreign.source import ForeignSource, find_source
+
+__all__ = [
+    "ForeignFile",
+    "ForeignSnapshot",
+    "ForeignSource",
+    "find_source",
+    "live_rows_of",
+    "plain_field",
+    "read_rows_of",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "columns": ("plain_field",),
+            "rows": ("ForeignFile", "live_rows_of", "read_rows_of"),
+            "snapshot": ("ForeignSnapshot",),
+            "source": ("ForeignSource", "find_source"),
+        },
+    )

@@ -1,0 +1,186 @@
+"""Finds the columns of a table in a Parquet file of another system, and turns their values into the table's types.
+
+A file may have its columns under other names (`NAME`) or know them by number (`ID`), lack some, hold some in a
+narrower type, and be nested in the same ways. Pure.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import SplitCorrupt
+from indextables.lazy import pc
+
+__all__ = ["Match", "fit_column", "place_of", "plain_field"]
+
+_PHYSICAL = b"delta.columnMapping.physicalName"
+_ID = b"json:delta.columnMapping.id"
+_PARQUET_ID = b"PARQUET:field_id"
+
+
+class Match(Enum):
+    """How a field of the table finds its field in a file."""
+
+    PLAIN = "the name of the column"
+    NAME = "the physical name that the log gives it"
+    ID = "its number"
+
+    def physical_name(self, field: pa.Field) -> str:
+        """The name that partition values and statistics have for a field."""
+        told = (field.metadata or {}).get(_PHYSICAL) if self is not Match.PLAIN else None
+        return str(field.name if told is None else told.decode())
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """The field as a user sees it: name, type and nullability, on every level."""
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def place_of(field: pa.Field, there: list[pa.Field], match: Match, path: str) -> int | None:
+    """Which of the fields of a file is this one; None if it is not there. Raises SplitCorrupt."""
+    if match is Match.ID:
+        wanted = (field.metadata or {}).get(_ID)
+        if there and not any(_PARQUET_ID in (other.metadata or {}) for other in there):
+            raise _unfit(path, f"the table knows its columns by number, and the file numbers none ({field.name})")
+        found = [at for at, other in enumerate(there) if (other.metadata or {}).get(_PARQUET_ID) == wanted]
+        found = found if wanted is not None else []
+    else:
+        name = match.physical_name(field)
+        found = [at for at, other in enumerate(there) if other.name == name]
+        if not found and match is Match.PLAIN:
+            # Names differ in case at most, as for everything else that reads such files.
+            found = [at for at, other in enumerate(there) if other.name.lower() == name.lower()]
+    if len(found) > 1:
+        raise _unfit(path, f"it has the column {field.name} more than once")
+    return found[0] if found else None
+
+
+def fit_column(values: pa.Array, source: pa.Field, field: pa.Field, match: Match, path: str) -> pa.Array:
+    """The values of a column of a file as the table has them. Raises SplitCorrupt where they cannot be that."""
+    fitted = _fit(values, source.type, field, match, path)
+    _check_nulls(fitted, field, path)
+    return fitted
+
+
+def _fit(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, path: str) -> pa.Array:
+    target = field.type
+    if pa.types.is_null(target):
+        return pa.nulls(len(values), target)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+        source = values.type
+    if pa.types.is_struct(target) and pa.types.is_struct(values.type):
+        return _fit_struct(values, source, field, match, path)
+    if pa.types.is_map(target) and pa.types.is_map(values.type):
+        return _fit_map(values, source, field, match, path)
+    if pa.types.is_list(target) and _is_list(values.type):
+        if not pa.types.is_list(values.type):
+            values = pc.cast(values, pa.list_(values.type.value_field))
+        inner = _fit(values.values, source.value_type, target.value_field, match, path)
+        return _relist(values, pa.list_(plain_field(target.value_field)), inner)
+    if pa.types.is_nested(target) or pa.types.is_nested(values.type):
+        raise _other_type(values.type, field, path)
+    return _cast(values, field, path)
+
+
+def _fit_struct(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, path: str) -> pa.Array:
+    there, children = list(source), values.flatten()
+    fitted = []
+    for wanted in field.type:
+        place = place_of(wanted, there, match, path)
+        if place is None:
+            fitted.append(pa.nulls(len(values), _plain_type(wanted.type)))
+        else:
+            fitted.append(_fit(children[place], there[place].type, wanted, match, path))
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(fitted, fields=[plain_field(wanted) for wanted in field.type], mask=mask)
+
+
+def _fit_map(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, path: str) -> pa.Array:
+    target = field.type
+    keys = _fit(values.keys, source.key_type, target.key_field, match, path)
+    items = _fit(values.items, source.item_type, target.item_field, match, path)
+    kind = _plain_type(target)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+    return _relist(values, kind, entries)
+
+
+def _relist(values: pa.Array, kind: pa.DataType, inner: pa.Array) -> pa.Array:
+    """The same lists over other values."""
+    buffers = values.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(values), buffers, values.null_count, values.offset, [inner])
+
+
+def _cast(values: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    source, target = values.type, field.type
+    if source == target:
+        return values
+    if pa.types.is_null(source):
+        return pa.nulls(len(values), target)
+    if not _may_become(source, target):
+        raise _other_type(source, field, path)
+    try:
+        if pa.types.is_timestamp(source):
+            # Times without a zone count from the epoch as instants do: writers mean the same by both.
+            return pc.cast(pc.cast(values, pa.timestamp("us", source.tz), safe=False), target)
+        return pc.cast(values, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _unfit(path, f"column {field.name} is {source}, the table has {target}: {error}") from error
+
+
+def _may_become(source: pa.DataType, target: pa.DataType) -> bool:
+    """True where every value of the source that the target holds is the same value there."""
+    types: Any = pa.types
+    if types.is_integer(source):
+        return bool(types.is_integer(target) or types.is_float64(target) or types.is_decimal(target))
+    if types.is_floating(source):
+        return bool(types.is_floating(target) and target.bit_width >= source.bit_width)
+    if types.is_date(source):
+        return bool(types.is_date(target) or (types.is_timestamp(target) and target.tz is None))
+    if _is_bytes(source):
+        return _is_bytes(target)
+    return any(
+        bool(is_kind(source) and is_kind(target)) for is_kind in (types.is_decimal, types.is_timestamp, types.is_time)
+    )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_binary_view(kind)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([plain_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_field(kind.key_field), plain_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(plain_field(kind.value_field))
+    return kind
+
+
+def _check_nulls(values: pa.Array, field: pa.Field, path: str) -> None:
+    if not field.nullable and values.null_count:
+        raise _unfit(path, f"column {field.name} holds nulls, and the table says that it never does")
+
+
+def _other_type(source: pa.DataType, field: pa.Field, path: str) -> SplitCorrupt:
+    return _unfit(path, f"column {field.name} is {source}, the table has {field.type}")
+
+
+def _unfit(path: str, reason: str) -> SplitCorrupt:
+    return SplitCorrupt(f"{path}: {reason}", path=path, part="rows", reason=reason)
