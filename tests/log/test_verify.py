@@ -98,7 +98,7 @@ def test_a_check_file_that_cleanup_left_is_named_once_as_advice(env):
 def test_a_check_file_above_the_newest_version_tells_of_a_version_that_was_lost(env):
     env.store.delete_many([version_key(4)])
     report = verify(env)
-    assert (kinds(report), report.ok, report.version) == ([("crc", "warning", 4)], True, 3)
+    assert (kinds(report), report.ok, report.version) == ([("crc", "error", 4)], False, 3)
     assert "restore" in report.findings[0].message
 
 

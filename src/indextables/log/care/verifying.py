@@ -162,7 +162,7 @@ class _Verifier:
                 f"the check file of version {lost[0]} is there, its version file is not: the newest version was lost; "
                 "restore it from a copy before anything is committed, or delete the check file"
             )
-            self._found("crc", "warning", message, version=lost[0], key=crc_key(lost[0]))
+            self._found("crc", "error", message, version=lost[0], key=crc_key(lost[0]))
         if left:
             message = (
                 f"{len(left)} check files, from {crc_key(left[0])} on, belong to versions that cleanup has taken; "
