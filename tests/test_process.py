@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import pkgutil
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,6 +121,46 @@ def test_a_child_finds_the_lock_of_an_object_open(again):
     finally:
         done.set()
         holder.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_can_load_a_module_that_a_thread_of_its_parent_was_loading(tmp_path, monkeypatch):
+    """A fork waits for the thread, which here goes on once it is waited for."""
+    (tmp_path / "slow_to_load.py").write_text("import builtins\nbuiltins.began.set()\nbuiltins.goes_on.wait()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.began", threading.Event(), raising=False)
+    monkeypatch.setattr("builtins.goes_on", threading.Event(), raising=False)
+    monkeypatch.setattr(process, "_pause", lambda _: builtins.goes_on.set())
+    loads = threading.Thread(target=importlib.import_module, args=["slow_to_load"])
+    loads.start()
+    builtins.began.wait()
+    try:
+        assert in_a_child(lambda: importlib.import_module("slow_to_load") is not None) == 0
+    finally:
+        builtins.goes_on.set()
+        loads.join()
+        sys.modules.pop("slow_to_load", None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_within_the_loading_of_a_module_does_not_wait_for_itself(tmp_path, monkeypatch):
+    (tmp_path / "forks.py").write_text("import builtins\nbuiltins.code = builtins.fork()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.fork", lambda: in_a_child(lambda: True), raising=False)
+    monkeypatch.setattr("builtins.code", None, raising=False)
+    monkeypatch.setattr(process, "_pause", lambda _: pytest.fail("the fork waited"))
+    idle = threading.Event()
+    other = threading.Thread(target=idle.wait)
+    other.start()
+    try:
+        importlib.import_module("forks")
+        assert builtins.code == 0
+    finally:
+        idle.set()
+        other.join()
+        sys.modules.pop("forks", None)
 
 
 def _can_take(lock: process.Lock) -> bool:

@@ -8,7 +8,9 @@ them as a table.
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -129,6 +131,35 @@ def stats() -> dict[str, Any]:
     return {name: told for memory in memories() if memory.stats is not None for name, told in memory.stats().items()}
 
 
+def _importing_elsewhere() -> bool:
+    """True while another thread of this process loads a module."""
+    locks = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
+    ours = threading.get_ident()
+    for name, module in tuple(sys.modules.items()):
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            lock = locks.get(name)
+            held = None if lock is None else lock()
+            if held is None or getattr(held, "owner", None) not in (None, ours):
+                return True
+    return False
+
+
+def _before_fork() -> None:
+    """Wait, not for ever, until no other thread loads a module: the child could never load it.
+
+    The lock of a module that is being loaded stays locked in a child, whose interpreter opens only its own locks.
+    """
+    if threading.active_count() == 1:
+        return
+    until = time.monotonic() + _LONGEST_WAIT_S
+    while _importing_elsewhere() and time.monotonic() < until:
+        _pause(0.002)
+
+
+_LONGEST_WAIT_S = 5.0
+_pause = time.sleep
+
+
 def _after_fork_in_child() -> None:
     """A thread of the parent that held a lock is not here to let go of it."""
     for lock in _LOCKS:
@@ -138,4 +169,4 @@ def _after_fork_in_child() -> None:
             memory.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -778,6 +778,20 @@ BUGS = [
         ("tests/spark/test_stream_parts.py",),
     ),
     Bug(
+        "a fork does not wait for a thread that loads a module",
+        "indextables/process.py",
+        "os.register_at_fork(before=_before_fork, after_in_child=",
+        "os.register_at_fork(after_in_child=",
+        ("tests/test_process.py",),
+    ),
+    Bug(
+        "a forked child finds the lock of an object held",
+        "indextables/process.py",
+        "    for lock in _LOCKS:\n        lock.open()\n",
+        "",
+        ("tests/test_process.py",),
+    ),
+    Bug(
         "a failing merge fails the write",
         TABLE + "after_write.py",
         "_NOT_THE_WRITES = Exception",
