@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
+import pickle
+import tempfile
 
+import duckdb
 import pyarrow as pa
 import pytest
 from tests.foreign.delta_world import DeltaWorld, rows, with_features
 
 import indextables
 from indextables.embedded.foreign import ForeignTable
-from indextables.errors import InvalidArgument, NotSupported, QueryInvalid, TableNotFound, VersionNotFound
+from indextables.errors import (
+    InvalidArgument,
+    NotSupported,
+    QueryInvalid,
+    TableNotFound,
+    TableReplaced,
+    VersionNotFound,
+)
 
 ANSWERED = {
     "aggregate",
     "at",
+    "close",
     "count",
     "detail",
     "explain",
@@ -31,6 +43,7 @@ ANSWERED = {
     "sql",
     "system",
     "to_arrow",
+    "to_pandas",
     "url",
     "version",
 }
@@ -136,6 +149,56 @@ def test_answers_take_what_those_of_a_table_take():
             assert list(inspect.signature(ours).parameters) == list(inspect.signature(theirs).parameters)
 
 
+def test_other_tools_take_it_as_they_take_a_table(world):
+    table = indextables.open(world.root)
+    assert pa.table(table).equals(table.to_arrow())
+    assert pa.schema(table).equals(table.schema)
+    events = table
+    assert duckdb.sql("SELECT sum(id) FROM events").fetchall() == [(10,)]
+    assert len(events.schema) == 2
+    assert table.to_pandas(["id"], where="id > 2")["id"].tolist() == [3, 4]
+    assert (len(table), bool(table.at(version=0))) == (4, True)
+    with pytest.raises(TypeError):
+        iter(table)
+    with indextables.open(world.root) as opened:
+        assert opened.count() == 4
+
+
+def test_its_rows_are_appended_to_a_table_of_ours_as_they_are(world, tmp_path):
+    theirs = indextables.open(world.root)
+    ours = indextables.create(tmp_path / "ours", theirs.schema)
+    ours.append(theirs)
+    assert ours.to_arrow().equals(theirs.to_arrow())
+
+
+def received(sent):
+    return pickle.loads(sent)  # noqa: S301 - our own
+
+
+def test_a_pickled_handle_means_the_same_version_of_the_same_table(world):
+    table = indextables.open(world.root)
+    sent = pickle.dumps(table.at(version=1))
+    assert (received(sent).version, received(sent).count()) == (1, 3)
+    place = world.log / f"{0:020d}.json"
+    place.write_text(place.read_text().replace("5f6d1a9e", "00000000"))
+    with pytest.raises(TableReplaced):
+        received(sent)
+    for path in world.log.iterdir():
+        path.unlink()
+    with pytest.raises(TableNotFound):
+        received(sent)
+
+
+def test_the_copy_of_a_search_goes_when_the_handle_is_closed(world, monkeypatch, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    with indextables.open(world.root) as table:
+        assert table.count("row") == 4
+        assert list((tmp_path / "scratch").glob("indextables-search-*"))
+    assert not list((tmp_path / "scratch").glob("indextables-search-*"))
+    assert table.count("row") == 4
+
+
 def test_bad_questions_are_told_as_those_of_a_table(world):
     table = indextables.open(world.root)
     with pytest.raises(QueryInvalid):
@@ -154,6 +217,35 @@ def test_bad_questions_are_told_as_those_of_a_table(world):
         table.history(limit=0)
     with pytest.raises(VersionNotFound):
         indextables.open(world.root, version=9)
+
+
+def test_a_session_of_sql_reads_it_by_name_and_by_path(world):
+    session = indextables.LocalSession({"events": str(world.root)})
+    session.check("events")
+    assert session.schema("events").names == ["id", "name"]
+    assert session.run("SELECT count(*) AS n FROM events").to_pylist() == [{"n": 4}]
+    assert session.run("SELECT count(*) AS n FROM events VERSION AS OF 1").to_pylist() == [{"n": 3}]
+    by_path = f"SELECT max(id) AS m FROM indextables.`{world.root}` TIMESTAMP AS OF '2100-01-01'"
+    assert session.run(by_path).to_pylist() == [{"m": 4}]
+    pinned = indextables.LocalSession({"events": str(world.root)}, pinned={"events": 1})
+    assert pinned.run("SELECT max(id) AS m FROM events").to_pylist() == [{"m": 3}]
+    with pytest.raises(NotSupported, match="TEXTSEARCH"):
+        session.run("SELECT * FROM events WHERE TEXTSEARCH(name, 'row')")
+    with pytest.raises(TableNotFound):
+        indextables.LocalSession({"events": str(world.root / "nothing")}).check("events")
+
+
+def test_the_shell_reads_it(world, capfd):
+    from indextables.cli import main
+
+    def shell(*words):
+        with contextlib.suppress(SystemExit):
+            main([*words])
+        return capfd.readouterr()
+
+    assert shell("count", str(world.root)).out == "4\n"
+    assert "row 3" in shell("sql", str(world.root), "SELECT name FROM t WHERE id = 3").out
+    assert "only read here" in shell("merge-splits", str(world.root)).err
 
 
 def test_a_log_of_ours_always_wins(world, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import inspect
 import logging
 import shutil
 import tempfile
@@ -15,30 +16,33 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
 from indextables import options as opt
 from indextables.embedded.table import Table, create
 from indextables.env import Env
-from indextables.errors import InvalidArgument, NotSupported
+from indextables.errors import InvalidArgument, NotSupported, TableNotFound, TableReplaced, not_installed
 from indextables.foreign import ForeignSnapshot, ForeignSource, find_source, plain_field
 from indextables.lazy import pc
 from indextables.log.wire import Metadata, Protocol
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.arguments import check_count, check_text, check_version, millis
+from indextables.table.environment import open_env
 from indextables.table.read import count_foreign, live_rows, scan_foreign
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from indextables.sql.local import Source
 
 __all__ = ["ForeignTable", "open_foreign"]
 
 _LOGGER = logging.getLogger("indextables")
 
-_SHARED = frozenset({"_sources"})
+_SHARED = frozenset({"_sources", "__bool__", "__enter__", "__exit__", "__iter__"})
 """Methods of `Table` that need nothing of a log."""
 
 
@@ -58,7 +62,7 @@ class ForeignTable(Table):
         self._env = env
         self._whose = source
         self._read = snapshot
-        self._copied: tuple[int, Table] | None = None
+        self._copied: _Copy | None = None
         self._copying = threading.Lock()
 
     @property
@@ -193,6 +197,41 @@ class ForeignTable(Table):
         """Compute buckets and statistics over the rows that match, as `Table.aggregate` does."""
         return self._copy().aggregate(query, aggregations, where)
 
+    # Other tools
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Read the same rows as `scan` into a pandas DataFrame."""
+        try:
+            import pandas as pd  # noqa: F401 - before anything is read
+        except ModuleNotFoundError as error:
+            raise not_installed("Table.to_pandas", error) from error
+        return self.scan(columns, where, limit).read_pandas()
+
+    def close(self) -> None:
+        """Let go of the copy that searches made, if any. The handle can still be used."""
+        with self._copying:
+            copied, self._copied = self._copied, None
+        if copied is not None:
+            copied.remove()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an Arrow C stream, by which Polars, DuckDB, pandas, pyarrow and others take a table."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns as an Arrow C schema."""
+        return self.schema.__arrow_c_schema__()
+
+    def __len__(self) -> int:
+        """The number of rows of this version."""
+        return self.count()
+
+    def __reduce__(self) -> tuple[Callable[..., ForeignTable], tuple[object, ...]]:
+        """A handle is its URL, its version and the options that were given, credentials among them."""
+        return _opened, (self.url, dict(self._env.options.asked), self.version, self.metadata.id)
+
     def __repr__(self) -> str:
         return f"ForeignTable({self.url!r}, system={self.system!r}, version={self.version})"
 
@@ -216,11 +255,11 @@ class ForeignTable(Table):
         """The rows of a version, by default this one, as a table of ours, made when it is first asked for."""
         wanted = snapshot or self._read
         with self._copying:
-            if self._copied is None or self._copied[0] != wanted.version:
-                self._copied = (wanted.version, self._copy_rows(wanted))
-            return self._copied[1]
+            if self._copied is None or self._copied.version != wanted.version:
+                self._copied = self._copy_rows(wanted)
+            return self._copied.table
 
-    def _copy_rows(self, snapshot: ForeignSnapshot) -> Table:
+    def _copy_rows(self, snapshot: ForeignSnapshot) -> _Copy:
         _LOGGER.warning(
             "a search in a table of %s copies all its rows first (%s): copy them for good with indextables.create and "
             "append, and search there",
@@ -228,12 +267,30 @@ class ForeignTable(Table):
             self.url,
         )
         folder = tempfile.mkdtemp(prefix="indextables-search-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         schema = pa.schema([plain_field(field) for field in snapshot.schema])
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         copy = create(Path(folder) / "copy", schema, indexing=dict.fromkeys(texts, "text"))
         copy.append(scan_foreign(self._env, snapshot, None, None, None))
-        return copy
+        return _Copy(snapshot.version, copy, remove)
+
+
+class _Copy(NamedTuple):
+    """The rows of a version as a table of ours, in a folder that `remove` deletes."""
+
+    version: int
+    table: Table
+    remove: Callable[[], object]
+
+
+def _opened(url: str, options: dict[str, object], version: int, table_id: str) -> ForeignTable:
+    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now."""
+    found = open_foreign(open_env(url, options), version, None)
+    if found is None:
+        raise TableNotFound(f"the table of another system at {url} is gone", url=url)
+    if found.metadata.id != table_id:
+        raise TableReplaced(f"another table is at {url} than the one that was pickled", url=url, table_id=table_id)
+    return found
 
 
 def _snapshot_at(
@@ -260,12 +317,12 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 
 def _refuse_the_rest() -> None:
     """What `Table` offers, now or later, and is not answered above is refused: nothing reaches for a log of ours."""
-    for name in {name for kind in Table.__mro__[:-1] for name in vars(kind) if not name.startswith("__")}:
-        if name in vars(ForeignTable) or name in _SHARED:
-            continue
+    told = {name: value for kind in Table.__mro__[:-1] for name, value in vars(kind).items()}
+    offered = {name for name, value in told.items() if not name.startswith("__") or inspect.isfunction(value)}
+    for name in offered - _SHARED - vars(ForeignTable).keys():
         refuse = _refusal(name)
-        told = getattr(Table, name)
-        replaced: object = property(refuse) if isinstance(told, property) else functools.wraps(told)(refuse)
+        known = getattr(Table, name)
+        replaced: object = property(refuse) if isinstance(known, property) else functools.wraps(known)(refuse)
         setattr(ForeignTable, name, replaced)
 
 

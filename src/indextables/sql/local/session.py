@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, LogGap, ObjectNotFound, TableNotFound
+from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
+from indextables.foreign import ForeignSnapshot, find_source
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Consent,
@@ -34,6 +35,9 @@ from indextables.sql.command import (
 )
 from indextables.table.read import Searchers
 from indextables.table.running import Progress
+
+if TYPE_CHECKING:
+    from indextables.sql.local.provider import Source
 
 __all__ = ["LocalSession", "split_statements"]
 
@@ -84,6 +88,9 @@ class LocalSession:
             log.latest_version()
         except LogGap:
             return
+        except TableNotFound:
+            if find_source(log.env) is None:
+                raise
         except ObjectNotFound as cause:
             raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
@@ -113,14 +120,25 @@ class LocalSession:
         for name in table_names(translated.text):
             if name.lower() in self._names:
                 places[name.lower()] = (TableName(name, is_path=False), self._snapshot(TableName(name, is_path=False)))
-        from indextables.sql.local.snapshots import SnapshotSource
-
-        sources = {}
-        for name, (target, snapshot) in places.items():
-            log, searchers = self._log(target)
-            sources[name] = SnapshotSource(log.env, snapshot, searchers)
+        sources = {name: self._source(target, snapshot) for name, (target, snapshot) in places.items()}
         limit = self._options[opt.SQL_MEMORY_LIMIT]
         return run(translated.text, sources, params=params, memory_limit=limit, names=self.names)
+
+    def _source(self, target: TableName, snapshot: Snapshot | ForeignSnapshot) -> Source:
+        from indextables.sql.local.snapshots import ForeignRows, SnapshotSource
+
+        log, searchers = self._log(target)
+        if isinstance(snapshot, Snapshot):
+            return SnapshotSource(log.env, snapshot, searchers)
+
+        def searched() -> Source:
+            message = (
+                f"TEXTSEARCH is not offered here for the table at {log.url}, one of {snapshot.system}: copy its rows "
+                "into a table of ours, or try indextables.open(path).sql(text), which copies them for the search"
+            )
+            raise NotSupported(message, url=log.url, system=snapshot.system)
+
+        return ForeignRows(log.env, snapshot, searched)
 
     def _translated(self, text: str, params: Mapping[str, object] | None) -> _Translated:
         found = find_references(text, lambda name: name.lower() in self._names) if _OURS.search(text) else None
@@ -130,7 +148,7 @@ class LocalSession:
 
     def _at(
         self, found: Found, reference: Reference, params: Mapping[str, object] | None
-    ) -> tuple[TableName, Snapshot]:
+    ) -> tuple[TableName, Snapshot | ForeignSnapshot]:
         """The table and the version that a reference speaks of."""
         target = TableName(reference.name, is_path=reference.is_path)
         if reference.as_of is None:
@@ -138,17 +156,20 @@ class LocalSession:
         value: Any = value_of(reference.as_of.token, found.tokens, params)
         log, _ = self._log(target)
         if reference.as_of.kind == "timestamp":
-            return target, log.snapshot(timestamp_ms=moment_ms(value, self._context.time_zone))
+            when = moment_ms(value, self._context.time_zone)
+            return target, _read_or_foreign(log, lambda: log.snapshot(timestamp_ms=when), timestamp_ms=when)
         if isinstance(value, str) and value.isascii() and value.isdigit():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
-        return target, snapshot_at(log, value)
+        return target, _read_or_foreign(log, lambda: snapshot_at(log, value), version=value)
 
-    def _snapshot(self, target: TableName) -> Snapshot:
+    def _snapshot(self, target: TableName) -> Snapshot | ForeignSnapshot:
         version = None if target.is_path else self._pinned.get(target.text.lower())
         log = self._log(target)[0]
-        return log.snapshot() if version is None else snapshot_at(log, version)
+        return _read_or_foreign(
+            log, lambda: log.snapshot() if version is None else snapshot_at(log, version), version=version
+        )
 
     def _log(self, target: TableName) -> tuple[Log, Searchers]:
         """Kept warm from one statement to the next."""
@@ -158,14 +179,27 @@ class LocalSession:
         return self._kept[log.url]
 
 
+def _read_or_foreign(
+    log: Log, read: Callable[[], Snapshot], *, version: int | None = None, timestamp_ms: int | None = None
+) -> Snapshot | ForeignSnapshot:
+    """What `read` reads; where there is no table of ours but one of another system, that version of it."""
+    try:
+        return read()
+    except TableNotFound:
+        source = find_source(log.env)
+        if source is None:
+            raise
+        return source.snapshot(version, timestamp_ms)
+
+
 class _Translated(msgspec.Struct, frozen=True):
     """A statement in DataFusion's words, and what the names stand for that it gave to paths and versions."""
 
     text: str
-    places: dict[str, tuple[TableName, Snapshot]] = {}
+    places: dict[str, tuple[TableName, Snapshot | ForeignSnapshot]] = {}
 
 
-def _translate(found: Found, at: Callable[[Reference], tuple[TableName, Snapshot]]) -> _Translated:
+def _translate(found: Found, at: Callable[[Reference], tuple[TableName, Snapshot | ForeignSnapshot]]) -> _Translated:
     edits = _searches(found)
     places = {}
     for reference in found.references:
