@@ -275,3 +275,94 @@ def test_where_our_own_log_stands_beside_another_it_is_the_table(command, tmp_pa
     shutil.rmtree(tmp_path / "t" / "_transaction_log")
     indextables.invalidate_caches()
     assert command("count", tmp_path / "t").code != 0
+
+
+def twice_in(path, names, *, nested, empty):
+    """A file with two columns of these names, or with two such fields in an object called o."""
+    if path.suffix == ".jsonl":
+        line = "{" + ", ".join(f'"{name}": {place}' for place, name in enumerate(names)) + "}"
+        path.write_text((f'{{"o": {line}}}' if nested else line) + "\n")
+    elif path.suffix == ".csv":
+        path.write_text(",".join(names) + "\n" + ("" if empty else "1,2\n"))
+    else:
+        columns = [pa.array([] if empty else [place], pa.int64()) for place in range(2)]
+        rows = pa.Table.from_arrays(columns, names=names)
+        if nested:
+            rows = pa.table({"o": pa.StructArray.from_arrays(columns, names=names)})
+        pq.write_table(rows, path)
+    return path
+
+
+FILES_WITH_A_NAME_TWICE = [
+    *(("csv", "columns", rows) for rows in ("rows", "no rows")),
+    ("jsonl", "columns", "rows"),
+    ("jsonl", "fields", "rows"),
+    *(("parquet", where, rows) for where in ("columns", "fields") for rows in ("rows", "no rows")),
+]
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["amount", "amount"], ["a", "A"]], ids=lambda names: names[1])
+@pytest.mark.parametrize(("kind", "where", "rows"), FILES_WITH_A_NAME_TWICE)
+def test_a_name_that_stands_twice_is_refused_by_every_door_and_none_of_its_values_is_dropped(
+    command, tmp_path, kind, where, rows, names
+):
+    file = twice_in(tmp_path / f"twice.{kind}", names, nested=where == "fields", empty=rows == "no rows")
+    there = indextables.create(
+        str(tmp_path / "there"),
+        pa.schema([("o", pa.struct([(names[0], pa.int64())])) if where == "fields" else (names[0], pa.int64())]),
+    )
+    for arguments in (
+        ["ingest", tmp_path / "there", file],
+        ["ingest", tmp_path / "new", file],
+        ["create", tmp_path / "new", "--like", file],
+    ):
+        ran = command(*arguments)
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert f"{file}: " in ran.err
+        # Of an object that a table is to take, a field in another case is one that it does not have.
+        assert f"{names[1]}'" in ran.err or "a field that the table" in ran.err
+    assert not (tmp_path / "new").exists()
+    assert there.refresh().version == 0
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "A"]], ids=lambda names: names[1])
+def test_a_name_that_stands_twice_in_standard_input_is_one_line(tmp_path, names):
+    run = [sys.executable, "-m", "indextables", "ingest", str(tmp_path / "new"), "-", "--format", "csv"]
+    ran = subprocess.run(run, input=",".join(names) + "\n1,2\n", capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), ran.stderr
+    assert repr(names[1]) in ran.stderr
+
+
+STRUCT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+SMALLER = pa.struct([("x", pa.int64())])
+AROUND = {
+    "struct": (STRUCT, SMALLER, {"x": 1, "y": 2}),
+    "list": (pa.list_(STRUCT), pa.list_(SMALLER), [{"x": 1, "y": 2}]),
+    "large list": (pa.large_list(STRUCT), pa.list_(SMALLER), [{"x": 1, "y": 2}]),
+    "fixed list": (pa.list_(STRUCT, 1), pa.list_(SMALLER), [{"x": 1, "y": 2}]),
+    "map": (pa.map_(pa.string(), STRUCT), pa.map_(pa.string(), SMALLER), [("k", {"x": 1, "y": 2})]),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_field_inside_of_a_column_that_the_table_does_not_have_is_refused(command, tmp_path, around):
+    given, wanted, value = AROUND[around]
+    pq.write_table(pa.table({"o": pa.array([value], given)}), tmp_path / "more.parquet")
+    there = indextables.create(str(tmp_path / "there"), pa.schema([("o", wanted)]))
+    ran = command("ingest", tmp_path / "there", tmp_path / "more.parquet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert "y" in ran.err.rpartition("the table has no column ")[2].partition(";")[0]
+    assert there.refresh().version == 0
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_field_inside_of_a_column_that_the_file_does_not_have_is_null(command, tmp_path, around):
+    wanted, given, value = AROUND[around]
+    file = tmp_path / "less.parquet"
+    pq.write_table(pa.table({"o": pa.array([value], wanted)}).cast(pa.schema([("o", given)])), file)
+    there = indextables.create(str(tmp_path / "there"), pa.schema([("o", AROUND[around.split()[-1]][0])]))
+    ran = command("ingest", tmp_path / "there", file)
+    assert ran.code == 0, ran.err
+    text = json.dumps(there.refresh().to_arrow().to_pylist())
+    assert '"x": 1' in text
+    assert '"y": null' in text

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.input.fitting import check_distinct
 from indextables.cli.input.reasons import NOT_UTF8
 from indextables.cli.input.whole_numbers import InexactNumber, large_texts
 from indextables.errors import InvalidArgument
@@ -32,7 +33,7 @@ _BOOLEAN = r"^(true|false|True|False|TRUE|FALSE)$"
 
 
 def open_texts(stream: Any, name: str, block: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, each column as text. Raises InvalidArgument, and ArrowInvalid for a row of another width."""
+    """The rows of a file, each column as text. Raises ArrowInvalid for a row of another width, else InvalidArgument."""
     reader = _open(stream, name, block)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -120,6 +121,7 @@ def _open(stream: Any, name: str, block: int) -> Any:
         ),
     )
     _check_dialect(name, reader.schema.names)
+    check_distinct(reader.schema, name)
     if not all(pa.types.is_binary(kind) for kind in reader.schema.types):
         raise InvalidArgument(f"{name}: the names of the columns in its first row cannot be read", path=name)
     return reader

@@ -26,7 +26,8 @@ _BOOLEAN = r"(?i)^(true|false|1|0)$"
 def conform(batch: pa.RecordBatch, schema: pa.Schema, name: str, rows_before: int = 0) -> pa.RecordBatch:
     """`batch` with the columns of `schema`: found in any case, cast where that is exact, null where absent.
 
-    Raises SchemaMismatch for a column too many or given twice, and for a value that is not of its column's type.
+    The names in `batch` are distinct: `check_distinct` of its file has said so. Raises SchemaMismatch for a column too
+    many, and for a value that is not of its column's type.
     """
     arrays = []
     for field, column in _matched(batch, schema, name):
@@ -45,32 +46,55 @@ def from_texts(batch: pa.RecordBatch, schema: pa.Schema, name: str, rows_before:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def check_distinct(columns: Sequence[str], name: str) -> None:
-    """Raises SchemaMismatch if two columns of a file would be one in a table, where case makes no difference."""
+def check_distinct(schema: pa.Schema, name: str) -> None:
+    """Raises SchemaMismatch if two columns of a file would be one in a table, where case makes no difference.
+
+    Fields inside of a column are looked at too.
+    """
+    _check_siblings(list(schema), name, "")
+
+
+def _check_siblings(fields: Sequence[pa.Field], name: str, parent: str) -> None:
     seen: dict[str, str] = {}
-    for column in columns:
-        other = seen.setdefault(column.lower(), column)
-        if other is not column:
-            raise SchemaMismatch(f"{name}: two columns are called {other!r} and {column!r}", path=name, column=column)
+    for field in fields:
+        other = seen.get(field.name.lower())
+        if other is not None:
+            what = f"two fields of {parent[:-1]}" if parent else "two columns"
+            called = f"both called {other!r}" if other == field.name else f"called {other!r} and {field.name!r}"
+            message = f"{name}: {what} are {called}: rename one of them in the file"
+            raise SchemaMismatch(message, path=name, column=f"{parent}{field.name}")
+        seen[field.name.lower()] = field.name
+        inner = field.type
+        while not pa.types.is_struct(inner) and pa.types.is_nested(inner) and inner.num_fields:
+            # What a list holds, and the values of a map: its keys are never structs of a file.
+            inner = inner.field(inner.num_fields - 1).type
+        if pa.types.is_struct(inner):
+            _check_siblings(list(inner), name, f"{parent}{field.name}.")
 
 
 def _matched(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> list[tuple[pa.Field, pa.Array]]:
-    found = {column.lower(): index for index, column in enumerate(batch.schema.names)}
-    check_distinct(batch.schema.names, name)
-    extra = [column for column in batch.schema.names if column.lower() not in {n.lower() for n in schema.names}]
-    if extra:
-        message = f"{name}: the table has no column {_listed(sorted(extra))}; it has {_listed(schema.names)}"
-        raise SchemaMismatch(message, path=name, columns=extra)
-    places = [(field, found.get(field.name.lower())) for field in schema]
+    places = _places(batch.schema.names, list(schema), name, "")
     return [
         (field, pa.nulls(batch.num_rows, field.type) if place is None else batch.column(place))
-        for field, place in places
+        for field, place in zip(schema, places, strict=True)
     ]
+
+
+def _places(found: Sequence[str], wanted: Sequence[pa.Field], name: str, parent: str) -> list[int | None]:
+    """For each wanted field its place in what was found, None if it is not there. Raises SchemaMismatch for others."""
+    known = {field.name.lower() for field in wanted}
+    extra = [f"{parent}{column}" for column in found if column.lower() not in known]
+    if extra:
+        has = [f"{parent}{field.name}" for field in wanted]
+        message = f"{name}: the table has no column {_listed(sorted(extra))}; it has {_listed(has)}"
+        raise SchemaMismatch(message, path=name, columns=extra)
+    places = {column.lower(): place for place, column in enumerate(found)}
+    return [places.get(field.name.lower()) for field in wanted]
 
 
 def _listed(names: Sequence[str]) -> str:
     """Names as they are, in quotes where they would not be seen whole."""
-    return ", ".join(name if name.isidentifier() else repr(name) for name in names)
+    return ", ".join(name if name.replace(".", "").isidentifier() else repr(name) for name in names)
 
 
 def _as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Array:
@@ -78,6 +102,7 @@ def _as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Ar
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), field.type)
+    column = _in_plain_lists(column)
     if _is_alike(column.type, field.type):
         return _parts_as_type(column, field, name, rows)
     _check_zone(column, field, name, rows)
@@ -96,10 +121,20 @@ def _as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) -> pa.Ar
     raise SchemaMismatch(message, path=name, column=field.name)
 
 
+def _in_plain_lists(column: pa.Array) -> pa.Array:
+    """Lists of any kind as lists, maps as lists of keys and values: Arrow's cast of them drops fields in silence."""
+    kind, types = column.type, pa.types
+    if types.is_map(kind):
+        return column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+    if types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return column.cast(pa.list_(kind.value_type))
+    return column
+
+
 def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values are found in the parts that they are wanted in: a map as a list of keys and values."""
     if pa.types.is_struct(wanted):
-        return bool(pa.types.is_struct(found)) and [part.name for part in found] == [part.name for part in wanted]
+        return bool(pa.types.is_struct(found))
     if pa.types.is_map(wanted):
         pair = found.value_type if pa.types.is_list(found) else None
         return pair is not None and bool(pa.types.is_struct(pair)) and [part.name for part in pair] == ["key", "value"]
@@ -113,9 +148,13 @@ def _parts_as_type(column: pa.Array, field: pa.Field, name: str, rows: _Rows) ->
         return _as_type(values, pa.field(path, kind), name, its_rows)
 
     if pa.types.is_struct(field.type):
+        found = column.flatten()
+        places = _places([one.name for one in column.type], list(field.type), name, f"{field.name}.")
         inner = [
-            part(values, f"{field.name}.{one.name}", one.type, rows)
-            for values, one in zip(column.flatten(), field.type, strict=True)
+            pa.nulls(len(column), one.type)
+            if place is None
+            else part(found[place], f"{field.name}.{one.name}", one.type, rows)
+            for place, one in zip(places, field.type, strict=True)
         ]
         return pa.StructArray.from_arrays(inner, fields=list(field.type), mask=column.is_null())
     parents = pc.list_parent_indices(column).to_numpy()

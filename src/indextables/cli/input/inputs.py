@@ -144,16 +144,15 @@ def infer_schema(name: str, kind: Format) -> pa.Schema:
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(_parquet_source(name)) as file:
+                check_distinct(file.schema_arrow, name)
                 return _tame(file.schema_arrow)
         head = _head(name)
         if kind == "csv":
-            texts = sample_texts(head, name)
-            check_distinct(texts.schema.names, name)
-            return _suggested_by_texts(texts)
+            return _suggested_by_texts(sample_texts(head, name))
         fault = partial(_fault_in, head)
         ObjectLines(io.BytesIO(head)).read()
         sample = _read_sample(head, {})
-        check_distinct(sample.schema.names, name)
+        check_distinct(sample.schema, name)
         whole = _whole_numbers(sample, head)
         return _suggested(sample, whole, lambda types: _read_sample(head, types))
     except _UNREADABLE as cause:
@@ -253,6 +252,7 @@ def _open_parquet(name: str, schema: pa.Schema) -> Input:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(_parquet_source(name))
+    check_distinct(file.schema_arrow, name)
     total = file.metadata.num_rows
     size = None if _is_stream(name) else Path(name).stat().st_size
     done = 0
@@ -433,8 +433,8 @@ def _tamed(data_type: pa.DataType) -> pa.DataType:
 def _unreadable(
     name: str, cause: Exception, rows_before: int = 0, fault: Callable[[], _Fault | None] = lambda: None
 ) -> InvalidArgument:
-    told = " in row " in str(cause)
-    found = fault() if isinstance(cause, _OF_A_LINE) and not told else None
+    # Arrow counts values, of which a line may hold more than one.
+    found = fault() if isinstance(cause, _OF_A_LINE) else None
     if found is None:
         return InvalidArgument(f"{name}: {reason_of(cause, rows_before)}", path=name)
     row, column, reason = found

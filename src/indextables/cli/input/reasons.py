@@ -53,10 +53,10 @@ def _meaning(text: str) -> str:
     if found := _CHANGED.search(text):
         if not found["path"]:
             return _NO_OBJECT.format(now=f"{_article(found['now'])} {found['now']}")
-        path = found["path"].strip("/").replace("/", ".").replace(".[]", "[]")
+        path = _dotted(found["path"])
         return f"{path} is {found['was']} in the table (or further up in the file), here it is {found['now']}"
     if found := _TWICE.search(text):
-        return f"an object has {found['path']!r} twice"
+        return f"an object has {_dotted(found['path'])!r} twice"
     if found := _NO_VALUE.search(text):
         return f"{found['value'][:_EXCERPT]!r} is not of type {found['kind']}"
     if found := _SCALE.search(text):
@@ -66,6 +66,10 @@ def _meaning(text: str) -> str:
         row = f"row {int(found['row']) - 1:,}" if found["row"] else "a row"
         return f"{row} has {found['got']} columns, the header {found['want']}: {_excerpt(found['line'])}"
     return text
+
+
+def _dotted(path: str) -> str:
+    return path.strip("/").replace("/", ".").replace(".[]", "[]")
 
 
 def _article(word: str) -> str:
