@@ -109,7 +109,7 @@ def planning_bars(spark: SparkSession, folder: Path, sizes: tuple[int, int], rep
     def plan(size: int) -> Callable[[], object]:
         def call() -> None:
             table = IndexTable.forPath(spark, folder / f"t{size}")
-            table.log().invalidate()
+            table.invalidateCaches()
             table.toDF(where="part = 'p0'").selectExpr("sum(id)").explain("simple")
 
         return call

@@ -14,8 +14,7 @@ from tests.life.told import Told, surface_of
 NOT_DRIVEN = {
     **dict.fromkeys(("IndexTable.create", "IndexTable.createIfNotExists"), "builders: tests/spark/test_indextable.py"),
     "IndexTable.forName": "names of a session: tests/spark/test_catalog.py",
-    **{f"IndexTable.{name}": "what verbs stand on" for name in ("env", "log", "place", "progress", "runner")},
-    "IndexTable.reader_options": "what verbs stand on",
+    **dict.fromkeys(("IndexTable.spark", "IndexTable.url"), "what it was made with"),
 }
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

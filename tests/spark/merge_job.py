@@ -18,7 +18,7 @@ def main(spark: Any, folder: str) -> None:
     """Merges the tables `before` and `after` below `folder`, and writes down the reports."""
     for name in ("before", "after"):
         table = IndexTable.forPath(spark, f"{folder}/{name}")
-        runner = Broken(table.runner(), f"{folder}/{name}.marker", after=name == "after")
-        report = merge_splits(table.log(), MergeSplits(max_source_splits_per_merge=3), runner=runner)
+        runner = Broken(table._handle.runner(), f"{folder}/{name}.marker", after=name == "after")
+        report = merge_splits(table._handle.log(), MergeSplits(max_source_splits_per_merge=3), runner=runner)
         told = {key: value for key, value in msgspec.structs.asdict(report).items() if key not in {"plan", "skipped"}}
         Path(f"{folder}/{name}.json").write_text(json.dumps(told))

@@ -34,7 +34,7 @@ def main(spark: Any, folder: str) -> None:
     """Purges the tables `before` and `after` below `folder`, and writes down what went."""
     for name in ("before", "after"):
         table = IndexTable.forPath(spark, f"{folder}/{name}")
-        runner = BrokenDeletes(table.runner(), f"{folder}/{name}.marker", after=name == "after")
-        report = purge(table.log(), Purge(), runner=runner)
+        runner = BrokenDeletes(table._handle.runner(), f"{folder}/{name}.marker", after=name == "after")
+        report = purge(table._handle.log(), Purge(), runner=runner)
         told = {"splits": report.count("split"), "failed": report.failed, "reason": report.reason}
         Path(f"{folder}/{name}.json").write_text(json.dumps(told))

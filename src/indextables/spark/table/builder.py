@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from indextables.errors import InvalidArgument
 from indextables.log.read import Log
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["TableBuilder"]
 
-H = TypeVar("H", bound=SparkHandle)
+H = TypeVar("H")
+
+Maker: TypeAlias = Callable[["SparkSession", str | os.PathLike[str], Mapping[str, object] | None], H]
 
 
 class TableBuilder(Generic[H]):
     """Collects what a new table will be; `execute()` creates it. Every other method returns the builder."""
 
-    def __init__(self, spark: SparkSession, made: type[H], if_there: Literal["error", "ignore"]) -> None:
+    def __init__(self, spark: SparkSession, made: Maker[H], if_there: Literal["error", "ignore"]) -> None:
         self._spark = spark
         self._made = made
         self._if_there = if_there
@@ -122,7 +124,7 @@ class TableBuilder(Generic[H]):
 
         if self._path is None:
             raise InvalidArgument("a table needs a location: call location(path) before execute()")
-        handle = self._made(self._spark, self._path, self._options)
+        handle = SparkHandle(self._spark, self._path, self._options)
         schema = arrow_schema(StructType(self._fields))
         wanted = {**indexing_properties(self._indexing, schema), **given_properties(self._properties)}
         log: Log = handle.log()
@@ -139,4 +141,4 @@ class TableBuilder(Generic[H]):
             raise InvalidArgument(message, url=handle.url)
         if self._name is not None:
             registry.register(self._spark, self._name, handle.url)
-        return handle
+        return self._made(self._spark, self._path, self._options)

@@ -20,7 +20,7 @@ from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.session import instant_ms, registry, session_zone, spark_schema
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.maintenance import Maintenance
-from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
+from indextables.spark.tasks import Place, forget_in_workers
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env
 from indextables.table.maintenance import CacheReport
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexTable"]
 
 
-class IndexTable(Maintenance, SparkHandle):
+class IndexTable(Maintenance):
     """A table in a Spark session. Every call works on the newest version, unless it names another."""
 
     @classmethod
@@ -42,7 +42,7 @@ class IndexTable(Maintenance, SparkHandle):
     ) -> IndexTable:
         """Return the table at a path or URL. Raises TableNotFound, InvalidArgument, LogError, StoreError."""
         table = cls(spark, path, options)
-        table.log().latest_version()
+        table._handle.log().latest_version()
         return table
 
     @classmethod
@@ -76,15 +76,15 @@ class IndexTable(Maintenance, SparkHandle):
     @property
     def version(self) -> int:
         """The number of the newest version. Raises TableNotFound, LogError, StoreError."""
-        return self.log().latest_version()
+        return self._handle.log().latest_version()
 
     def schema(self) -> StructType:
         """Return the columns of the newest version. Raises TableNotFound, LogError, StoreError."""
-        return spark_schema(self.log().metadata_at().metadata.schemaString)
+        return spark_schema(self._handle.log().metadata_at().metadata.schemaString)
 
     def detail(self) -> DataFrame:
         """Tell what the table is, in one row: id, name, url, version, files, bytes, rows, columns and so on."""
-        found = detail_of(self.log().snapshot(), self.url)
+        found = detail_of(self._handle.log().snapshot(), self.url)
         properties = found.pop("properties")
         plain = pa.Table.from_pylist([found], schema=_detail_schema())
         pairs = pa.array([list(properties.items())], pa.map_(pa.string(), pa.string()))
@@ -93,7 +93,7 @@ class IndexTable(Maintenance, SparkHandle):
     def history(self, limit: int | None = None) -> DataFrame:
         """List the commits, newest first, a row for each. Raises InvalidArgument for a limit below 1, LogError."""
         check_count("limit", limit, least=1)
-        return self.spark.createDataFrame(history(self.log(), limit))
+        return self.spark.createDataFrame(history(self._handle.log(), limit))
 
     # Read
 
@@ -121,8 +121,8 @@ class IndexTable(Maintenance, SparkHandle):
             VersionNotFound, VersionExpired: The table never had this version, or no longer has it.
             NotSupported: The table is another system's.
         """
-        place = self.place()
-        log = self.log(place)
+        place = self._handle.place()
+        log = self._handle.log(place)
         snapshot = _snapshot(log, versionAsOf, timestampAsOf, session_zone(self.spark))
         lease_if_asked(log, snapshot)
         env = table_env(log.env, snapshot.metadata)
@@ -133,7 +133,7 @@ class IndexTable(Maintenance, SparkHandle):
             columns=columns,
             where=_predicate(where, snapshot, env.options),
             text=where,
-            fallback=self.reader_options(place),
+            fallback=self._handle.reader_options(place),
         )
 
     def search(
@@ -164,9 +164,9 @@ class IndexTable(Maintenance, SparkHandle):
             NotSupported: The table is another system's.
         """
         check_count("limit", limit)
-        place = self.place()
+        place = self._handle.place()
         snapshot, env, question = self._asked(place, check_text("a query", query), where, columns, highlight, limit)
-        return search_rows(self.spark, env, snapshot, question, self.runner(place=place), place)
+        return search_rows(self.spark, env, snapshot, question, self._handle.runner(place=place), place)
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
         """Count the rows that match. Without a query and a predicate the log tells, and no data file is opened.
@@ -174,10 +174,10 @@ class IndexTable(Maintenance, SparkHandle):
         Raises as `search`.
         """
         if query is not None:
-            place = self.place()
+            place = self._handle.place()
             snapshot, env, question = self._asked(place, check_text("a query", query), where)
-            return count_matches(env, snapshot, question, self.runner(place=place))
-        known = live_rows(self.log().snapshot().files) if where is None else None
+            return count_matches(env, snapshot, question, self._handle.runner(place=place))
+        known = live_rows(self._handle.log().snapshot().files) if where is None else None
         return int(self.toDF(where).count()) if known is None else known
 
     def invalidateCaches(self) -> CacheReport:
@@ -197,7 +197,7 @@ class IndexTable(Maintenance, SparkHandle):
         highlight: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> tuple[Snapshot, Env, Question]:
-        log = self.log(place)
+        log = self._handle.log(place)
         snapshot = log.snapshot()
         env = table_env(log.env, snapshot.metadata)
         _predicate(where, snapshot, env.options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from indextables.env import Env
@@ -52,13 +52,29 @@ from indextables.table.requests import (
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Maintenance"]
 
 
-class Maintenance(SparkHandle):
+class Maintenance:
     """Merge, purge, restore and the like. Parameters, reports and errors are those of the embedded `Table`."""
+
+    def __init__(
+        self, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
+    ) -> None:
+        """Raises InvalidArgument, NotSupported for a path or option that is wrong; nothing is read."""
+        self._handle = SparkHandle(spark, path, options)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._handle.spark
+
+    @property
+    def url(self) -> str:
+        """The URL of the table, without credentials."""
+        return self._handle.url
 
     def mergeSplits(
         self,
@@ -85,18 +101,20 @@ class Maintenance(SparkHandle):
             curve=curve,
             dry_run=dryRun,
         )
-        return merge_verb.merge_splits(self.log(), request, runner=self.runner(), progress=self.progress(progress))
+        return merge_verb.merge_splits(
+            self._handle.log(), request, runner=self._handle.runner(), progress=self._handle.progress(progress)
+        )
 
     def skips(self) -> DataFrame:
         """List the splits that a merge could not read: path, reason, count, and until when merges leave them alone."""
-        return frame_of(self.spark, skips_verb.skips(self.log()))
+        return frame_of(self.spark, skips_verb.skips(self._handle.log()))
 
     def clearSkips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try skipped splits again: those at `paths`, or all. Return how many these are.
 
         Raises InvalidArgument for a path that is not skipped, CommitConflict, CommitStateUnknown.
         """
-        return skips_verb.clear_skips(self.log(), ClearSkips(paths=paths))
+        return skips_verb.clear_skips(self._handle.log(), ClearSkips(paths=paths))
 
     def purge(
         self,
@@ -117,14 +135,16 @@ class Maintenance(SparkHandle):
             dry_run=dryRun,
             force=force,
         )
-        return purge_verb.purge(self.log(), request, runner=self.runner(), progress=self.progress(progress))
+        return purge_verb.purge(
+            self._handle.log(), request, runner=self._handle.runner(), progress=self._handle.progress(progress)
+        )
 
     def dropPartitions(self, where: str, *, dryRun: bool = False) -> DropReport:
         """Remove the partitions for whose values `where` is true, with all their rows, in one commit.
 
         Parameters, report and errors are those of `Table.drop_partitions`.
         """
-        return drop_verb.drop_partitions(self.log(), DropPartitions(where=where, dry_run=dryRun))
+        return drop_verb.drop_partitions(self._handle.log(), DropPartitions(where=where, dry_run=dryRun))
 
     def truncateTimeTravel(self, *, dryRun: bool = False, progress: Progress | None = None) -> TruncateReport:
         """Make every version but the newest unreadable. This cannot be undone; the rows of the newest version stay.
@@ -132,16 +152,16 @@ class Maintenance(SparkHandle):
         Parameters, report and errors are those of `Table.truncate_time_travel`.
         """
         request = TruncateTimeTravel(dry_run=dryRun)
-        return truncate_verb.truncate_time_travel(self.log(), request, progress=self.progress(progress))
+        return truncate_verb.truncate_time_travel(self._handle.log(), request, progress=self._handle.progress(progress))
 
     def restoreToVersion(self, version: int, *, progress: Progress | None = None) -> RestoreReport:
         """Bring back the table as it was at a version, by a new commit; later versions stay readable.
 
         Report and errors are those of `Table.restore`.
         """
-        told = self.progress(progress)
+        told = self._handle.progress(progress)
         request = Restore(version=version)
-        return restore_verb.restore(self.log(), request, runner=self.runner(), progress=told)
+        return restore_verb.restore(self._handle.log(), request, runner=self._handle.runner(), progress=told)
 
     def restoreToTimestamp(
         self, timestamp: dt.datetime | str | int, *, progress: Progress | None = None
@@ -152,8 +172,8 @@ class Maintenance(SparkHandle):
         errors are those of `Table.restore`.
         """
         request = Restore(timestamp=instant_ms(timestamp, session_zone(self.spark)))
-        told = self.progress(progress)
-        return restore_verb.restore(self.log(), request, runner=self.runner(), progress=told)
+        told = self._handle.progress(progress)
+        return restore_verb.restore(self._handle.log(), request, runner=self._handle.runner(), progress=told)
 
     def reindex(
         self, where: str | None = None, *, force: bool = False, progress: Progress | None = None
@@ -163,7 +183,10 @@ class Maintenance(SparkHandle):
         Each split is a task. Parameters, report and errors are those of `Table.reindex`.
         """
         return reindex_verb.reindex(
-            self.log(), Reindex(where=where, force=force), runner=self.runner(), progress=self.progress(progress)
+            self._handle.log(),
+            Reindex(where=where, force=force),
+            runner=self._handle.runner(),
+            progress=self._handle.progress(progress),
         )
 
     def prewarm(
@@ -178,7 +201,9 @@ class Maintenance(SparkHandle):
         Parameters, report and errors are those of `Table.prewarm`.
         """
         request = Prewarm(where=where, columns=columns)
-        return prewarm_verb.prewarm(self.log(), request, runner=self.runner(), progress=self.progress(progress))
+        return prewarm_verb.prewarm(
+            self._handle.log(), request, runner=self._handle.runner(), progress=self._handle.progress(progress)
+        )
 
     def flushCaches(self) -> CacheReport:
         """Delete cached indexes from the disks of driver and executors; forget what they hold in memory of this table.
@@ -186,11 +211,11 @@ class Maintenance(SparkHandle):
         Spark chooses where the tasks run, and a busy executor may get none. `processes` of the report names those
         that were reached, as `host:pid`.
         """
-        return prewarm_verb.flush_caches(self.log(), runner=self.runner())
+        return prewarm_verb.flush_caches(self._handle.log(), runner=self._handle.runner())
 
     def invalidateCaches(self) -> CacheReport:
         """Forget what driver and executors hold in memory about this table, in the processes that a task reaches."""
-        return prewarm_verb.invalidate_caches(self.log(), runner=self.runner())
+        return prewarm_verb.invalidate_caches(self._handle.log(), runner=self._handle.runner())
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, so that opening the table reads less; return that version.
@@ -212,8 +237,8 @@ class Maintenance(SparkHandle):
         Where no version can be read, the new log is made from the splits. Without `at` the log is written in place;
         that is allowed only where no log is left. Report and errors are those of `indextables.repair`.
         """
-        target = None if at is None else SparkHandle(self.spark, at, self.options).env()
-        return repair_table(self.env(), target)
+        target = None if at is None else SparkHandle(self.spark, at, self._handle.options).env()
+        return repair_table(self._handle.env(), target)
 
     def verify(self, *, dataFiles: bool = True) -> VerifyReport:
         """Check every file of the log, and that every data file exists and is the one that the log names.
@@ -222,19 +247,19 @@ class Maintenance(SparkHandle):
         StoreError; everything else that is wrong stands in the report.
         """
         request = Verify(data_files=dataFiles)
-        return verify_table(self.env(), request)
+        return verify_table(self._handle.env(), request)
 
     def describeState(self) -> StateDescription:
         """Describe the newest checkpoint: format, version, files, manifests, tombstones, skips. Raises StoreError."""
-        return describe_state(self.env())
+        return describe_state(self._handle.env())
 
     def health(self) -> Health:
         """Report on log, files and caches of the newest version, with what to do about each problem.
 
         Raises LogError, StoreError.
         """
-        return health_verb.health(self.log())
+        return health_verb.health(self._handle.log())
 
     def _newest_env(self) -> Env:
-        log = self.log()
+        log = self._handle.log()
         return table_env(log.env, log.metadata_at().metadata)

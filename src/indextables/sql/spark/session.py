@@ -38,6 +38,7 @@ from indextables.spark.session import (
     unknown_table,
 )
 from indextables.spark.table import IndexTable
+from indextables.spark.tasks import SparkHandle
 from indextables.sql.command import (
     FORMAT,
     Args,
@@ -209,17 +210,15 @@ class SessionContext:
         return self.table(target).log()
 
     def runner(self, log: Log) -> Runner:
-
-        return IndexTable(self.spark, log.url).runner()
+        return SparkHandle(self.spark, log.url).runner()
 
     def register(self, name: str, url: str) -> None:
-
         registry.register(self.spark, name, url)
 
-    def table(self, target: TableName) -> IndexTable:
+    def table(self, target: TableName) -> SparkHandle:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
         url = target.text if target.is_path else registry.resolve(self.spark, target.text)
-        return IndexTable(self.spark, url)
+        return SparkHandle(self.spark, url)
 
 
 def _overriding(before: Any) -> Callable[..., DataFrame]:
@@ -326,7 +325,7 @@ class _Opened:
         self._context = context
         self._found = found
         self._args = args
-        self._tables: dict[str, IndexTable] = {}
+        self._tables: dict[str, SparkHandle] = {}
         self._logs: dict[str, Log] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
         self._counted: dict[int, int] = {}
@@ -346,7 +345,7 @@ class _Opened:
     def columns(self, reference: Reference) -> list[str]:
         return list(self.snapshot(reference).schema.names)
 
-    def table(self, reference: Reference) -> IndexTable:
+    def table(self, reference: Reference) -> SparkHandle:
         table = self._context.table(TableName(reference.name, is_path=reference.is_path))
         return self._tables.setdefault(table.url, table)
 
@@ -410,7 +409,9 @@ class _Opened:
         if need.filters:
             return None
         counted = live_rows(snapshot.files)
-        return int(table.toDF(versionAsOf=snapshot.version).count()) if counted is None else counted
+        if counted is None:
+            counted = IndexTable(table.spark, table.url).toDF(versionAsOf=snapshot.version).count()
+        return int(counted)
 
     def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> tuple[Node | None, bool]:
         """The filters that mean the same to us, together, and whether there are others, which Spark alone answers."""
