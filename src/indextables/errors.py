@@ -6,6 +6,7 @@
     │   ├── SchemaMismatch           data or a schema that does not fit the table's
     │   ├── QueryInvalid             a search query or a predicate; carries the position
     │   └── CommandSyntaxError       a SQL command; carries the position
+    ├── CardinalityViolation         two rows of a source want to change the same row of a table
     ├── NotSupported                 understood, but not offered
     ├── NotInstalled                what was called needs a package of an extra: names the extra
     ├── LimitExceeded                input larger or deeper than a documented cap
@@ -52,6 +53,7 @@ touch the files of a commit that may have landed.
 from __future__ import annotations
 
 __all__ = [
+    "CardinalityViolation",
     "CheckpointCorrupt",
     "CheckpointError",
     "CheckpointInvalid",
@@ -140,6 +142,14 @@ class QueryInvalid(InvalidArgument):
 
 class CommandSyntaxError(InvalidArgument):
     """A SQL command cannot be parsed; `position` is the offset of the fault in `command`."""
+
+
+class CardinalityViolation(IndexTablesError, ValueError):
+    """Two rows of a source want to change the same row of a table, or have the same key; nothing was written.
+
+    `target` is the row of the table, None if only the source was looked at; `source` are the two rows, `rows` their
+    numbers, `columns` the columns of the key.
+    """
 
 
 class NotSupported(IndexTablesError, NotImplementedError):

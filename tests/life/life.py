@@ -13,7 +13,7 @@ import indextables
 from indextables.errors import NotSupported, SchemaMismatch, VersionExpired
 from tests.life.book import WORDS, Row, Shape, Where, as_seen, has_word
 from tests.life.machine import LOG, Handle
-from tests.life.reading import Reading
+from tests.life.merging import Merging
 from tests.life.values import (
     NO_RETENTION,
     STATES,
@@ -32,7 +32,7 @@ APPS = ("app", "bpp")
 NOTES = st.sampled_from((None, "a note"))
 
 
-class Life(Reading):
+class Life(Merging):
     """Everything that can be done to a table."""
 
     # Rows come

@@ -283,6 +283,9 @@ class Reading(World):
             where = None
         text = None if where is None else where.text
         told = self.other.ask(path=str(self.path), fresh=fresh, version=number, where=text, rows=None)
+        if told.get("error") == "TableReplaced" and not fresh and number is not None:
+            # It held the table that was there before, and did not look for a newer one.
+            told = self.other.ask(path=str(self.path), fresh=True, version=number, where=text, rows=None)
         if told.get("error") == "VersionExpired":
             self.book.is_gone(self.book.newest if number is None else number)
             return

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import indextables
+from indextables.embedded.merging import MergeBuilder
 from tests.life.book import BY_PLACE, PLACES, WHERES
 from tests.life.life import Life
 from tests.life.other import Other
@@ -86,6 +87,9 @@ def everything_once(machine) -> None:
     one.append(0, rows, "arrow", None)
     for how in (0, 1, 1, 2, 3):
         one.update(0, WHERES[9] if how else None, "alpha" if how == 3 else None, how)
+    for how in (0, 1, 1, 2, 3):
+        one.upsert(0, [draft(0), draft(1), draft(4, n=0)], "arrow", how)
+        one.merge(0, [draft(0), draft(1), draft(3), draft(4, n=0), draft(2, n=3)], how)
     one.travel(0, 1)
     one.travel_by_time(0, 2, 1, 1)
     one.read_all(0, "opened without caches")
@@ -124,7 +128,7 @@ def everything_once(machine) -> None:
 
 def test_a_life_that_uses_every_verb_and_every_parameter_once(life):
     everything_once(life)
-    known = surface_of(indextables.Table, "Table") | surface_of_module()
+    known = surface_of(indextables.Table, "Table") | surface_of(MergeBuilder, "Merge") | surface_of_module()
     forgotten = sorted(use for use in known - life.used - set(NOT_DRIVEN) if use[0] not in ELSEWHERE)
     assert not forgotten, f"the machine does not know these verbs or parameters: {forgotten}"
 

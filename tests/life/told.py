@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import indextables
+from indextables.embedded.merging import MergeBuilder
 
 Use = tuple[str, str]
 """A verb and the name of one of its parameters; the empty name is the verb itself."""
@@ -37,7 +38,9 @@ class Told:
         return call
 
     def wrapped(self, answer: Any) -> Any:
-        """A table is told about as well."""
+        """A table is told about as well, and so is a merge."""
+        if isinstance(answer, MergeBuilder):
+            return Told(answer, "Merge", self._used)
         return Told(answer, "Table", self._used) if isinstance(answer, indextables.Table) else answer
 
     @property

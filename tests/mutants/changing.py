@@ -6,6 +6,11 @@ from tests.mutants.planted import TABLE, Bug
 
 LANDING = TABLE + "change/landing.py"
 LOSSES = TABLE + "change/losses.py"
+MATCHING = TABLE + "change/matching.py"
+MERGE = TABLE + "change/merge.py"
+KEYS = TABLE + "change/keys.py"
+MERGE_TESTS = ("tests/table/test_merge.py",)
+RACE_TESTS = ("tests/table/test_merge_races.py",)
 CHANGE_TESTS = ("tests/table/test_delete.py", "tests/table/test_update.py")
 PRUNE_TESTS = ("tests/query/test_prune_oracle.py",)
 
@@ -62,9 +67,86 @@ BUGS = [
     Bug(
         "values are computed from rows that were changed already",
         TABLE + "change/update.py",
-        "        computed = evaluate_value(node, rows)\n",
-        "        computed = evaluate_value(node, table)\n",
+        "computed(node, rows, field.type, name)",
+        "computed(node, table, field.type, name)",
         CHANGE_TESTS,
+    ),
+    Bug(
+        "a row that two rows of a source want is changed by the first",
+        MATCHING,
+        "        if careful and not self._may_repeat:\n",
+        "        if careful is None:\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "pairs that no clause takes count as a violation",
+        MATCHING,
+        "                chosen = clauses >= 0\n",
+        "                chosen = clauses >= -1\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "the last clause that holds takes the row, not the first",
+        MATCHING,
+        "        is_open = result < 0\n",
+        "        is_open = result < len(choices) + number\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "a null of the source equals a null of the table",
+        KEYS,
+        "        self._values = [pc.unique(values).drop_null() for values in self.columns]\n",
+        "        self._values = [pc.unique(values) for values in self.columns]\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "keys are compared by their bits",
+        KEYS,
+        "    return one_pattern(pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values)\n",
+        "    return values\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "a key twice in an upsert comes twice",
+        MERGE,
+        "        if statement.keys and (both := self._matching.keys.twice()) is not None:\n",
+        "        if statement.keys and (both := None) is not None:\n",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "files are left out by the keys although a clause takes rows without a match",
+        MATCHING,
+        "        for _, choice in self._alone:\n            result |=",
+        "        for _, choice in self._alone[:0]:\n            result |=",
+        MERGE_TESTS,
+    ),
+    Bug(
+        "a merge does not look at the rows that a winner brought",
+        MERGE,
+        "        return self._matching.touched(files)\n",
+        "        return self._matching.touched(files.slice(0, 0))\n",
+        RACE_TESTS,
+    ),
+    Bug(
+        "an upsert that only adds rows is told as an append that has looked for nothing",
+        "indextables/log/commit/transaction.py",
+        "        reads = reads or self.repairs\n",
+        "",
+        RACE_TESTS,
+    ),
+    Bug(
+        "a row that only kept another from coming may go unnoticed",
+        MATCHING,
+        "            kept |= BitMap(numbers[has_match & ~is_taken].astype(np.uint32))\n",
+        "",
+        RACE_TESTS,
+    ),
+    Bug(
+        "rows that match leave without the new ones",
+        MERGE,
+        '        updates = [n for n, choice in enumerate(self._bound.choices) if choice.clause.action == "update"]\n',
+        "        updates: list[int] = []\n",
+        MERGE_TESTS,
     ),
     Bug(
         "a list with a null proves that whole files match",

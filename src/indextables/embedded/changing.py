@@ -1,22 +1,36 @@
-"""`Changing` changes rows that are there: delete and update."""
+"""`Changing` changes rows that are there: delete, update, merge and upsert."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from indextables.embedded.handle import Handle
+from indextables.embedded.merging import MergeBuilder
 from indextables.errors import InvalidArgument
 from indextables.lazy import LazyModule
-from indextables.table.arguments import check_flag, check_mapping, check_note, check_text, check_txn, check_version
+from indextables.table.arguments import (
+    check_flag,
+    check_mapping,
+    check_names,
+    check_note,
+    check_text,
+    check_txn,
+    check_version,
+)
+from indextables.table.rows import read_rows
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:
-    from indextables.table.change import ChangeReport, Terms
+    from indextables.table.change import ChangeReport, Clause, Terms
     from indextables.table.change import delete as delete_verb
+    from indextables.table.change import merge as merge_verb
     from indextables.table.change import update as update_verb
 else:
     delete_verb = LazyModule("indextables.table.change.delete")
+    merge_verb = LazyModule("indextables.table.change.merge")
     update_verb = LazyModule("indextables.table.change.update")
 
 __all__ = ["Changing"]
@@ -118,6 +132,107 @@ class Changing(Handle):
         )
         return self._moved(report)
 
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str],
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+    ) -> MergeBuilder:
+        """Begin to merge rows of a source into the table: add clauses to what this returns, then call its `execute`.
+
+        The source is read once, and of the table the columns that `on` and the conditions name. Rows of the table that
+        no clause takes are neither copied nor moved.
+
+        Args:
+            source: A pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, or a list of dicts.
+                It is held in memory.
+            on: A condition of SQL with at least one equality of both sides, as `"t.id = s.id"`; or the names of
+                columns that both sides have. A null equals nothing.
+            source_alias: How texts call the source.
+            target_alias: How texts call the table.
+            merge_schema: Add columns of the source that a clause sets to the table, and widen types; columns that the
+                source lacks stay as they are.
+
+        Raises:
+            InvalidArgument: An argument is wrong.
+        """
+        aliases = (check_text("source_alias", source_alias), check_text("target_alias", target_alias))
+        if isinstance(on, str):
+            condition = check_text("on", on)
+        else:
+            names = [_quoted(name) for name in check_names("on", on)]
+            if not names:
+                raise InvalidArgument("on names no column: give those by which rows belong together")
+            source_name, target_name = map(_quoted, aliases)
+            condition = " AND ".join(f"{target_name}.{name} = {source_name}.{name}" for name in names)
+        check_flag("merge_schema", merge_schema)
+        read: list[pa.Table] = []
+
+        def run(clauses: tuple[Clause, ...], *, progress: Progress | None, **terms: Any) -> ChangeReport:
+            from indextables.table.change import Aliases
+
+            asked = self._terms(**terms)
+            if not read:
+                # Once: a reader has its rows only once, and a dry run comes before the run.
+                read.append(self._read_source(source))
+            statement = merge_verb.Merge(self._log, read[0], condition, clauses, Aliases(*aliases), merge_schema)
+            return self._moved(merge_verb.merge(statement, terms=asked, progress=progress))
+
+        return MergeBuilder(run)
+
+    def upsert(
+        self,
+        rows: Any,
+        on: str | Sequence[str],
+        *,
+        merge_schema: bool = False,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        expect_version: int | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ChangeReport:
+        """Replace the rows that have the same key, and add the others, in one commit.
+
+        Two upserts of the same new key, by whomever and whenever, leave one row. A key with a null equals nothing: such
+        a row is added. All columns of a row are replaced, in every row of the table that has the key.
+
+        Args:
+            rows: As for `append`, with every column of the table. It is held in memory.
+            on: The column, or columns, of the key. Each key is there once in `rows`.
+            merge_schema: Add columns that only `rows` have, and widen types; columns that they lack stay as they are.
+            txn: (application, batch): a batch that the table holds already is not done again.
+            user_metadata: A note for the history.
+            expect_version: As for `delete`.
+            dry_run: Only tell what would be done.
+            progress: Called after each step.
+
+        Raises:
+            CardinalityViolation: A key is twice in `rows`. Nothing was written.
+            SchemaMismatch: The rows do not fit; names each difference. Nothing was written.
+            InvalidArgument: There is no such column.
+            CommitConflict: Others changed the same rows again and again, or since `expect_version`.
+            CommitStateUnknown: The store did not tell whether it is committed.
+            NotSupported: The table is another system's.
+        """
+        keys = [check_text("on", on)] if isinstance(on, str) else check_names("on", on)
+        report = merge_verb.upsert(
+            self._log,
+            self._read_source(rows),
+            keys,
+            merge_schema=check_flag("merge_schema", merge_schema),
+            terms=self._terms(txn, user_metadata, expect_version, dry_run),
+            progress=progress,
+        )
+        return self._moved(report)
+
+    def _read_source(self, data: Any) -> pa.Table:
+        schema = self._snapshot.schema
+        return merge_verb.source_of(read_rows(data, schema), schema)
+
     def _terms(
         self,
         txn: tuple[str, int] | None,
@@ -138,3 +253,7 @@ class Changing(Handle):
         if report.version is not None:
             self._pin(report.version)
         return report
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

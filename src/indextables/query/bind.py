@@ -33,6 +33,7 @@ from indextables.query.expr import (
 from indextables.query.functions import FUNCTIONS, is_number, is_text
 from indextables.query.java_match import java_pattern
 from indextables.query.refusals import not_offered
+from indextables.query.scope import Scope
 from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["Binder"]
@@ -86,13 +87,10 @@ _UNITS = {"DAY": "days", "HOUR": "hours", "MINUTE": "minutes", "SECOND": "second
 class Binder:
     """Turns one parsed text into nodes. Every refusal is a QueryInvalid that carries the text and a position."""
 
-    def __init__(self, text: str, schema: pa.Schema, zone: str) -> None:
+    def __init__(self, text: str, scope: Scope, zone: str) -> None:
         self._query = text
-        self._schema = schema
+        self._scope = scope
         self._zone = zone
-        self._names: dict[str, int] = {}
-        for index, name in enumerate(schema.names):
-            self._names.setdefault(name.lower(), index)
 
     def predicate(self, tree: Any) -> Node:
         """The whole text as a condition."""
@@ -199,14 +197,14 @@ class Binder:
 
     def _column(self, tree: Any) -> Node:
         parts = [part.name for part in tree.parts]
-        index = self._names.get(parts[0].lower())
-        if index is None:
-            known = ", ".join(self._schema.names[:20])
-            raise self._fault(tree, f"is no column of this table; it has {known}")
-        field = self._schema.field(index)
+        try:
+            index, taken = self._scope.find(parts)
+        except LookupError as unknown:
+            raise self._fault(tree, str(unknown)) from None
+        field = self._scope.schema.field(index)
         name, data_type = field.name, field.type
         path = []
-        for part in parts[1:]:
+        for part in parts[taken:]:
             fields = data_type.fields if pa.types.is_struct(data_type) else []
             inner = [found for found in fields if found.name.lower() == part.lower()]
             if len(inner) != 1:

@@ -14,6 +14,7 @@ from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.query.convert import check_zone
 from indextables.query.expr import Node, walk
 from indextables.query.literals import keeping_backslashes, meant_as_column
+from indextables.query.scope import Scope
 from indextables.query.simplify import simplify
 
 __all__ = ["MAX_DEPTH", "MAX_TEXT_CHARS", "MAX_TOKENS", "depends_on_zone", "parse", "parse_value"]
@@ -25,7 +26,7 @@ MAX_DEPTH = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
+def parse(text: str, schema: pa.Schema | Scope, *, time_zone: str = "UTC") -> Node:
     """The predicate that `text` states about rows of `schema`, typed and simplified.
 
     Columns are found in any case and named as the schema names them. Literals without a zone are in `time_zone`.
@@ -36,24 +37,26 @@ def parse(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
 
     check_zone(time_zone)
     tree = _read(text)
-    if misread := meant_as_column(tree, text, schema.names):
+    scope = schema if isinstance(schema, Scope) else Scope(schema)
+    if misread := meant_as_column(tree, text, scope.names):
         position, message = misread
         raise QueryInvalid(message, query=text, position=position)
     try:
-        bound = Binder(text, schema, time_zone).predicate(tree)
+        bound = Binder(text, scope, time_zone).predicate(tree)
     except RecursionError:
         raise _too_deep(text) from None
     return simplify(bound)
 
 
-def parse_value(text: str, schema: pa.Schema, *, time_zone: str = "UTC") -> Node:
+def parse_value(text: str, schema: pa.Schema | Scope, *, time_zone: str = "UTC") -> Node:
     """The value of any type that `text` computes from a row of `schema`. Raises as `parse`."""
     from indextables.query.bind import Binder
 
     check_zone(time_zone)
     tree = _read(text)
+    scope = schema if isinstance(schema, Scope) else Scope(schema)
     try:
-        return simplify(Binder(text, schema, time_zone).bind(tree))
+        return simplify(Binder(text, scope, time_zone).bind(tree))
     except RecursionError:
         raise _too_deep(text) from None
 

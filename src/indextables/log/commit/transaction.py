@@ -236,6 +236,8 @@ class Transaction:
         staged = self._staged
         changes_table = staged.protocol is not None or bool(len(staged.removes)) or has_vectors(staged.adds)
         reads = self._may_match is not None or self._read_all or bool(self._read) or self._bind is not None
+        # Who repairs has looked for rows; what it adds may depend on those that it did not find.
+        reads = reads or self.repairs
         return not changes_table and not reads and bool(len(staged.adds))
 
     def ours(self, base: Head) -> conflict.Ours:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.table.change import delete, update
+    from indextables.table.change import delete, merge, update
+    from indextables.table.change.clauses import Aliases, Clause
     from indextables.table.change.landing import Terms
     from indextables.table.change.statement import ChangeReport
 
-__all__ = ["ChangeReport", "Terms", "delete", "update"]
+__all__ = ["Aliases", "ChangeReport", "Clause", "Terms", "delete", "merge", "update"]
 
 if not TYPE_CHECKING:
-    __getattr__ = surface(__name__, {"landing": ("Terms",), "statement": ("ChangeReport",)})
+    __getattr__ = surface(
+        __name__, {"clauses": ("Aliases", "Clause"), "landing": ("Terms",), "statement": ("ChangeReport",)}
+    )

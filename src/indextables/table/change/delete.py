@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import msgspec
+import pyarrow as pa
+from pyroaring import BitMap
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.log.read import Log, Snapshot
 from indextables.query.parse import parse
 from indextables.table.change.landing import Terms, execute
-from indextables.table.change.located import Located, Selection
-from indextables.table.change.statement import ChangeReport, Prepared
+from indextables.table.change.located import Located, Selection, locate
+from indextables.table.change.losses import FileCounts
+from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.environment import table_env
 from indextables.table.running import Progress
 
-__all__ = ["Delete", "bound", "delete"]
+__all__ = ["Delete", "Removal", "bound", "delete"]
 
 
 class Delete(msgspec.Struct, frozen=True):
@@ -37,16 +40,36 @@ class Delete(msgspec.Struct, frozen=True):
         told = {"predicate": self.where, "search": self.query}
         return {name: text for name, text in told.items() if text is not None}
 
-    def selection(self, snapshot: Snapshot) -> Selection:
-        return bound(self.log, snapshot, self.where, self.query)
+    def over(self, env: Env, snapshot: Snapshot) -> Run:
+        return Removal(env, snapshot, bound(self.log, snapshot, self.where, self.query))
 
-    def prepare(self, env: Env, snapshot: Snapshot, located: Located) -> Prepared:
-        del env, snapshot
-        return Prepared(located)
+    def counts(self, gone: int, located: Located) -> Counts:
+        del located
+        return Counts(deleted=gone)
 
-    def metrics(self, deleted: int, prepared: Prepared) -> dict[str, str | None]:
+    def metrics(self, counts: Counts, prepared: Prepared, files: FileCounts) -> dict[str, str | None]:
         del prepared
-        return {"numDeletedRows": str(deleted), "numAddedFiles": "0"}
+        told = {"numDeletedRows": str(counts.deleted), "numAddedFiles": "0", "numRemovedFiles": str(files.removed)}
+        return {**told, **files.metrics()}
+
+
+class Removal:
+    """A selection over one version: its rows go."""
+
+    def __init__(self, env: Env, snapshot: Snapshot, selection: Selection) -> None:
+        self.env = env
+        self.snapshot = snapshot
+        self._selection = selection
+
+    def locate(self) -> Located:
+        return locate(self.env, self.snapshot.metadata, self.snapshot.files, self._selection)
+
+    def look(self, files: pa.Table) -> dict[str, BitMap]:
+        found = locate(self.env, self.snapshot.metadata, files, self._selection)
+        return {path: rows for path, rows in found.rows.items() if rows}
+
+    def prepare(self, located: Located) -> Prepared:
+        return Prepared(located)
 
 
 def bound(log: Log, snapshot: Snapshot, where: str | None, query: str | None) -> Selection:

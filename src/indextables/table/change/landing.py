@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import IndexTablesError, ObjectNotFound
+from indextables.errors import IndexTablesError, ObjectNotFound, QueryInvalid, VersionExpired
 from indextables.log.commit import Staged, Transaction, bring_rows, files_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import (
@@ -29,9 +29,9 @@ from indextables.log.wire import (
     error_of,
     with_feature,
 )
-from indextables.table.change.located import Located, Selection, locate
+from indextables.table.change.located import Located
 from indextables.table.change.losses import Losses
-from indextables.table.change.statement import ChangeReport, Prepared, Statement
+from indextables.table.change.statement import ChangeReport, Counts, Prepared, Statement
 from indextables.table.environment import table_env
 from indextables.table.read import still_there
 from indextables.table.running import Progress, Step
@@ -100,21 +100,22 @@ class _Attempt:
         self._statement = statement
         self._terms = terms
         self._progress = progress
-        self._selection: Selection = statement.selection(snapshot)
+        self._run = statement.over(env, snapshot)
         self._prepared = Prepared(Located({}))
         self._repairs = 0
 
     def run(self, reruns: int) -> ChangeReport | IndexTablesError:
         """What was done; the error that says why the statement has to run again."""
         with still_there(self._env, self._snapshot.version):
-            located = locate(self._env, self._snapshot.metadata, self._snapshot.files, self._selection)
+            located = self._run.locate()
             self._losses = Losses(self._env, self._snapshot.files, located.rows)
         self._prepared = Prepared(located)
-        self._tell("located", rows=len(self._losses), files=len(self._losses.touched))
-        if self._terms.dry_run or (not self._losses.touched and self._terms.txn is None):
+        self._tell("located", rows=len(self._losses) + located.inserts, files=len(self._losses.touched))
+        changes = bool(self._losses.touched) or located.inserts > 0
+        if self._terms.dry_run or (not changes and self._terms.txn is None):
             return self._report(None, reruns)
         try:
-            self._prepared = self._statement.prepare(self._env, self._snapshot, self._still_selected(located))
+            self._prepared = self._run.prepare(self._still_selected(located))
             self._tell("written", rows=sum(add.numRecords or 0 for add in self._prepared.adds))
             outcome = self._transaction().commit()
         except NOT_IN_THE_LOG:
@@ -123,7 +124,7 @@ class _Attempt:
         if isinstance(outcome, Committed):
             if outcome.repeated:
                 self._discard()
-                return msgspec.structs.replace(self._report(outcome.version, reruns), deleted=0, updated=0, metrics={})
+                return self._report(outcome.version, reruns, repeated=True)
             self._discard_vectors(but_last=True)
             self._tell("committed", files=len(self._losses.touched))
             return self._report(outcome.version, reruns)
@@ -152,10 +153,11 @@ class _Attempt:
         staged = self._staged()
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).count(staged.metrics)
         transaction.repair_with(self._repair).before_put(self._check)
-        if self._prepared.mapping is not None:
-            transaction.set_metadata(self._prepared.mapping)
-        if _VECTORS not in (self._snapshot.protocol.writerFeatures or []):
-            transaction.set_protocol(with_feature(self._snapshot.protocol, _VECTORS))
+        if self._prepared.metadata is not None:
+            transaction.set_metadata(self._prepared.metadata)
+        wanted = with_feature(self._prepared.protocol or self._snapshot.protocol, _VECTORS)
+        if wanted != self._snapshot.protocol:
+            transaction.set_protocol(wanted)
         if terms.txn is not None:
             transaction.set_txn(*terms.txn)
         return transaction
@@ -163,28 +165,48 @@ class _Attempt:
     def _staged(self) -> Staged:
         staged = self._losses.stage()
         new = files_of(self._prepared.adds).select([field.name for field in ADD_TYPE])
-        counted = self._statement.metrics(len(self._losses), self._prepared)
+        counted = self._statement.metrics(self._counts(), self._prepared, self._losses.counts())
         repaired = {"numRepairs": str(self._repairs)} if self._repairs else {}
         assert isinstance(staged.adds, pa.Table)  # noqa: S101 - `Losses` stages columns
         return msgspec.structs.replace(
             staged,
             adds=pa.concat_tables([staged.adds, new]),
-            metrics={**counted, **staged.metrics, **repaired},
+            metrics={**counted, **repaired},
         )
+
+    def _counts(self) -> Counts:
+        return self._statement.counts(len(self._losses), self._prepared.located)
 
     def _repair(self, staged: Staged, winner: VersionContent) -> Staged | None:
         """What is staged on top of `winner`; None if the statement has to run again."""
         try:
-            if not (self._is_followed(winner) and self._is_looked_at(winner)):
+            if not (self._is_left_alone(winner) and self._is_followed(winner) and self._is_looked_at(winner)):
                 return None
-        except ObjectNotFound:
-            # A file of that version is gone already: the newest one tells what became of its rows.
+        except (ObjectNotFound, VersionExpired, QueryInvalid):
+            # A file of that version is gone already, or its rows have no answer: the newest version tells.
             return None
         self._repairs += 1
         left = self._staged()
         return msgspec.structs.replace(
             staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows, metrics=left.metrics
         )
+
+    def _is_left_alone(self, winner: VersionContent) -> bool:
+        """False if the winner took or moved rows that the statement found, leaves as they are, and depends on."""
+        kept = self._prepared.located.kept
+        if not kept:
+            return True
+        ours = pa.array(list(kept), pa.string())
+        again = winner.adds.filter(pc.is_in(winner.adds["path"], value_set=ours))
+        removes = winner.removes.filter(pc.is_in(winner.removes["path"], value_set=ours))
+        if set(removes["path"].to_pylist()) - set(again["path"].to_pylist()):
+            return False
+        for entry in again.select(["path", "deletionVector", "numRecords"]).to_pylist():
+            path, vector = entry["path"], entry["deletionVector"]
+            told = None if vector is None else msgspec.convert(vector, DeletionVector)
+            if self._losses.vector_of(path, told, entry["numRecords"]) & kept[path]:
+                return False
+        return True
 
     def _is_followed(self, winner: VersionContent) -> bool:
         """Take over what the winner did to files that lose rows; False if rows of ours are concerned."""
@@ -223,8 +245,7 @@ class _Attempt:
         brought = bring_rows(winner)
         if not brought.num_rows:
             return True
-        found = locate(self._env, self._snapshot.metadata, brought, self._selection)
-        rows = {path: chosen for path, chosen in found.rows.items() if chosen}
+        rows = self._run.look(brought)
         if not rows:
             return True
         if self._statement.writes or self._terms.expect_version is not None or self._losses.touched.keys() & rows:
@@ -254,23 +275,23 @@ class _Attempt:
         made = self._losses.superseded() if but_last else self._losses.made
         _delete_quietly(self._env, made)
 
-    def _report(self, version: int | None, reruns: int) -> ChangeReport:
-        told = self._statement.metrics(len(self._losses), self._prepared)
-        metrics = {name: int(value) for name, value in told.items() if value is not None}
-        removed = sum(len(file.before) + len(file.rows) == file.num_rows for file in self._losses.touched.values())
+    def _report(self, version: int | None, reruns: int, *, repeated: bool = False) -> ChangeReport:
+        counts, files = self._counts(), self._losses.counts()
+        told = {} if repeated else self._statement.metrics(counts, self._prepared, files)
         return ChangeReport(
             operation=self._statement.operation,
             version=version,
-            deleted=metrics.get("numDeletedRows", 0),
-            updated=metrics.get("numUpdatedRows", 0),
-            removed_files=removed,
+            deleted=0 if repeated else counts.deleted,
+            updated=0 if repeated else counts.updated,
+            inserted=0 if repeated else counts.inserted,
+            removed_files=files.removed,
             added_files=len(self._prepared.adds),
-            vectors=len(self._losses.touched) - removed,
+            vectors=files.added,
             located_by=self._prepared.located.found_by,
             repairs=self._repairs,
             reruns=reruns,
             dry_run=self._terms.dry_run,
-            metrics=metrics,
+            metrics={name: int(value) for name, value in told.items() if value is not None},
         )
 
     def _tell(self, what: str, *, rows: int = 0, files: int = 0) -> None:

@@ -15,9 +15,10 @@ from indextables.env import Env
 from indextables.log.wire import Metadata, schema_from_json
 from indextables.query.expr import Node
 from indextables.query.prune import all_match, prune
+from indextables.table.change.keys import Ints
 from indextables.table.read import in_order, refs_of, searcher_over
 
-__all__ = ["Located", "Selection", "locate", "may_select"]
+__all__ = ["Located", "Pairs", "Selection", "Taken", "locate", "may_select"]
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -27,18 +28,45 @@ class Selection(msgspec.Struct, frozen=True):
     query: str | None = None
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """Rows of one file that clauses of a MERGE take, ascending; for each clause and row of the source, or -1."""
+
+    rows: Ints
+    clauses: Ints
+    sources: Ints
+
+
+class Pairs(msgspec.Struct, frozen=True):
+    """What a MERGE does with which rows: those of the table by path, and rows of the source that come, by clause."""
+
+    taken: dict[str, Taken]
+    inserts: dict[int, Ints]
+
+
 class Located(msgspec.Struct, frozen=True):
-    """The rows that are selected: for each path those of its file. `whole` files were not opened, `searched` were."""
+    """The rows that go or change: for each path those of its file.
+
+    `whole` files were not opened, `searched` were asked by their index, `scanned` by their columns. `kept` are rows
+    that stay as they are, and that the statement depends on. `pairs` tell what a MERGE does.
+    """
 
     rows: dict[str, BitMap]
     whole: int = 0
     searched: int = 0
+    scanned: int = 0
+    kept: dict[str, BitMap] = {}
+    pairs: Pairs | None = None
 
     @property
     def found_by(self) -> str:
         """How rows were found, as reports tell it."""
-        ways = [name for name, count in (("files", self.whole), ("index", self.searched)) if count]
-        return " and ".join(ways) or "files"
+        counts = (("files", self.whole), ("index", self.searched), ("scan", self.scanned))
+        return " and ".join(name for name, count in counts if count) or "files"
+
+    @property
+    def inserts(self) -> int:
+        """How many rows come that were not in the table."""
+        return sum(map(len, self.pairs.inserts.values())) if self.pairs is not None else 0
 
 
 def locate(env: Env, metadata: Metadata, files: pa.Table, selection: Selection) -> Located:

@@ -20,7 +20,7 @@ from indextables.log.wire import DV_TYPE, DeletionVector, key_of
 from indextables.split.file import dv
 from indextables.table.read import placed_again
 
-__all__ = ["Losses", "Touched"]
+__all__ = ["FileCounts", "Losses", "Touched"]
 
 _INLINE_BYTES = 1_024
 
@@ -31,6 +31,28 @@ class Touched(msgspec.Struct):
     num_rows: int
     before: BitMap
     rows: BitMap
+
+    @property
+    def stays(self) -> bool:
+        """True if rows are left."""
+        return len(self.before) + len(self.rows) < self.num_rows
+
+
+class FileCounts(msgspec.Struct, frozen=True):
+    """What becomes of files that lose rows: how many leave, and how many vectors come, come in place of one, and go."""
+
+    removed: int
+    added: int
+    updated: int
+    superseded: int
+
+    def metrics(self, what: str = "") -> dict[str, str | None]:
+        """By Delta's names; `what` stands before those of vectors."""
+        return {
+            f"num{what}DeletionVectorsAdded": str(self.added),
+            f"num{what}DeletionVectorsUpdated": str(self.updated),
+            f"num{what}DeletionVectorsRemoved": str(self.superseded),
+        }
 
 
 class Losses:
@@ -54,13 +76,15 @@ class Losses:
         """How many rows go."""
         return sum(len(file.rows) for file in self.touched.values())
 
+    def counts(self) -> FileCounts:
+        """What becomes of the files."""
+        had = {path for path, file in self.touched.items() if file.before}
+        stays = {path for path, file in self.touched.items() if file.stays}
+        return FileCounts(len(self.touched) - len(stays), len(stays), len(had & stays), len(had))
+
     def stage(self) -> Staged:
         """What the log is told. Writes the vectors that do not stand in it."""
-        payloads = {
-            path: dv.encode(file.before | file.rows)
-            for path, file in self.touched.items()
-            if len(file.before) + len(file.rows) < file.num_rows
-        }
+        payloads = {path: dv.encode(file.before | file.rows) for path, file in self.touched.items() if file.stays}
         vectors = self._vectors(payloads)
         stays = pc.is_in(self.files["path"], value_set=pa.array(list(payloads), pa.string()))
         left = placed_again(self.files.filter(stays))
@@ -68,7 +92,7 @@ class Losses:
         column = left.column_names.index("deletionVector")
         adds = left.set_column(column, "deletionVector", pa.array(told, DV_TYPE))
         removes = removes_of(self.files, self._env.ambient.now_ms())
-        return Staged(adds=adds, removes=removes, removed_rows=self.files, metrics=self._metrics(payloads))
+        return Staged(adds=adds, removes=removes, removed_rows=self.files)
 
     def superseded(self) -> list[str]:
         """Keys of vector files that the last attempt does not name."""
@@ -134,12 +158,3 @@ class Losses:
             self.made.append(self._current)
             found |= dict(zip(large, made, strict=True))
         return found
-
-    def _metrics(self, payloads: Mapping[str, bytes]) -> dict[str, str | None]:
-        had = {path for path, file in self.touched.items() if file.before}
-        return {
-            "numRemovedFiles": str(len(self.touched) - len(payloads)),
-            "numDeletionVectorsAdded": str(len(payloads)),
-            "numDeletionVectorsUpdated": str(len(had & set(payloads))),
-            "numDeletionVectorsRemoved": str(len(had)),
-        }

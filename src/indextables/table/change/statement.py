@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol as Interface
 
 import msgspec
+import pyarrow as pa
+from pyroaring import BitMap
 
 from indextables.env import Env
 from indextables.log.read import Snapshot
-from indextables.log.wire import Add, Metadata
-from indextables.table.change.located import Located, Selection
+from indextables.log.wire import Add, Metadata, Protocol
+from indextables.table.change.located import Located
+from indextables.table.change.losses import FileCounts
 
-__all__ = ["ChangeReport", "Prepared", "Statement"]
+__all__ = ["ChangeReport", "Counts", "Prepared", "Run", "Statement"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """What a statement does on top of one version: rows that go, and files with rows that come.
 
-    `mapping` is the metadata with a new index plan in its registry, where the new files need one.
+    `metadata` is the table's with a new index plan in its registry, or with new columns, where the new files need that.
+    `protocol` is what new columns ask for.
     """
 
     located: Located
     adds: list[Add] = []
-    mapping: Metadata | None = None
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
 
 
-class Statement(Protocol):
-    """One DELETE, UPDATE or the like, bound to the schema of a table."""
+class Counts(msgspec.Struct, frozen=True):
+    """How many rows of the table went and did not come back, came back with other values, and are new."""
+
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+
+class Run(Interface):
+    """A statement, bound to one version of a table."""
+
+    def locate(self) -> Located:
+        """The rows that it is about. Raises QueryInvalid, SplitCorrupt, DvCorrupt, StoreError, ObjectNotFound."""
+        ...
+
+    def look(self, files: pa.Table) -> dict[str, BitMap]:
+        """The rows of files that others brought meanwhile which would make a difference. Raises as `locate`."""
+        ...
+
+    def prepare(self, located: Located) -> Prepared:
+        """Write the rows that come. Raises what writing raises; then nothing of them stays."""
+        ...
+
+
+class Statement(Interface):
+    """One DELETE, UPDATE or the like, as it was asked for."""
 
     @property
     def operation(self) -> str:
@@ -40,19 +69,19 @@ class Statement(Protocol):
 
     @property
     def writes(self) -> bool:
-        """True if rows that go come back with other values."""
+        """True if rows that go may come back with other values, or others come for them."""
         ...
 
-    def selection(self, snapshot: Snapshot) -> Selection:
-        """Which rows it is about. Raises QueryInvalid for a schema that it does not fit."""
+    def over(self, env: Env, snapshot: Snapshot) -> Run:
+        """Bind it. Raises QueryInvalid, InvalidArgument, SchemaMismatch for a schema that it does not fit."""
         ...
 
-    def prepare(self, env: Env, snapshot: Snapshot, located: Located) -> Prepared:
-        """Write the rows that come. Raises what writing raises; then nothing of them stays."""
+    def counts(self, gone: int, located: Located) -> Counts:
+        """What it does, where `gone` rows leave their files."""
         ...
 
-    def metrics(self, deleted: int, prepared: Prepared) -> dict[str, str | None]:
-        """What the history tells of the commit, for `deleted` rows that go."""
+    def metrics(self, counts: Counts, prepared: Prepared, files: FileCounts) -> dict[str, str | None]:
+        """What the history tells of the commit."""
         ...
 
 

@@ -59,23 +59,27 @@ def scan_split(
     version: int,
     *,
     ahead: bool = False,
+    row_numbers: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one split in the columns and types of the table; a column that the split lacks is null.
 
-    With `ahead` row groups are decoded by threads: not for who runs in one, nor for a few rows of many.
+    With `ahead` row groups are decoded by threads: not for who runs in one, nor for a few rows of many. `row_numbers`
+    names a column to add with each row's number in the split.
     """
-    output = plain_schema(snapshot_schema, names)
+    numbers = [] if row_numbers is None else [pa.field(row_numbers, pa.int64())]
+    output = pa.schema([*plain_schema(snapshot_schema, names), *numbers])
+    ambient = env.ambient if ahead else None
     try:
         reader = SplitReader(env.store, ref)
         present = {name.lower() for name in reader.footer.schema.names}
         needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
         if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):
-            for batch in scan(reader, names, where=where, ambient=env.ambient if ahead else None):
+            for batch in scan(reader, names, where=where, row_numbers=row_numbers, ambient=ambient):
                 yield _as_schema(batch, output)
             return
         there = [name for name in needed if name.lower() in present]
-        whole = plain_schema(snapshot_schema, needed)
-        for batch in scan(reader, there, ambient=env.ambient if ahead else None):
+        whole = pa.schema([*plain_schema(snapshot_schema, needed), *numbers])
+        for batch in scan(reader, there, row_numbers=row_numbers, ambient=ambient):
             widened = _as_schema(batch, whole)
             kept = widened if where is None else widened.filter(evaluate(where, widened))
             if kept.num_rows:

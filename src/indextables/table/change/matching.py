@@ -1,0 +1,245 @@
+"""Finds which rows of the table belong to which rows of a source, and which clause of a MERGE takes them: one pass.
+
+Only the columns that ON and conditions name are read, of files that may hold a match. That no row is taken twice is
+checked on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from indextables.env import Env
+from indextables.log.read import Snapshot
+from indextables.query.convert import as_array
+from indextables.query.evaluate import evaluate, evaluate_value
+from indextables.query.expr import And, Comparison, In, Literal, Node, Or, columns_of
+from indextables.query.prune import prune
+from indextables.split.file import SplitRef
+from indextables.table.change.clauses import Bound, Choice
+from indextables.table.change.keys import Ints, Keys
+from indextables.table.change.located import Located, Pairs, Taken
+from indextables.table.read import in_order, refs_of, scan_split
+
+__all__ = ["Matching", "TakenTwice"]
+
+_FEW_KEYS = 32
+"""Up to so many values of a key, files are looked at for each; for more of them by the least and the greatest."""
+
+_Mask = npt.NDArray[np.bool_]
+
+
+class TakenTwice(Exception):
+    """A row of the table that clauses take for two rows of the source."""
+
+    def __init__(self, path: str, row: int, sources: tuple[int, int], clause: int) -> None:
+        super().__init__(path, row, sources, clause)
+        self.path, self.row, self.sources, self.clause = path, row, sources, clause
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What one file holds: rows that are taken, rows that match and stay, rows of the source that have a match."""
+
+    taken: Taken
+    kept: BitMap
+    sources: Ints
+
+
+class Matching:
+    """A MERGE over one version: `source` has its columns behind the prefix of `bound`."""
+
+    def __init__(self, env: Env, snapshot: Snapshot, bound: Bound, source: pa.Table) -> None:
+        self._env = env
+        self._snapshot = snapshot
+        self._bound = bound
+        self._source = source
+        self._matched = bound.of("matched")
+        self._alone = bound.of("not matched by source")
+        self.keys = Keys([_values(node, source) for _, node in bound.keys])
+        self._number = "row"
+        while self._number in {name.lower() for name in snapshot.schema.names}:
+            self._number += "_"
+        # As in Delta: a row that one DELETE without a condition takes is gone, however many rows ask for it.
+        self._may_repeat = len(self._matched) == 1 and _is_plain_delete(self._matched[0][1])
+
+    def locate(self, files: pa.Table) -> Located:
+        """What is done with the rows of these files and of the source.
+
+        Raises TakenTwice, QueryInvalid, SplitCorrupt, DvCorrupt, VersionExpired, StoreError.
+        """
+        paths, found = self._look(files, careful=True)
+        taken = {path: one.taken for path, one in zip(paths, found, strict=True) if len(one.taken.rows)}
+        has_match = np.zeros(self._source.num_rows, bool)
+        for one in found:
+            has_match[one.sources] = True
+        return Located(
+            {path: BitMap(one.rows.astype(np.uint32)) for path, one in taken.items()},
+            scanned=len(paths),
+            kept={path: one.kept for path, one in zip(paths, found, strict=True) if one.kept},
+            pairs=Pairs(taken, self._inserts(has_match)),
+        )
+
+    def touched(self, files: pa.Table) -> dict[str, BitMap]:
+        """The rows of these files that would make a difference: those with a match, and those that a clause takes.
+
+        Raises as `locate`, but never TakenTwice.
+        """
+        paths, found = self._look(files, careful=False)
+        rows = {
+            path: BitMap(one.taken.rows.astype(np.uint32)) | one.kept for path, one in zip(paths, found, strict=True)
+        }
+        return {path: chosen for path, chosen in rows.items() if chosen}
+
+    def _look(self, files: pa.Table, *, careful: bool) -> tuple[list[str], list[_Found]]:
+        files = in_order(files.filter(pa.array(self._may_matter(files))))
+        paths = files["path"].to_pylist()
+        work = list(zip(paths, refs_of(self._env, files), strict=True))
+        if len(work) == 1:
+            return paths, [self._file(*work[0], careful=careful, ahead=True)]
+        return paths, list(self._env.ambient.map("splits", lambda one: self._file(*one, careful=careful), work))
+
+    def _may_matter(self, files: pa.Table) -> _Mask:
+        """For each file whether it may hold a match, or a row that a clause takes without one. Pure."""
+        if not files.num_rows:
+            return np.zeros(0, bool)
+        schema, columns = self._snapshot.schema, self._snapshot.partition_columns
+
+        def may(node: Node) -> _Mask:
+            return np.asarray(prune(files, node, schema, columns).to_numpy(zero_copy_only=False), bool)
+
+        result = may(And((*self._ranges(), *self._bound.narrow)))
+        for _, choice in self._alone:
+            result |= True if choice.condition is None else may(choice.condition)
+        return result
+
+    def _ranges(self) -> list[Node]:
+        """What the keys of the source say about a row that matches one of them."""
+        ranges: list[Node] = []
+        for place, (node, _) in enumerate(self._bound.keys):
+            values = self.keys.values(place)
+            if not len(values):
+                return [Or(())]
+            if values.type != node.type or (pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()):
+                continue
+            if len(values) <= _FEW_KEYS:
+                ranges.append(In(node, tuple(values)))
+                continue
+            ends = pc.min_max(values)
+            ranges += [Comparison(">=", node, Literal(ends["min"])), Comparison("<=", node, Literal(ends["max"]))]
+        return ranges
+
+    def _file(self, path: str, ref: SplitRef, *, careful: bool, ahead: bool = False) -> _Found:
+        snapshot, names = self._snapshot, self._bound.target_columns()
+        rows: list[Taken] = []
+        kept = BitMap()
+        sources = np.zeros(self._source.num_rows, bool)
+        batches = scan_split(
+            self._env, snapshot.schema, ref, names, None, snapshot.version, ahead=ahead, row_numbers=self._number
+        )
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            numbers = np.asarray(table[self._number].to_numpy(), np.int64)
+            has_match = np.zeros(len(numbers), bool)
+            is_taken = np.zeros(len(numbers), bool)
+            for places, partners in self.keys.pairs([_values(node, table) for node, _ in self._bound.keys]):
+                clauses, places, partners = self._clauses(table, places, partners)  # noqa: PLW2901 - those that match
+                has_match[places], sources[partners] = True, True
+                chosen = clauses >= 0
+                one = Taken(places[chosen], clauses[chosen], partners[chosen])
+                one = self._once(path, numbers, one, careful=careful)
+                is_taken[one.rows] = True
+                rows.append(Taken(numbers[one.rows], one.clauses, one.sources))
+            rows.append(self._without_match(table, numbers, has_match))
+            kept |= BitMap(numbers[has_match & ~is_taken].astype(np.uint32))
+        return _Found(_joined(rows), kept, np.flatnonzero(sources))
+
+    def _clauses(self, table: pa.Table, places: Ints, partners: Ints) -> tuple[Ints, Ints, Ints]:
+        """The pairs that match, each with the number of the first clause that takes it, or -1."""
+        conditions = [choice.condition for _, choice in self._matched if choice.condition is not None]
+        rest = self._bound.rest
+        if rest is None and not conditions:
+            return np.full(len(places), self._matched[0][0] if self._matched else -1), places, partners
+        joined = self._pairs(table, places, partners, [*conditions, *([rest] if rest is not None else [])])
+        if rest is not None:
+            holds = _true(rest, joined)
+            joined, places, partners = joined.filter(pa.array(holds)), places[holds], partners[holds]
+        return first_that_holds(self._matched, joined, len(places)), places, partners
+
+    def _pairs(self, table: pa.Table, places: Ints, partners: Ints, nodes: Sequence[Node]) -> pa.Table:
+        names = dict.fromkeys(name for node in nodes for name in columns_of(node))
+        columns = {}
+        for name in names:
+            side, rows = (self._source, partners) if name.startswith(self._bound.prefix) else (table, places)
+            columns[name] = as_array(side[name]).take(pa.array(rows))
+        return pa.table(columns) if columns else pa.table({"": pa.nulls(len(places))})
+
+    def _once(self, path: str, numbers: Ints, pairs: Taken, *, careful: bool) -> Taken:
+        """Each row of the table once. Raises TakenTwice where clauses want one twice."""
+        again = np.flatnonzero(pairs.rows[1:] == pairs.rows[:-1])
+        if not len(again):
+            return pairs
+        if careful and not self._may_repeat:
+            first = int(again[0])
+            both = (int(pairs.sources[first]), int(pairs.sources[first + 1]))
+            raise TakenTwice(path, int(numbers[pairs.rows[first]]), both, int(pairs.clauses[first + 1]))
+        single = np.concatenate([[True], pairs.rows[1:] != pairs.rows[:-1]])
+        return Taken(pairs.rows[single], pairs.clauses[single], pairs.sources[single])
+
+    def _without_match(self, table: pa.Table, numbers: Ints, has_match: _Mask) -> Taken:
+        if not self._alone or has_match.all():
+            return Taken(*(np.zeros(0, np.int64),) * 3)
+        clauses = first_that_holds(self._alone, table.filter(pa.array(~has_match)), int((~has_match).sum()))
+        rows = numbers[~has_match][clauses >= 0]
+        return Taken(rows, clauses[clauses >= 0], np.full(len(rows), -1, np.int64))
+
+    def _inserts(self, has_match: _Mask) -> dict[int, Ints]:
+        choices = self._bound.of("not matched")
+        rows = np.flatnonzero(~has_match)
+        if not choices or not len(rows):
+            return {}
+        clauses = first_that_holds(choices, self._source.take(pa.array(rows)), len(rows))
+        return {number: rows[clauses == number] for number, _ in choices if (clauses == number).any()}
+
+
+def first_that_holds(choices: Sequence[tuple[int, Choice]], rows: pa.Table, count: int) -> Ints:
+    """For each of `count` rows the number of the first clause whose condition is true, -1 for none."""
+    result = np.full(count, -1, np.int64)
+    for number, choice in choices:
+        is_open = result < 0
+        if choice.condition is None:
+            result[is_open] = number
+        elif is_open.any():
+            # A condition sees the rows that come to it, so that those before it can guard it.
+            left = np.flatnonzero(is_open)
+            result[left[_true(choice.condition, rows.take(pa.array(left)))]] = number
+    return result
+
+
+def _values(node: Node, rows: pa.Table) -> pa.Array:
+    values = evaluate_value(node, rows)
+    if isinstance(values, pa.Scalar):
+        return pa.repeat(values, rows.num_rows) if values.is_valid else pa.nulls(rows.num_rows, node.type)
+    return as_array(values)
+
+
+def _true(node: Node, rows: pa.Table) -> _Mask:
+    told = pc.fill_null(evaluate(node, rows), False)  # noqa: FBT003 - Arrow's order
+    return np.asarray(told.to_numpy(zero_copy_only=False), bool)
+
+
+def _is_plain_delete(choice: Choice) -> bool:
+    return choice.clause.action == "delete" and choice.condition is None
+
+
+def _joined(parts: Sequence[Taken]) -> Taken:
+    rows = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
+    clauses = np.concatenate([np.zeros(0, np.int64), *(part.clauses for part in parts)])
+    sources = np.concatenate([np.zeros(0, np.int64), *(part.sources for part in parts)])
+    order = np.argsort(rows)
+    return Taken(rows[order], clauses[order], sources[order])
