@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, conjuncts
 from indextables.query.prune import is_partition_only
 
-__all__ = ["ForeignSnapshot", "partition_mask"]
+__all__ = ["Files", "ForeignSnapshot", "partition_mask"]
 
 
 class ForeignSnapshot(Protocol):
@@ -58,9 +58,25 @@ class ForeignSnapshot(Protocol):
         """Those of them that may hold rows for which `where` is true."""
         ...
 
-    def data_files(self, where: Node | None) -> list[ForeignFile]:
+    def data_files(self, where: Node | None) -> Sequence[ForeignFile]:
         """The files that may hold rows for which `where` is true, in the order of their rows."""
         ...
+
+
+class Files(Sequence[ForeignFile]):
+    """Files of which each is made when it is asked for: of many, a read opens some at a time."""
+
+    def __init__(self, count: int, make: Callable[[int], ForeignFile]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self._make(number) for number in range(self._count)[place]]
+        return self._make(range(self._count)[place])
 
 
 def partition_mask(values: Mapping[str, pa.Array], where: Node | None, files: int) -> pa.BooleanArray | None:

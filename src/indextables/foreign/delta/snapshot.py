@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -15,7 +16,7 @@ from indextables.foreign.delta.log import DeltaVersion
 from indextables.foreign.delta.protocol import MAPPING, has_feature
 from indextables.foreign.delta.replay import live_files
 from indextables.foreign.rows import ForeignFile
-from indextables.foreign.snapshot import partition_mask
+from indextables.foreign.snapshot import Files, partition_mask
 from indextables.lazy import pc
 from indextables.log.wire import DeletionVector, Metadata, Protocol, combined, key_of, schema_from_json
 from indextables.query.convert import cast_or_null
@@ -108,19 +109,25 @@ class DeltaSnapshot:
         mask = partition_mask(self.partition_values, where, len(self.files))
         return self.files if mask is None else self.files.filter(mask)
 
-    def data_files(self, where: Node | None) -> list[ForeignFile]:
+    def data_files(self, where: Node | None) -> Sequence[ForeignFile]:
         """The files that may hold rows for which `where` is true. Raises LogCorrupt, PathEscape."""
         files, values = self._live, self.partition_values
         mask = partition_mask(values, where, len(files))
         if mask is not None:
             files, values = files.filter(mask), {name: column.filter(mask) for name, column in values.items()}
-        url = self._env.store.url
-        columns = (files[name].to_pylist() for name in ("path", "size", "stats", "deletionVector"))
-        found = []
-        for place, (path, size, stats, vector) in enumerate(zip(*columns, strict=True)):
-            partition = {name: column[place] for name, column in values.items()}
-            found.append(ForeignFile(key_of(path, url), size, _rows_told(stats), partition, self._vector(vector, path)))
-        return found
+        paths, sizes, stats, vectors = (combined(files[name]) for name in ("path", "size", "stats", "deletionVector"))
+
+        def one(place: int) -> ForeignFile:
+            path = paths[place].as_py()
+            return ForeignFile(
+                key_of(path, self._env.store.url),
+                sizes[place].as_py(),
+                _rows_told(stats[place].as_py()),
+                {name: column[place] for name, column in values.items()},
+                self._vector(vectors[place].as_py(), path),
+            )
+
+        return Files(len(files), one)
 
     def _vector(self, told: dict[str, object] | None, path: str) -> DeletionVector | None:
         if told is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -117,12 +118,13 @@ def read_in_order(
         for file in files:
             yield from read(file)
         return
-    waiting = deque(files)
+    waiting = iter(files)
     begun: deque[_Steps] = deque()
     try:
-        while waiting or begun:
-            while waiting and len(begun) <= _AHEAD:
-                begun.append(_Steps(env, read(waiting.popleft())))
+        while True:
+            begun.extend(_Steps(env, read(file)) for file in itertools.islice(waiting, _AHEAD + 1 - len(begun)))
+            if not begun:
+                return
             part = begun[0].take()
             if not part:
                 begun.popleft()
