@@ -72,7 +72,7 @@ class ForeignTable(Table):
 
     @property
     def system(self) -> str:
-        """Whose table it is: `Delta`."""
+        """Whose table it is: `Delta`, `Parquet`."""
         return self._whose.system
 
     @property

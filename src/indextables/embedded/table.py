@@ -124,7 +124,7 @@ def open_table(
 ) -> Table:
     """Open the table at `path`; the handle reads the version that is newest now until `refresh()`.
 
-    Where there is no table of ours but one of Delta, what is returned reads that one, and refuses whatever writes.
+    Where there is none of ours but one of Delta, or a folder of Parquet files, it reads that, and refuses to write.
 
     Args:
         path: A folder or a URL (`s3://`, `az://`, `gs://`, `memory://`).

@@ -125,7 +125,7 @@ def _cast(values: pa.Array, field: pa.Field, path: str) -> pa.Array:
     try:
         if pa.types.is_timestamp(source):
             # Times without a zone count from the epoch as instants do: writers mean the same by both.
-            return pc.cast(pc.cast(values, pa.timestamp("us", source.tz), safe=False), target)
+            return pc.cast(pc.cast(values, pa.timestamp("us", source.tz)), target)
         return pc.cast(values, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _unfit(path, f"column {field.name} is {source}, the table has {target}: {error}") from error
@@ -143,7 +143,8 @@ def _may_become(source: pa.DataType, target: pa.DataType) -> bool:
     if _is_bytes(source):
         return _is_bytes(target)
     return any(
-        bool(is_kind(source) and is_kind(target)) for is_kind in (types.is_decimal, types.is_timestamp, types.is_time)
+        bool(is_kind(source) and is_kind(target))
+        for is_kind in (types.is_decimal, types.is_timestamp, types.is_time, types.is_duration)
     )
 
 

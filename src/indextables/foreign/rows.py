@@ -17,7 +17,7 @@ from indextables.query.expr import Node, columns_of
 from indextables.split.file import SplitReader, SplitRef, dv, without_columns
 from indextables.storage.store import Store
 
-__all__ = ["ForeignFile", "live_rows_of", "read_rows_of"]
+__all__ = ["ForeignFile", "footer_of", "live_rows_of", "read_rows_of"]
 
 _BATCH_ROWS = 131_072
 
@@ -123,6 +123,12 @@ def _selected(batch: pa.RecordBatch, output: pa.Schema) -> pa.RecordBatch:
     if not len(output):
         return _lengths(batch.num_rows)
     return pa.RecordBatch.from_arrays([batch.column(name) for name in output.names], schema=output)
+
+
+def footer_of(store: Store, key: str, size: int) -> tuple[int, pa.Schema]:
+    """The number of rows and the columns of a Parquet file. Raises SplitCorrupt, ObjectNotFound, StoreError."""
+    reader = SplitReader(store, SplitRef(key, size))
+    return reader.num_rows, reader.footer.schema
 
 
 def live_rows_of(store: Store, file: ForeignFile) -> int:

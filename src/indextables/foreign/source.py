@@ -7,11 +7,19 @@ from typing import Protocol
 import pyarrow as pa
 
 from indextables.env import Env
+from indextables.errors import NotSupported
 from indextables.foreign.delta import DELTA_DIR, DeltaTable
+from indextables.foreign.hive import is_hidden
+from indextables.foreign.parquet import ParquetFolder
 from indextables.foreign.snapshot import ForeignSnapshot
-from indextables.storage.store import LOG_DIR
+from indextables.storage.store import LOG_DIR, ObjectMeta
 
 __all__ = ["ForeignSource", "find_source"]
+
+_ENDINGS = (".parquet", ".parq", ".pq")
+_SPLIT = ".split"
+_LOOKED_AT = 10_000
+_OTHER_LOGS = frozenset({LOG_DIR.rstrip("/"), DELTA_DIR.rstrip("/")})
 
 
 class ForeignSource(Protocol):
@@ -38,7 +46,38 @@ def find_source(env: Env) -> ForeignSource | None:
     """
     if _has_any(env, LOG_DIR):
         return None
-    return DeltaTable(env) if _has_any(env, DELTA_DIR) else None
+    if _has_any(env, DELTA_DIR):
+        return DeltaTable(env)
+    files = _parquet_files(env)
+    return ParquetFolder(env, files, lambda: _parquet_files(env)) if files else None
+
+
+def _parquet_files(env: Env) -> list[ObjectMeta]:
+    """The Parquet files below the root, if they are a table: none where there are splits, or another table's log.
+
+    Raises NotSupported for a folder of Iceberg's or Hudi's, whose files are not all rows of the table.
+    """
+    files: list[ObjectMeta] = []
+    for number, meta in enumerate(env.store.list_from("")):
+        if number >= _LOOKED_AT and not files:
+            # A folder of something else, which may be large: it is not searched through.
+            return []
+        parts = meta.key.split("/")
+        if meta.key.endswith(_SPLIT) or not _OTHER_LOGS.isdisjoint(parts):
+            return []
+        if _is_managed(meta.key, parts):
+            message = (
+                f"{env.store.url} holds a table of Iceberg or Hudi ({meta.key}), which is not read here: copy its rows "
+                "with the library that wrote it"
+            )
+            raise NotSupported(message, url=env.store.url, path=meta.key)
+        if meta.key.lower().endswith(_ENDINGS) and not is_hidden(meta.key):
+            files.append(meta)
+    return files
+
+
+def _is_managed(key: str, parts: list[str]) -> bool:
+    return (key.endswith(".metadata.json") and "metadata" in parts[:-1]) or ".hoodie" in parts
 
 
 def _has_any(env: Env, folder: str) -> bool:
