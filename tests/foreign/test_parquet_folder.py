@@ -271,3 +271,15 @@ def test_damaged_files_are_refused(root):
             indextables.open(root).to_arrow().validate(full=True)
         except indextables.IndexTablesError:
             continue
+
+
+def test_files_are_taken_in_where_they_lie(root, capfd):
+    """A table of ours may begin beside Parquet files: from then on the folder is that table."""
+    from indextables.cli import main
+
+    place = put(root, "a.parquet", rows(1, 2))
+    assert main(["ingest", str(root), str(place)]) == 0
+    capfd.readouterr()
+    table = indextables.open(root)
+    assert not isinstance(table, ForeignTable)
+    assert ids(table) == [1, 2]

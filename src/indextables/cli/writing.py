@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option, names
-from indextables.cli.parameters import Settings, TablePath, open_table, pairs, text_columns
+from indextables.cli.parameters import Settings, TablePath, pairs, text_columns
 from indextables.errors import CommitConflict, InvalidArgument, TableNotFound
 from indextables.lazy import LazyModule
 
@@ -114,6 +114,7 @@ def ingest(
       zcat old.csv.gz | indextables ingest logs - --format csv
     """
     from indextables.cli.input import inputs
+    from indextables.embedded.first import open_to_write
 
     _check_lasts(table)
     kinds = [inputs.format_of(name, kind) for name in files]
@@ -128,7 +129,7 @@ def ingest(
     }
     place = _Place(table, wishes)
     try:
-        place.table = open_table(table, option)
+        place.table = open_to_write(table, wishes["options"])
     except TableNotFound:
         schema = inputs.infer_schema(files[0], kinds[0])
     else:

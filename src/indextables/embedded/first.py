@@ -9,13 +9,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from indextables.embedded.table import Table
+from indextables.errors import ObjectNotFound, TableNotFound
 from indextables.log.care import open_log
 from indextables.table import create as create_verb
 from indextables.table.arguments import check_names, check_spelling
 from indextables.table.environment import open_env
 from indextables.table.rows import read_rows
 
-__all__ = ["Taken", "append_rows", "create_with_rows"]
+__all__ = ["Taken", "append_rows", "create_with_rows", "open_to_write"]
 
 
 class Taken(NamedTuple):
@@ -24,6 +25,15 @@ class Taken(NamedTuple):
     table: Table
     version: int
     repeated: bool = False
+
+
+def open_to_write(path: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> Table:
+    """The table of ours at `path`. Raises TableNotFound also where rows of another system lie, and as `open_table`."""
+    log = open_log(open_env(path, check_spelling("options", options)))
+    try:
+        return Table(log, log.snapshot(), is_seen=False)
+    except ObjectNotFound as cause:
+        raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
 def append_rows(table: Table, rows: pa.RecordBatchReader, txn: tuple[str, int] | None = None) -> Taken:

@@ -230,7 +230,8 @@ class ForeignTable(Table):
 
     def __reduce__(self) -> tuple[Callable[..., ForeignTable], tuple[object, ...]]:
         """A handle is its URL, its version and the options that were given, credentials among them."""
-        return _opened, (self.url, dict(self._env.options.asked), self.version, self.metadata.id)
+        told = (self.url, dict(self._env.options.asked), self.system, self.version, self.metadata.id)
+        return _opened, told
 
     def __repr__(self) -> str:
         return f"ForeignTable({self.url!r}, system={self.system!r}, version={self.version})"
@@ -283,11 +284,13 @@ class _Copy(NamedTuple):
     remove: Callable[[], object]
 
 
-def _opened(url: str, options: dict[str, object], version: int, table_id: str) -> ForeignTable:
+def _opened(url: str, options: dict[str, object], system: str, version: int, table_id: str) -> ForeignTable:
     """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now."""
-    found = open_foreign(open_env(url, options), version, None)
-    if found is None:
-        raise TableNotFound(f"the table of another system at {url} is gone", url=url)
+    env = open_env(url, options)
+    source = find_source(env)
+    if source is None or source.system != system:
+        raise TableNotFound(f"the table of {system} at {url} is gone", url=url)
+    found = ForeignTable(env, source, source.snapshot(version))
     if found.metadata.id != table_id:
         raise TableReplaced(f"another table is at {url} than the one that was pickled", url=url, table_id=table_id)
     return found
