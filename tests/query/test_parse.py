@@ -80,7 +80,7 @@ REFUSED = [
     ("a = 1 b = 2", 8, "Unexpected"),
     ("a = 1; drop table t", 0, "more than one"),
     ("select 1", 7, "is a query"),
-    ("drop table t", 11, "not offered"),
+    ("drop table t", 0, "not offered"),
     ("", 0, "empty"),
     ("  -- nothing", 0, "empty"),
     ("\u201ca\u201d = 1", 0, "no column"),

@@ -6,6 +6,7 @@ sqlglot is imported on first use. It reads the text as Spark does; nothing is ev
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,15 +37,15 @@ def parse(text: str, schema: pa.Schema | Scope, *, time_zone: str = "UTC") -> No
     from indextables.query.bind import Binder
 
     check_zone(time_zone)
-    tree = _read(text)
     scope = schema if isinstance(schema, Scope) else Scope(schema)
-    if misread := meant_as_column(tree, text, scope.names):
-        position, message = misread
-        raise QueryInvalid(message, query=text, position=position)
     try:
+        tree = _read(text)
+        _check_double_quotes(tree, text, scope.names)
         bound = Binder(text, scope, time_zone).predicate(tree)
     except RecursionError:
         raise _too_deep(text) from None
+    except QueryInvalid as fault:
+        raise _naming_columns(fault, text, scope.names) from fault.__cause__
     return simplify(bound)
 
 
@@ -53,12 +54,19 @@ def parse_value(text: str, schema: pa.Schema | Scope, *, time_zone: str = "UTC")
     from indextables.query.bind import Binder
 
     check_zone(time_zone)
-    tree = _read(text)
     scope = schema if isinstance(schema, Scope) else Scope(schema)
     try:
-        return simplify(Binder(text, scope, time_zone).bind(tree))
+        return simplify(Binder(text, scope, time_zone).bind(_read(text)))
     except RecursionError:
         raise _too_deep(text) from None
+    except QueryInvalid as fault:
+        raise _naming_columns(fault, text, scope.names) from fault.__cause__
+
+
+def _check_double_quotes(tree: Any, text: str, columns: Sequence[str]) -> None:
+    if misread := meant_as_column(tree, text, columns):
+        position, message = misread
+        raise QueryInvalid(message, query=text, position=position)
 
 
 def depends_on_zone(text: str, schema: pa.Schema) -> bool:
@@ -82,13 +90,14 @@ def _read(text: str) -> Any:
         raise QueryInvalid(message, query=text, position=surrogate.start())
     from sqlglot.errors import ParseError, TokenError
 
-    from indextables.query.dialect import DIALECT
+    from indextables.query.dialect import EXPRESSIONS
 
     try:
-        tokens = DIALECT.tokenize(text)
+        tokens = EXPRESSIONS.tokenize(text)
         _check_size(text, tokens)
         _check_backslashes(text, tokens)
-        trees = DIALECT.parser().parse(tokens, text)
+        _check_one_expression(text, tokens)
+        trees = EXPRESSIONS.parser().parse(tokens, text)
     except TokenError as cause:
         raise _bad_token(text, cause) from cause
     except ParseError as cause:
@@ -96,10 +105,46 @@ def _read(text: str) -> Any:
     except RecursionError:
         raise _too_deep(text) from None
     found = [tree for tree in trees if tree is not None]
-    if len(found) != 1:
-        what = "is empty" if not found else "holds more than one statement"
-        raise QueryInvalid(f"the predicate {what}; give one SQL expression", query=text, position=0)
+    if not found:
+        raise QueryInvalid("the predicate is empty; give one SQL expression", query=text, position=0)
     return found[0]
+
+
+def _check_one_expression(text: str, tokens: Any) -> None:
+    """Raises QueryInvalid for two texts with a semicolon between them, and for a statement."""
+    from sqlglot import TokenType
+
+    from indextables.query.dialect import STATEMENTS
+
+    ends = [place for place, token in enumerate(tokens) if token.token_type == TokenType.SEMICOLON]
+    if ends and any(token.token_type != TokenType.SEMICOLON for token in tokens[ends[0] :]):
+        message = "the predicate holds more than one statement; give one SQL expression"
+        raise QueryInvalid(message, query=text, position=0)
+    names = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.FROM}
+    if len(tokens) > 1 and tokens[0].text.upper() in STATEMENTS and tokens[1].token_type in names:
+        message = f"{_excerpt(text)} is a statement, which is not offered in a predicate: give one SQL expression"
+        raise QueryInvalid(message, query=text, position=0)
+
+
+def _naming_columns(fault: QueryInvalid, text: str, columns: Sequence[str]) -> QueryInvalid:
+    """The fault, which also says how to write a column whose name stands in `text` as a word of SQL."""
+    from sqlglot import TokenType
+    from sqlglot.errors import TokenError
+
+    from indextables.query.dialect import EXPRESSIONS
+
+    names = {column.lower(): column for column in columns}
+    try:
+        tokens = EXPRESSIONS.tokenize(text)
+    except (TokenError, TypeError):
+        return fault
+    plain = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING}
+    words = [names.get(token.text.lower()) for token in tokens if token.token_type not in plain]
+    column = next((word for word in words if word is not None), None)
+    if column is None:
+        return fault
+    message = f"{fault}. {column} is a word of SQL; where the column is meant, write it in backticks: `{column}`"
+    return QueryInvalid(message, **fault.details)
 
 
 def _check_size(text: str, tokens: Any) -> None:
