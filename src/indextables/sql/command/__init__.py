@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import Args, literal
     from indextables.sql.command.grammar import parse_command
+    from indextables.sql.command.kinds import check_kind
     from indextables.sql.command.lexer import Token, first_word, tokens, unquoted
     from indextables.sql.command.references import (
         FORMAT,
@@ -48,6 +49,7 @@ __all__ = [
     "TableName",
     "Token",
     "check_comparisons",
+    "check_kind",
     "check_plan",
     "check_statement",
     "execute",
@@ -78,6 +80,7 @@ if not TYPE_CHECKING:
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "literal"),
             "grammar": ("parse_command",),
+            "kinds": ("check_kind",),
             "lexer": ("Token", "first_word", "tokens", "unquoted"),
             "references": (
                 "FORMAT",

@@ -20,6 +20,7 @@ from indextables.process import NativeThreads
 from indextables.sql.command import (
     QUOTED,
     check_comparisons,
+    check_kind,
     check_plan,
     check_statement,
     unsigned_zeros,
@@ -58,9 +59,11 @@ def run(
     `names` are the tables that a statement could read, where those are more than `sources`.
 
     Raises QueryInvalid for a statement that cannot be understood or evaluated, NotSupported for one that is not
-    a query, ForkUnsafe in a child of a process that has run one, and whatever reading the tables raises.
+    a query, CommandSyntaxError for one that is almost a command, ForkUnsafe in a child of a process that has run one,
+    and whatever reading the tables raises.
     """
     _note_use()
+    check_kind(text)
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     text = _lower_quoted(unsigned_zeros(text), spelled)

@@ -21,11 +21,18 @@ _PREFIXES = re.compile(
     r"This feature is not implemented: |Optimizer rule '\w+' failed\s+caused by\s+|\w+\ncaused by\n)+"
 )
 _KINDS = (
+    (re.compile("Interval|Duration"), "a span of time"),
     (re.compile("U?Int"), "a whole number"),
     (re.compile("Float|Decimal"), "a number"),
     (re.compile("Boolean"), "true or false"),
     (re.compile("Date"), "a date"),
-    (re.compile("Timestamp"), "a time"),
+    (re.compile("Timestamp|Time"), "a time"),
+    (re.compile("(Large)?Utf8|String"), "a text"),
+    (re.compile("(Large|FixedSize)?Binary"), "bytes"),
+    (re.compile("(Large|FixedSize)?List"), "a list"),
+    (re.compile("Struct"), "a struct"),
+    (re.compile("Map"), "a map"),
+    (re.compile("Null"), "null"),
 )
 _ALIKE = 0.88
 
@@ -36,6 +43,23 @@ _NO_COLUMN = re.compile(
 _NO_FUNCTION = re.compile(r"Invalid function '(?P<name>[^']*)'\.(?: Did you mean '(?P<near>[^']*)'\?)?")
 _NO_VALUE = re.compile(r"Cast error: Cannot cast (?:string|value) '?(?P<value>.*?)'? to value of (?P<kind>\w+)")
 _NO_PARSE = re.compile(r"(?:Cast|Parser) error: Error parsing (?:timestamp from )?'(?P<value>.*?)'")
+# What DataFusion says, in many ways, of a function whose arguments are of other types than it takes.
+_NO_CALL = re.compile(
+    r"name and argument types '(?P<name>\w+)\((?P<kinds>.*?)\)'\.|"
+    r"Function '(?P<other>\w+)' (?:failed to match|requires|expects).*?received (?P<kind>[A-Z][^,.]*)|"
+    r"\b(?P<third>\w+)\(?\)? (?:function )?(?:does not support|not supported for|can only take|expects?|requires?) .*?"
+    r"(?:got|received|found):? (?P<last>\w+)"
+)
+_COUNT = re.compile(r"[Ff]unction '?(?P<name>\w+)'? expects (?P<wanted>\d+) arguments? but received (?P<given>\d+)")
+_NO_SUM = re.compile(
+    r"Cannot (?:coerce arithmetic expression|infer common argument type for comparison operation|get result type for "
+    r"(?:arithmetic|temporal) operation|"
+    r"infer common (?:string )?type for (?:bitwise|string concat) operation) "
+    r"(?P<left>\S.*?) (?P<sign>[-+*/%<>=!~|&^]+) "
+    r"(?P<right>\w.*?)(?: to valid types|: .*)?$"
+)
+_NO_LIKE = re.compile(r"There isn't a common type to coerce (?P<left>.+) and (?P<right>.+) in (?P<word>LIKE|RLIKE)")
+_BUG = re.compile(r"Internal error: |\.?\s*This issue was likely caused by a bug in DataFusion.*", re.DOTALL)
 _NOT_GROUPED = re.compile(r'column "(?P<name>[^"]*)" must appear in the GROUP BY')
 _NO_NODE = re.compile(r"Unsupported ast node (?P<name>\w+)")
 
@@ -50,7 +74,7 @@ def explained(text: str, cause: Exception, tables: Sequence[str] = ()) -> IndexT
         return QueryInvalid("give one statement, not several", query=text, position=0)
     if message.startswith("No SQL statements were provided"):
         return QueryInvalid("the statement is empty", query=text, position=0)
-    plain = _about_names(message, tables) or _about_values(message)
+    plain = _about_names(message, tables) or _about_values(message) or _about_types(message)
     message, position = (plain, 0) if plain is not None else _placed(text, message)
     return QueryInvalid(f"{message[:500]}", query=text, position=position)
 
@@ -106,8 +130,7 @@ def _about_names(message: str, tables: Sequence[str]) -> str | None:
 
 def _about_values(message: str) -> str | None:
     if found := _NO_VALUE.search(message):
-        kind = next((words for pattern, words in _KINDS if pattern.match(found["kind"])), found["kind"])
-        return f"{found['value']!r} is not {kind}; TRY_CAST gives null instead of this error"
+        return f"{found['value']!r} is not {_kind_of(found['kind'])}; TRY_CAST gives null instead of this error"
     if found := _NO_PARSE.search(message):
         return f"{found['value']!r} is not a date or time; TRY_CAST gives null instead of this error"
     if message.startswith("Divide by zero"):
@@ -115,8 +138,37 @@ def _about_values(message: str) -> str | None:
     return None
 
 
+def _about_types(message: str) -> str | None:
+    if "any signature" not in message and (found := _COUNT.search(message)):
+        return f"{found['name']} takes another number of values than {found['given']}"
+    if found := _NO_SUM.search(message):
+        left, right = _kind_of(found["left"]), _kind_of(found["right"])
+        return f"{left} {found['sign']} {right} cannot be computed: CAST one of them"
+    if found := _NO_LIKE.search(message):
+        return (
+            f"LIKE compares texts, not {_kind_of(found['left'])} with {_kind_of(found['right'])}: CAST them to VARCHAR"
+        )
+    if message.startswith("Substring without for/from"):
+        return "substr takes a text and a place: write substr(s, 1, 3)"
+    if found := _NO_CALL.search(message):
+        name = (found["name"] or found["other"] or found["third"]).replace("btrim", "trim")
+        given = found["kinds"] or found["kind"] or found["last"] or ""
+        kinds = " and ".join(dict.fromkeys(map(_kind_of, re.split(r", (?![^(]*\))", given)))) if given else "nothing"
+        return f"{name} does not take {kinds}: CAST the value to what it takes, or use another function"
+    if _BUG.search(message):
+        return f"DataFusion does not run this statement: {_BUG.sub('', message)[:200]}"
+    return None
+
+
+def _kind_of(shown: str) -> str:
+    """A type, as DataFusion shows it, in plain words."""
+    return next((words for pattern, words in _KINDS if pattern.match(shown.strip())), shown.strip())
+
+
 def _placed(text: str, message: str) -> tuple[str, int]:
     """The message of a parser without its wrapping, and the position it speaks of."""
+    if found := re.search(r"^\w*Error\(\"Expected: (?P<wanted>.*), found: EOF\"\)$", message):
+        return f"the statement ends where {found['wanted']} is expected", len(text)
     found = re.search(r"^\w*Error\(\"(?P<what>.*?),? ?\.? at Line: (?P<line>\d+), Column: (?P<column>\d+)\"\)", message)
     if found is None:
         return message, 0
