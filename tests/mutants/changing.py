@@ -121,6 +121,13 @@ BUGS = [
         MERGE_TESTS,
     ),
     Bug(
+        "the index is asked for rows that have no key of the source",
+        MATCHING,
+        "        if self._alone or self._indexed is None:\n",
+        "        if self._indexed is None:\n",
+        MERGE_TESTS,
+    ),
+    Bug(
         "a merge does not look at the rows that a winner brought",
         MERGE,
         "        return self._matching.touched(files)\n",

@@ -428,3 +428,71 @@ def test_only_files_that_may_hold_a_key_are_read(tmp_path):
     assert (report.updated, report.inserted, report.located_by) == (39, 0, "scan")
     read = {call.key for call in store.calls if call.key.endswith(".split") and call.verb.startswith("get")}
     assert len(read) == 1
+
+
+KEYED = pa.schema([("key", pa.string()), ("n", pa.int64())])
+
+
+def keyed(numbers):
+    return pa.table({"key": [f"key-{n}" for n in numbers], "n": list(numbers)}, schema=KEYED)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Rows enough for the index to be asked; some are deleted, and some keys are there twice."""
+    folder = tmp_path_factory.mktemp("large")
+    table = indextables.create(folder / "t", KEYED)
+    table.append(keyed(range(15_000)))
+    table.append(pa.concat_tables([keyed(range(15_000, 30_000)), keyed([7])]))
+    table.delete("n = 11")
+    return table
+
+
+def test_few_keys_are_looked_up_in_the_index(large):
+    come = [{"key": key, "n": -1} for key in ("key-7", "key-11", "KEY-8", "key-20000", None)]
+    report = large.upsert(come, "key", dry_run=True)
+    assert (report.updated, report.inserted, report.located_by) == (3, 3, "index")
+    composite = large.merge([{"key": "key-7", "n": 7}, {"key": "key-9", "n": 8}], ["n", "key"])
+    report = composite.when_matched_delete().when_not_matched_insert_all().execute(dry_run=True)
+    assert (report.deleted, report.inserted, report.located_by) == (2, 1, "index")
+    guarded = large.merge(come, "t.key = s.key AND t.n > 100").when_matched_update({"n": "t.n"}, "t.n < 20001")
+    report = guarded.execute(dry_run=True)
+    assert (report.updated, report.located_by) == (1, "index")
+
+
+def test_the_index_is_not_asked_where_every_row_counts_or_keys_are_many(large):
+    alone = large.merge([{"key": "key-7"}], ["key"]).when_not_matched_by_source_delete("n < 20")
+    report = alone.execute(dry_run=True)
+    assert (report.deleted, report.located_by) == (18, "scan")
+    report = large.upsert(keyed(range(5_000)), "key", dry_run=True)
+    assert (report.updated, report.inserted, report.located_by) == (5_000, 1, "scan")
+
+
+def test_an_upsert_by_index_changes_rows_and_starts_again_for_a_key_that_came(large):
+    from tests.table.test_delete import meanwhile
+
+    table = indextables.open(large.url)
+    start = table.version
+    other = indextables.open(table.url)
+    rival = [{"key": "new", "n": 1}, {"key": "key-30", "n": 1}]
+    report = table.upsert(
+        [{"key": "new", "n": 2}, {"key": "key-40", "n": 2}],
+        "key",
+        progress=meanwhile(lambda: other.upsert(rival, "key")),
+    )
+    assert (report.reruns, report.updated, report.inserted) == (1, 2, 0)
+    found = table.to_arrow(where="key IN ('new', 'key-30', 'key-40')").to_pylist()
+    assert sorted((row["key"], row["n"]) for row in found) == [("key-30", 1), ("key-40", 2), ("new", 2)]
+    table.restore(version=start)
+
+
+def test_the_index_is_asked_where_it_costs_less():
+    import numpy as np
+
+    from indextables.table.change.matching import costs_less
+
+    files = np.full(100, 1_000_000.0)
+    assert costs_less(10_000, files, files.sum()).all(), "ten thousand keys of a hundred million rows"
+    assert not costs_less(1_000_000, files, files.sum()).any()
+    assert not costs_less(1, np.array([100.0, 2_000.0]), 2_100.0).any(), "a small file is read"
+    assert costs_less(1, np.array([100_000.0]), 100_000.0).all()

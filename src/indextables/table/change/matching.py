@@ -1,12 +1,13 @@
 """Finds which rows of the table belong to which rows of a source, and which clause of a MERGE takes them: one pass.
 
-Only the columns that ON and conditions name are read, of files that may hold a match. That no row is taken twice is
-checked on the way.
+Only the columns that ON and conditions name are read, of files that may hold a match. Where keys are few for the rows
+of a file, and the index knows their column, the index finds the rows. That no row is taken twice is checked on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,19 +20,26 @@ from indextables.env import Env
 from indextables.log.read import Snapshot
 from indextables.query.convert import as_array
 from indextables.query.evaluate import evaluate, evaluate_value
-from indextables.query.expr import And, Comparison, In, Literal, Node, Or, columns_of
+from indextables.query.expr import And, Column, Comparison, In, Literal, Node, Or, columns_of
 from indextables.query.prune import prune
 from indextables.split.file import SplitRef
 from indextables.table.change.clauses import Bound, Choice
 from indextables.table.change.keys import Ints, Keys
 from indextables.table.change.located import Located, Pairs, Taken
-from indextables.table.read import in_order, refs_of, scan_split
+from indextables.table.read import in_order, refs_of, scan_split, searcher_over
+from indextables.table.writing import target_of
 
-__all__ = ["Matching", "TakenTwice"]
+__all__ = ["Matching", "TakenTwice", "costs_less"]
 
 _FEW_KEYS = 32
 """Up to so many values of a key, files are looked at for each; for more of them by the least and the greatest."""
 
+# Microseconds of a core, measured: a key that the index does not have, one that it has with the page of its row, and a
+# row of a text column that is read.
+_MISS_US, _HIT_US, _ROW_US = 0.5, 260.0, 0.12
+
+_Part: TypeAlias = "tuple[Ints, pa.Table]"
+"""Numbers of rows of one file, and the columns that were read of them."""
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -62,6 +70,7 @@ class Matching:
         self._matched = bound.of("matched")
         self._alone = bound.of("not matched by source")
         self.keys = Keys([_values(node, source) for _, node in bound.keys])
+        self._indexed = _indexed_key(env, snapshot, bound)
         self._number = "row"
         while self._number in {name.lower() for name in snapshot.schema.names}:
             self._number += "_"
@@ -73,14 +82,15 @@ class Matching:
 
         Raises TakenTwice, QueryInvalid, SplitCorrupt, DvCorrupt, VersionExpired, StoreError.
         """
-        paths, found = self._look(files, careful=True)
+        paths, found, searched = self._look(files, careful=True)
         taken = {path: one.taken for path, one in zip(paths, found, strict=True) if len(one.taken.rows)}
         has_match = np.zeros(self._source.num_rows, bool)
         for one in found:
             has_match[one.sources] = True
         return Located(
             {path: BitMap(one.rows.astype(np.uint32)) for path, one in taken.items()},
-            scanned=len(paths),
+            searched=searched,
+            scanned=len(paths) - searched,
             kept={path: one.kept for path, one in zip(paths, found, strict=True) if one.kept},
             pairs=Pairs(taken, self._inserts(has_match)),
         )
@@ -90,19 +100,54 @@ class Matching:
 
         Raises as `locate`, but never TakenTwice.
         """
-        paths, found = self._look(files, careful=False)
+        paths, found, _ = self._look(files, careful=False)
         rows = {
             path: BitMap(one.taken.rows.astype(np.uint32)) | one.kept for path, one in zip(paths, found, strict=True)
         }
         return {path: chosen for path, chosen in rows.items() if chosen}
 
-    def _look(self, files: pa.Table, *, careful: bool) -> tuple[list[str], list[_Found]]:
+    def _look(self, files: pa.Table, *, careful: bool) -> tuple[list[str], list[_Found], int]:
+        """The files that may matter, what each holds, and how many of them the index was asked for, the first ones."""
         files = in_order(files.filter(pa.array(self._may_matter(files))))
-        paths = files["path"].to_pylist()
-        work = list(zip(paths, refs_of(self._env, files), strict=True))
+        few = self._are_keys_few(files)
+        searched, scanned = files.filter(pa.array(few)), files.filter(pa.array(~few))
+        found = [self._file(path, parts, careful=careful) for path, parts in self._by_index(searched)]
+        work = list(zip(scanned["path"].to_pylist(), refs_of(self._env, scanned), strict=True))
         if len(work) == 1:
-            return paths, [self._file(*work[0], careful=careful, ahead=True)]
-        return paths, list(self._env.ambient.map("splits", lambda one: self._file(*one, careful=careful), work))
+            found.append(self._file(work[0][0], self._by_scan(work[0][1], ahead=True), careful=careful))
+        else:
+            look = lambda one: self._file(one[0], self._by_scan(one[1]), careful=careful)  # noqa: E731 - for threads
+            found += self._env.ambient.map("splits", look, work)
+        return [*searched["path"].to_pylist(), *(path for path, _ in work)], found, searched.num_rows
+
+    def _are_keys_few(self, files: pa.Table) -> _Mask:
+        """For each file whether the index finds the rows of these keys for less than reading their column. Pure."""
+        if self._alone or self._indexed is None:
+            return np.zeros(files.num_rows, bool)
+        rows = np.asarray(pc.fill_null(files["numRecords"], 0).to_numpy(), np.float64)
+        return costs_less(len(self.keys.values(self._indexed)), rows, float(rows.sum()))
+
+    def _by_index(self, files: pa.Table) -> Iterator[tuple[str, list[_Part]]]:
+        """Each file with the rows that the index has for a key."""
+        if self._indexed is None or not files.num_rows:
+            return
+        node = In(self._bound.keys[self._indexed][0], tuple(self.keys.values(self._indexed)))
+        searcher = searcher_over(self._env, self._snapshot.metadata, refs_of(self._env, files))
+        hits = searcher.matches(None, where=node).hits
+        for place, path in enumerate(files["path"].to_pylist()):
+            here = hits.take(np.flatnonzero(hits.splits == place))
+            table = searcher.rows(here, self._bound.target_columns())
+            yield path, [(here.rows, table)] if len(here) else []
+
+    def _by_scan(self, ref: SplitRef, *, ahead: bool = False) -> Iterator[_Part]:
+        """The rows of a file, some at a time."""
+        snapshot, names = self._snapshot, self._bound.target_columns()
+        batches = scan_split(
+            self._env, snapshot.schema, ref, names, None, snapshot.version, ahead=ahead, row_numbers=self._number
+        )
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            yield np.asarray(table[self._number].to_numpy(), np.int64), table
 
     def _may_matter(self, files: pa.Table) -> _Mask:
         """For each file whether it may hold a match, or a row that a clause takes without one. Pure."""
@@ -134,17 +179,11 @@ class Matching:
             ranges += [Comparison(">=", node, Literal(ends["min"])), Comparison("<=", node, Literal(ends["max"]))]
         return ranges
 
-    def _file(self, path: str, ref: SplitRef, *, careful: bool, ahead: bool = False) -> _Found:
-        snapshot, names = self._snapshot, self._bound.target_columns()
+    def _file(self, path: str, parts: Iterable[_Part], *, careful: bool) -> _Found:
         rows: list[Taken] = []
         kept = BitMap()
         sources = np.zeros(self._source.num_rows, bool)
-        batches = scan_split(
-            self._env, snapshot.schema, ref, names, None, snapshot.version, ahead=ahead, row_numbers=self._number
-        )
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
-            numbers = np.asarray(table[self._number].to_numpy(), np.int64)
+        for numbers, table in parts:
             has_match = np.zeros(len(numbers), bool)
             is_taken = np.zeros(len(numbers), bool)
             for places, partners in self.keys.pairs([_values(node, table) for node, _ in self._bound.keys]):
@@ -205,6 +244,25 @@ class Matching:
             return {}
         clauses = first_that_holds(choices, self._source.take(pa.array(rows)), len(rows))
         return {number: rows[clauses == number] for number, _ in choices if (clauses == number).any()}
+
+
+def costs_less(keys: int, rows: npt.NDArray[np.float64], all_rows: float) -> _Mask:
+    """For files of so many rows whether looking up `keys` in the index costs less than half of reading the column.
+
+    Keys are taken to be spread evenly over all rows, each of one row. Pure.
+    """
+    hits = keys * rows / max(all_rows, 1.0)
+    return np.asarray(2 * (keys * _MISS_US + hits * _HIT_US) < rows * _ROW_US, bool)
+
+
+def _indexed_key(env: Env, snapshot: Snapshot, bound: Bound) -> int | None:
+    """A column of the key whose values are terms of the index as they are; None if there is none."""
+    fields = target_of(snapshot.metadata, env.options).plan.fields
+    known = {field.column for field in fields if field.kind == "string" and field.indexed}
+    for place, (node, _) in enumerate(bound.keys):
+        if isinstance(node, Column) and not node.path and node.name in known and pa.types.is_string(node.type):
+            return place
+    return None
 
 
 def first_that_holds(choices: Sequence[tuple[int, Choice]], rows: pa.Table, count: int) -> Ints:
