@@ -62,7 +62,37 @@ class Bug(NamedTuple):
     tests: tuple[str, ...]
 
 
+HISTORY = "tests/table/test_replaced_history.py::"
+
 BUGS = [
+    Bug(
+        "a batch counts as written because the process remembers it, whatever log is there now",
+        TRANSACTION,
+        "        newest = head.load(self.log, with_txns=True)\n",
+        "        newest = base\n",
+        (HISTORY + "test_a_batch_that_is_acknowledged_is_in_the_log_that_is_there",),
+    ),
+    Bug(
+        "a version that was written and is above the newest one never was",
+        LOG + "read/log.py",
+        "        except VersionNotFound:\n            found = None\n",
+        "        except VersionNotFound:\n            raise\n",
+        ("tests/table/test_replaced_table.py::test_what_was_written_and_never_read_is_gone_with_its_table",),
+    ),
+    Bug(
+        "a handle that wrote shows an older version where a copy was put back",
+        "indextables/embedded/handle.py",
+        "            self._is_seen = True\n            is_new",
+        "            is_new",
+        (HISTORY + "test_what_a_handle_wrote_and_nobody_read_is_told_or_gone_and_refresh_goes_on",),
+    ),
+    Bug(
+        "refresh stays at a version that the log has lost",
+        "indextables/embedded/handle.py",
+        "self._move(newest, lost=self._lost(newest))",
+        "self._move(newest)",
+        (HISTORY + "test_refresh_goes_on_where_nobody_read_what_a_handle_wrote",),
+    ),
     Bug(
         "a loaded state is not compared with the table of its header",
         LOG + "read/meant.py",

@@ -119,20 +119,25 @@ REPLACED = {
 }
 
 
-@pytest.fixture
-def living(request, tmp_path) -> tuple[Path, indextables.Table, dict[int, Path]]:
-    """A table with six appends, a handle that has read each of its versions, and copies of its folder."""
-    path = tmp_path / "table"
-    table = indextables.create(path, SCHEMA, properties={"checkpoint.interval": str(getattr(request, "param", 10))})
+def grown(folder: Path, appends: int, interval: int = 10) -> tuple[Path, indextables.Table, dict[int, Path]]:
+    """A table with appends, a handle that has read each of its versions, and copies of its folder."""
+    path = folder / "table"
+    table = indextables.create(path, SCHEMA, properties={"checkpoint.interval": str(interval)})
     backups = {}
-    for number in range(1, 7):
+    for number in range(1, appends + 1):
         table.append(rows(number))
         table.to_arrow()
-        backups[number] = tmp_path / f"backup-{number}"
+        backups[number] = folder / f"backup-{number}"
         if number in (3, 5):
             shutil.copytree(path, backups[number])
-    told(table)
     return path, table, backups
+
+
+@pytest.fixture
+def living(request, tmp_path) -> tuple[Path, indextables.Table, dict[int, Path]]:
+    found = grown(tmp_path, 6, getattr(request, "param", 10))
+    told(found[1])
+    return found
 
 
 replaced = pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED.keys())
@@ -186,6 +191,7 @@ def test_an_append_through_an_older_handle_is_seen_or_refused_once(living, repla
         refused = str(error)
     if refused is not None:
         assert "Nothing was committed" in refused
+        assert "refresh()" in refused
         assert truth(path) == before
         table.refresh().append(rows(500))
     assert 500 in truth(path)["to_arrow"]
@@ -216,6 +222,75 @@ def test_an_older_handle_reads_its_version_or_says_that_it_is_gone(living, repla
         except VersionExpired as error:
             answer = str(error)
         assert answer == before[name] or "open the table again" in str(answer) or "refresh()" in str(answer)
+
+
+@pytest.mark.slow
+@replaced
+def test_what_a_handle_wrote_and_nobody_read_is_told_or_gone_and_refresh_goes_on(tmp_path, replace):
+    path, _, backups = grown(tmp_path, 5)
+    table = indextables.open(path)
+    table.append(rows(6))
+    before = truth(path)
+    replace(path, backups)
+    for name in READS.keys() - {"at", "below"}:
+        try:
+            answer = READS[name](table)
+        except VersionExpired as error:
+            answer = str(error)
+        assert answer == before[name] or "refresh()" in str(answer)
+    assert told(table.refresh()) == truth(path)
+
+
+@pytest.mark.slow
+@replaced
+def test_refresh_goes_on_where_nobody_read_what_a_handle_wrote(tmp_path, replace):
+    path, _, backups = grown(tmp_path, 5)
+    table = indextables.open(path)
+    table.append(rows(6))
+    replace(path, backups)
+    assert told(table.refresh()) == truth(path)
+    assert table.append(rows(500)) == truth(path)["version"]
+    assert told(table) == truth(path)
+
+
+BATCH = ("job", 1)
+ONCE: dict[str, Callable[[indextables.Table], object]] = {
+    "append": lambda t: t.append(rows(7), txn=BATCH),
+    "append, columns as they are": lambda t: t.append(rows(7), txn=BATCH, merge_schema=True),
+    "append of more columns": lambda t: t.append([{**rows(7)[0], "more": 1}], txn=BATCH, merge_schema=True),
+    "overwrite": lambda t: t.overwrite(rows(7), txn=BATCH),
+    "delete": lambda t: t.delete("id = 2", txn=BATCH),
+    "update": lambda t: t.update({"id": "7"}, "id = 2", txn=BATCH),
+    "upsert": lambda t: t.upsert(rows(7), "id", txn=BATCH),
+}
+
+
+CASES = [
+    *((name, {}) for name in REPLACED),
+    *((name, {"maxStaleness": 3_600_000}) for name in ("older backup", "a copy that went on, as long")),
+    *((name, NO_MEMORY) for name in ("older backup", "a copy that went on, longer")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("replace", "options"), CASES, ids=str)
+@pytest.mark.parametrize("verb", ONCE)
+def test_a_batch_that_is_acknowledged_is_in_the_log_that_is_there(tmp_path, replace, verb, options):
+    path, _, backups = grown(tmp_path, 5)
+    table = indextables.open(path, options=options)
+    ONCE[verb](table)
+    REPLACED[replace](path, backups)
+    try:
+        ONCE[verb](table)
+    except IndexTablesError as error:
+        assert "refresh()" in str(error) or "read the table again" in str(error)  # noqa: PT017 - it may be refused
+        ONCE[verb](table.refresh())
+    now = indextables.open(path, options=NO_MEMORY)
+    assert now.txn_version("job") == 1
+    if replace != "repaired":
+        ids = now.to_arrow()["id"].to_pylist()
+        assert ids.count(7) == (verb != "delete")
+        assert (2 in ids) == (verb not in ("overwrite", "delete", "update"))
 
 
 @pytest.mark.slow

@@ -43,6 +43,9 @@ REFUSED: dict[str, Callable[[Table], object]] = {
     "delete of everything": lambda t: t.delete(),
     "delete, dry": lambda t: t.delete(dry_run=True),
     "update": lambda t: t.update({"m": "'y'"}),
+    "merge": lambda t: t.merge(ROW, ["k"]).when_matched_delete().execute(),
+    "upsert": lambda t: t.upsert(ROW, "k"),
+    "upsert of more columns": lambda t: t.upsert([{**ROW[0], "more": 1}], "k", merge_schema=True),
     "drop_partitions": lambda t: t.drop_partitions("p = 'a'"),
     "drop_partitions, dry": lambda t: t.drop_partitions("p = 'a'", dry_run=True),
     "restore": lambda t: t.restore(version=1),
@@ -80,6 +83,7 @@ OF_THIS_VERSION: dict[str, Callable[[Table], object]] = {
     "sizes": lambda t: t.sizes(),
     "scan": lambda t: t.scan().read_all(),
     "to_arrow": lambda t: t.to_arrow(),
+    "to_pandas": lambda t: t.to_pandas().to_dict(),
     "search": lambda t: t.search("m:word"),
     "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "k"}}}),
     "count": lambda t: t.count(),
@@ -92,7 +96,7 @@ OF_THIS_VERSION: dict[str, Callable[[Table], object]] = {
 
 TOLD_BY_MEMORY = {"url", "version", "schema", "partition_columns", "protocol", "metadata", "invalidate_cache"}
 MOVES_ON = {"refresh"}
-CACHES_ONLY = {"flush_caches"}
+CACHES_ONLY = {"flush_caches", "close"}
 
 
 def made(path: Path, numbers: range, properties: dict[str, str] | None = None) -> Path:
@@ -175,6 +179,16 @@ def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_tabl
     except (TableReplaced, VersionExpired):
         return
     assert answer == right
+
+
+@pytest.mark.parametrize("length", ["longer", "shorter"])
+@pytest.mark.parametrize("verb", OF_THIS_VERSION)
+def test_what_was_written_and_never_read_is_gone_with_its_table(path, templates, verb, length):
+    table = indextables.open(path, options=SETTINGS)
+    table.append(ROW)
+    replaced(path, templates[length])
+    with pytest.raises((TableReplaced, VersionExpired)):
+        OF_THIS_VERSION[verb](table)
 
 
 TWINS = (("old", 0), ("new", 1000))

@@ -165,6 +165,8 @@ class Handle:
         with self._lock:
             self._written = max(self._written, version)
             self._unread = self._written
+            # Whoever wrote a version is told its number: from now on it is that one, or none.
+            self._is_seen = True
             is_new = version > self._pinned.version
         try:
             ours = head.recall(self._log)
@@ -191,10 +193,25 @@ class Handle:
             newest = self._log.snapshot()
         except TableReplaced:
             newest = self._log.of_table(None).snapshot()
-        self._move(newest)
+        self._move(newest, lost=self._lost(newest))
 
-    def _move(self, snapshot: Snapshot) -> Snapshot:
-        """Read this version from now on, unless another thread was faster with a newer one of the same history."""
+    def _lost(self, newest: Snapshot) -> Snapshot | None:
+        """What this handle wrote last and nobody has read, if the log ends below it or has another of its number."""
+        pinned = self._pinned
+        is_behind = newest.table_id == pinned.table_id and newest.version <= self._written
+        if not is_behind or self._unread != self._written:
+            return None
+        try:
+            _ = pinned.state
+        except VersionExpired:
+            return pinned
+        return None
+
+    def _move(self, snapshot: Snapshot, *, lost: Snapshot | None = None) -> Snapshot:
+        """Read this version from now on, unless another thread was faster with a newer one of the same history.
+
+        `lost` is what it takes the place of although that looks the same.
+        """
         with self._lock:
             before, written = self._pinned, self._written
         snapshot = self._unless_behind(snapshot, before, written)
@@ -202,13 +219,14 @@ class Handle:
             # What another thread has written or read meanwhile is not taken back.
             was_overtaken = (self._pinned, self._written) != (before, written) and snapshot.version < self._written
             newer = (snapshot.history, snapshot.version) > (self._pinned.history, self._pinned.version)
+            newer = newer or (lost is not None and self._pinned is lost)
             moved = snapshot.table_id != self._pinned.table_id or (newer and not was_overtaken)
             if moved:
                 self._pinned = snapshot
                 self._log = self._log.of_table(snapshot.table_id)
                 self._written = snapshot.version
             pinned = self._pinned
-        if moved and snapshot.history != before.history:
+        if moved and (lost is not None or snapshot.history != before.history):
             head.forget(self._log)
         if moved:
             self._protect(pinned)

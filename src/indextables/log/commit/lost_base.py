@@ -25,6 +25,10 @@ __all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "r
 # How far above an empty slot a local writer looks for a version that shows it to be a gap.
 _PROBES = (1, 2, 4)
 
+_GO_ON = (
+    "where a copy of the table was put back, refresh() the handle, or open the table again, to go on with what is there"
+)
+
 
 def linked(env: Env, base: Head) -> Head:
     """The base with the checksum of its file, which the version above it names; as it is where the file is not there.
@@ -117,8 +121,8 @@ def lost_ground(log: Log, base: Head) -> IndexTablesError:
     if info is None or info.tableId != base.metadata.id:
         return replaced(log, base)
     message = (
-        f"the file of version {version} at {url} was written anew since this process knew it. Nothing was committed: "
-        "make sure that it is the file that was committed, then try again"
+        f"version {version} at {url} is not the one that this commit was to follow. Nothing was committed: "
+        f"{_GO_ON}; if nobody did, the file was changed: make sure that it is the one that was committed"
     )
     return LogCorrupt(message, version=version, path=version_key(version), url=url, reason="written anew")
 
@@ -159,7 +163,7 @@ def _missing(log: Log, base: Head) -> IndexTablesError:
         return replaced(log, base)
     url = log.env.store.url
     message = (
-        f"version {base.version}, which this commit was to follow, is missing at {url}. Nothing was committed: restore "
-        "its file from a copy, or open the table again to go on from what is left"
+        f"version {base.version}, which this commit was to follow, is missing at {url}. Nothing was committed: "
+        f"{_GO_ON}; if nobody did, the file was lost: restore it from a copy first"
     )
     return LogGap(message, version=base.version, url=url)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogError, TableReplaced
-from indextables.log.commit import conflict, head
+from indextables.log.commit import conflict, head, lost_base
 from indextables.log.commit.head import Head
 from indextables.log.commit.rule import Encoded, Landed, commit
 from indextables.log.commit.staged import Files, Removes, Staged, changes_data, encode, has_vectors, paths_of
@@ -337,13 +337,28 @@ class Transaction:
         return msgspec.structs.replace(self._bound[1], metadata=self._staged.metadata)
 
     def _base(self) -> Head:
-        if self.snapshot is not None:
-            known = head.recall(self.log)
-            seen = (self.snapshot.version, self.snapshot.table_id)
-            if known is not None and (known.version, known.metadata.id) == seen:
-                return msgspec.structs.replace(known, txns=self.snapshot.txns)
-            return head.head_of(self.snapshot)
+        """What the commit starts from; it holds a batch of ours only if the log that is there now holds it.
+
+        What this process remembers, or the caller has read, may be of a log that was replaced since: it is no reason to
+        leave rows out. Raises what `lost_ground` gives where the snapshot is of such a log.
+        """
+        base = self._known_base()
+        if not self._held(base):
+            return base
+        head.forget(self.log)
+        self.log.look_again()
+        newest = head.load(self.log, with_txns=True)
+        if self.snapshot is not None and not self._held(newest):
+            raise lost_base.lost_ground(self.log, base)
+        return newest
+
+    def _known_base(self) -> Head:
         known = head.recall(self.log)
+        if self.snapshot is not None:
+            seen = head.head_of(self.snapshot)
+            if known is not None and _are_one(known, seen):
+                return msgspec.structs.replace(known, txns=seen.txns)
+            return seen
         if known is not None and (known.txns is not None or not self._staged.txns) and self._may_follow(known):
             return known
         return head.load(self.log, with_txns=bool(self._staged.txns))
@@ -366,12 +381,17 @@ class Transaction:
             staged.metadata is not None or staged.protocol is not None or (self._bind is None and len(staged.adds) > 0)
         )
 
-    def _repetition(self, base: Head) -> Committed | None:
+    def _held(self, base: Head) -> Txn | None:
+        """A batch of this commit that the table holds at `base`, or a later one of its application."""
         for txn in self._staged.txns:
             held = (base.txns or {}).get(txn.appId)
             if held is not None and held.version >= txn.version:
-                return Committed(self._holder(txn, base.version), self.token, repeated=True)
+                return txn
         return None
+
+    def _repetition(self, base: Head) -> Committed | None:
+        txn = self._held(base)
+        return None if txn is None else Committed(self._holder(txn, base.version), self.token, repeated=True)
 
     def _holder(self, txn: Txn, newest: int) -> int:
         """The newest version that brought this or a later batch; `newest` if that cannot be read any more."""
@@ -440,6 +460,11 @@ class Transaction:
     def _stage(self, **changes: object) -> Transaction:
         self._staged = msgspec.structs.replace(self._staged, **changes)
         return self
+
+
+def _are_one(known: Head, seen: Head) -> bool:
+    """True if both tell of the same commit: a copy that was put back has other ones with the same numbers."""
+    return (known.version, known.metadata.id, known.token) == (seen.version, seen.metadata.id, seen.token)
 
 
 def _shape(metadata: Metadata) -> tuple[str, list[str]]:

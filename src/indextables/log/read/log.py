@@ -32,7 +32,7 @@ from indextables.log.read.load import (
     load_state,
     segments,
 )
-from indextables.log.read.meant import check_id, check_ours, stranger
+from indextables.log.read.meant import check_id, check_ours, cut_off, stranger
 from indextables.log.read.memory import LogMemory
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
 from indextables.log.read.reduce import ReducedContent
@@ -374,11 +374,16 @@ class Log:
         return self._retried(lambda known: use(self._way_of(known, version, way.metadata.id)))
 
     def _way_of(self, known: Known, version: int, table: str) -> _Way:
-        """As `_way_to`, for a version of this table. Raises VersionExpired where another one lives here by now."""
-        found = self._way_to(known, version)
-        if found.metadata.id != table:
+        """As `_way_to`, for a version that was there. Raises VersionExpired where its table or history is gone."""
+        try:
+            found: _Way | None = self._way_to(known, version)
+        except VersionNotFound:
+            found = None
+        if (self.metadata_at().metadata if found is None else found.metadata).id != table:
             message = f"version {version} is gone with its table: another one lives at {self.url} now"
             raise VersionExpired(message, version=version, url=self.url)
+        if found is None:
+            raise cut_off(self.env, version)
         return found
 
     def _way_to(self, known: Known, version: int) -> _Way:

@@ -9,7 +9,7 @@ from indextables.errors import TableReplaced, VersionExpired
 from indextables.log.read.confirming import Mixed, Superseded
 from indextables.log.wire import PrunedState, TableState, token_of, version_key
 
-__all__ = ["ANOTHER_HISTORY", "check_id", "check_ours", "prove", "stranger"]
+__all__ = ["ANOTHER_HISTORY", "check_id", "check_ours", "cut_off", "prove", "stranger"]
 
 ANOTHER_HISTORY = "another history"
 """The reason of a VersionExpired that the newest version is no answer to: what was written is not in it either."""
@@ -61,3 +61,12 @@ def check_ours(env: Env, state: TableState | PrunedState, token: str | None) -> 
         "was put back, and others wrote to it. What was written is not in the table; refresh() goes on with what is"
     )
     raise VersionExpired(message, version=state.version, url=env.store.url, reason=ANOTHER_HISTORY)
+
+
+def cut_off(env: Env, version: int) -> VersionExpired:
+    """The error for a version that was read or written here, and that the log no longer reaches up to."""
+    message = (
+        f"version {version} is not at {env.store.url} any more, which ends below it: a copy of the table was put back, "
+        "or its newest files were lost. refresh() goes on with what is there"
+    )
+    return VersionExpired(message, version=version, url=env.store.url, reason=ANOTHER_HISTORY)
