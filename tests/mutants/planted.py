@@ -892,13 +892,6 @@ BUGS = [
         OPERATE_TESTS,
     ),
     Bug(
-        "a drop of partitions does not notice another partitioning",
-        TABLE + "maintenance/drop_partitions.py",
-        "        written_for=snapshot.metadata,\n",
-        "",
-        OPERATE_TESTS,
-    ),
-    Bug(
         "truncate takes what its plan did not name",
         TABLE + "maintenance/truncate.py",
         "only(plan_cleanup(env, _rules(env, store_now_ms(env))), told)",

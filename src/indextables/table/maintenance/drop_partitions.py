@@ -57,7 +57,7 @@ def drop_partitions(
 
     Raises QueryInvalid, NotSupported where `where` reads other columns or the table has no partitions, InvalidArgument
     for a file whose partition value cannot be read, CommitConflict if somebody changed rows of these partitions
-    meanwhile, MetadataChanged if it was the schema or the partitioning, CommitStateUnknown.
+    meanwhile (another partitioning changes all rows), MetadataChanged if it was the schema, CommitStateUnknown.
     """
     del runner, progress
     snapshot = newest(log)
@@ -90,8 +90,6 @@ def drop_partitions(
         operation="DROP PARTITIONS",
         parameters={"predicate": request.where},
         table_id=snapshot.table_id,
-        # Files of another partitioning have no values of these columns, and would count as the partition null.
-        written_for=snapshot.metadata,
     ).read_where(may_match)
     committed = transaction.bind(removed, replaces_range=True).commit_or_raise()
     return _report(taken[0], committed.version, dry_run=False)
