@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.split.search_kinds import any_query
 from tests.split.search_world import World, build_world, make_rows, open_searcher
 
+import indextables
 from indextables.errors import InvalidArgument, LimitExceeded
 from indextables.options import Options
 from indextables.split.search.aggregates import STANDARD_ERROR, aggregate, distinct_estimate
@@ -138,6 +139,45 @@ def test_a_percentile_sketch_says_that_it_is_one(world):
 def test_a_wrong_aggregation_is_refused_with_a_reason(world, spec):
     with pytest.raises(InvalidArgument):
         aggregate(world.searcher, "*", {"x": spec})
+
+
+def test_ranges_of_times_have_ends_of_iso_text_dates_and_datetimes(tmp_path):
+    moments = [dt.datetime(2024, 1, day, 12, tzinfo=dt.UTC) for day in range(1, 11)]
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("local", pa.timestamp("us")), ("day", pa.date32())])
+    table = indextables.create(str(tmp_path / "t"), schema)
+    table.append([{"at": one, "local": one.replace(tzinfo=None), "day": one.date()} for one in moments])
+    ends = {
+        "at": ["2024-01-05", "2024-01-05T00:00:00Z", "2024-01-05 02:00:00+02:00", dt.date(2024, 1, 5)],
+        "local": ["2024-01-05", "2024-01-05T00:00:00", dt.datetime.fromisoformat("2024-01-05")],
+        "day": ["2024-01-05", dt.date(2024, 1, 5)],
+    }
+    ends["at"] += [dt.datetime.fromisoformat("2024-01-05"), dt.datetime(2024, 1, 5, tzinfo=dt.UTC)]
+    for field, those in ends.items():
+        for end in those:
+            spec = {"x": {"range": {"field": field, "ranges": [{"to": end}, {"from": end}]}}}
+            buckets = table.aggregate("*", spec)["x"]["buckets"]
+            assert [bucket["doc_count"] for bucket in buckets] == [4, 6], (field, end)
+            assert [bucket["to"] for bucket in buckets] == [end, None]
+
+
+@pytest.mark.parametrize(
+    ("field", "end"),
+    [
+        ("at", "soon"),
+        ("at", 5),
+        ("at", True),
+        ("at", ["2024"]),
+        ("status", "a"),
+        ("status", dt.date(2024, 1, 1)),
+        ("host", 5),
+    ],
+)
+def test_an_end_of_a_range_that_is_none_is_told_in_a_sentence(world, field, end):
+    for side in ("from", "to"):
+        with pytest.raises(InvalidArgument, match="is no end of a range in a column of") as caught:
+            aggregate(world.searcher, "*", {"x": {"range": {"field": field, "ranges": [{side: end}]}}})
+        assert "kernel" not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_aggregations_that_are_none_are_refused(world):

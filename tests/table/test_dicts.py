@@ -144,3 +144,87 @@ def test_rows_without_any_value_do_not_fit_where_one_is_needed(tmp_path):
 def test_a_text_where_a_time_belongs_is_answered_with_what_to_give(kind, value, words):
     with pytest.raises(SchemaMismatch, match=rf"the values of 'v' do not fit: .*{words}"):
         column(kind, None, value)
+
+
+OF_ARROW = [
+    "Expected bytes",
+    "Could not convert",
+    "tried to convert",
+    "too large to convert",
+    "object",
+    "C int",
+    "C long",
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        (pa.string(), 5, "5 is an int, and string takes a str"),
+        (pa.binary(), 5, "5 is an int, and binary takes bytes"),
+        (pa.bool_(), "x", "'x' is a str, and bool takes a bool"),
+        (pa.int32(), "x", "'x' is a str, and int32 takes an int"),
+        (pa.int32(), 2**31, "2147483648 is outside of int32, which holds -2147483648 to 2147483647"),
+        (pa.int8(), -129, "-129 is outside of int8, which holds -128 to 127"),
+        (pa.int64(), 2**63, "9223372036854775808 is outside of int64"),
+        (pa.int64(), 10**30, "is outside of int64"),
+        (pa.float64(), "x", "'x' is a str, and double takes a float"),
+        (pa.float64(), 10**400, "double takes a float"),
+        (pa.decimal128(5, 2), "x", "takes a decimal.Decimal"),
+        (pa.decimal128(5, 2), decimal.Decimal(1234567), "takes a decimal.Decimal"),
+        (pa.list_(pa.string()), ["a", 5], "5 is an int, and string takes a str"),
+        (pa.list_(pa.string()), 5, "takes a list"),
+        (pa.struct([("x", pa.int8())]), {"x": 300}, "x: 300 is outside of int8"),
+        (pa.struct([("x", pa.int8())]), 7, "takes a dict"),
+        (pa.map_(pa.string(), pa.int8()), {"k": 300}, "300 is outside of int8"),
+        (pa.map_(pa.string(), pa.int8()), {7: 3}, "7 is an int, and string takes a str"),
+        (None, [1, "a"], "'a' is a str, 1 before it an int"),
+        (None, [10**30], "needs more than 64 bits"),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_is_told_in_our_words(kind, value, words):
+    with pytest.raises(SchemaMismatch, match="the values of 'v' do not fit") as caught:
+        read_rows([{"v": one} for one in (value if kind is None else [None, value])], kind and pa.schema([("v", kind)]))
+    assert words in str(caught.value)
+    assert not [word for word in OF_ARROW if word in str(caught.value)], str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("piecewise", [list, iter], ids=["list", "iterator"])
+@pytest.mark.parametrize(
+    ("kind", "value", "becomes"),
+    [
+        (pa.int32(), 3_000_000_000, pa.int64()),
+        (pa.int8(), 300, pa.int16()),
+        (pa.int8(), 70_000, pa.int32()),
+        (pa.int16(), -(2**63), pa.int64()),
+        (pa.float32(), 1e300, pa.float64()),
+        (pa.int32(), 5, pa.int32()),
+        (pa.float32(), 0.1, pa.float32()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", ["append", "overwrite"])
+def test_dicts_widen_a_column_where_the_schema_may_merge(tmp_path, verb, kind, value, becomes, piecewise):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("V", kind)]))
+    table.append([{"id": 1, "V": 1}])
+    if becomes != kind:
+        with pytest.raises(SchemaMismatch):
+            getattr(table, verb)(piecewise([{"id": 2, "v": value}]))
+    getattr(table, verb)(piecewise([{"id": 2, "v": value}, {"id": 3, "v": None, "new": "x"}]), merge_schema=True)
+    assert table.schema.field("V").type == becomes
+    assert table.schema.names == ["id", "V", "new"]
+    rows = {row["id"]: row["V"] for row in table.to_arrow().to_pylist()}
+    assert rows[2] == pa.scalar(value, becomes).as_py()
+    assert rows.get(1, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.int32(), 1.5), (pa.int32(), 2**63), (pa.int64(), 10**30), (pa.int8(), "x")]
+)
+def test_dicts_whose_values_no_wider_type_holds_are_refused(tmp_path, kind, value):
+    table = indextables.create(tmp_path / "t", pa.schema([("v", kind)]))
+    with pytest.raises(SchemaMismatch, match="'v'"):
+        table.append([{"v": value}], merge_schema=True)
+    assert table.refresh().version == 0

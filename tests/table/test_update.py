@@ -127,6 +127,22 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(table, values, wher
     assert held(table) == rows(range(20))
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("n + 2147483647", "the new value of n cannot be computed: a result of + is too large for its type"),
+        ("cast(word as int)", "the new value of n cannot be computed: 'w"),
+        ("n / 0", "the new value of n cannot be computed: division by zero"),
+    ],
+)
+def test_a_value_that_cannot_be_computed_is_told_with_its_column(table, value, words):
+    before = table.version
+    with pytest.raises(QueryInvalid) as caught:
+        table.update({"n": value}, "n > 0")
+    assert str(caught.value).startswith(words)
+    assert table.refresh().version == before
+
+
 def test_a_batch_is_done_once_and_a_dry_run_writes_nothing(table):
     assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 1
     assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 0

@@ -237,7 +237,7 @@ class Table(Changing, Looking, Maintenance, Exchange):
         committed = append_verb.append(
             self._log,
             snapshot,
-            read_rows(data, snapshot.schema),
+            read_rows(data, snapshot.schema, widens=merge_schema),
             txn=check_txn(txn),
             merge_schema=merge_schema,
             user_metadata=check_note(user_metadata),
@@ -289,7 +289,7 @@ class Table(Changing, Looking, Maintenance, Exchange):
         committed = overwrite_verb.overwrite(
             self._log,
             snapshot,
-            read_rows(data, None if overwrite_schema else snapshot.schema),
+            read_rows(data, None if overwrite_schema else snapshot.schema, widens=merge_schema),
             since=since,
             where=predicate,
             text=where or "",

@@ -79,15 +79,18 @@ def evaluate(expr: Node, data: Data) -> pa.BooleanArray:
         raise QueryInvalid(f"a predicate must be true or false, this one gives {expr.type}", query="", position=0)
     if not data.num_rows:
         return pa.array([], pa.bool_())
-    return _rows(evaluate_value(expr, data), data.num_rows, pa.bool_())
+    return _rows(evaluate_value(expr, data, what="the predicate"), data.num_rows, pa.bool_())
 
 
-def evaluate_value(expr: Node, data: Data) -> Any:
-    """The values of any expression: an Arrow array, or a scalar where it is constant. Raises as `evaluate`."""
+def evaluate_value(expr: Node, data: Data, *, what: str = "the expression") -> Any:
+    """The values of any expression: an Arrow array, or a scalar where it is constant. Raises as `evaluate`.
+
+    `what` is how an error calls the expression.
+    """
     try:
         return _value(expr, data)
     except ValueFault as fault:
-        raise QueryInvalid(f"the predicate cannot be computed: {fault}", query="", position=0) from fault
+        raise QueryInvalid(f"{what} cannot be computed: {fault}", query="", position=0) from fault
 
 
 def can_fail(expr: Node) -> bool:

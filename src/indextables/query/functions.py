@@ -38,6 +38,8 @@ def apply(name: str, args: Sequence[Values], zone: str) -> Values:
     try:
         return FUNCTIONS[name].compute(args, zone)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        if "overflow" in str(cause):
+            raise ValueFault(f"a result of {name} is too large for its type: cast to a wider one first") from cause
         raise ValueFault(f"{name}: {cause}") from cause
 
 

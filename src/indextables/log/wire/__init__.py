@@ -124,6 +124,7 @@ if TYPE_CHECKING:
         schema_to_json,
         validate_schema,
         widened,
+        wider,
     )
     from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract
     from indextables.log.wire.state import (
@@ -261,6 +262,7 @@ __all__ = [
     "vector_ids",
     "version_key",
     "widened",
+    "wider",
     "with_feature",
     "with_few_files",
     "without_ids",
@@ -386,6 +388,7 @@ if not TYPE_CHECKING:
                 "schema_to_json",
                 "validate_schema",
                 "widened",
+                "wider",
             ),
             "sethash": ("EMPTY", "combine", "set_hash", "subtract"),
             "state": (

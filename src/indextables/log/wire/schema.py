@@ -34,6 +34,7 @@ __all__ = [
     "schema_to_json",
     "validate_schema",
     "widened",
+    "wider",
 ]
 
 MAX_DEPTH = 64
@@ -89,6 +90,12 @@ def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:
         if before in ladder and given in ladder:
             return max(before, given, key=ladder.index)
     return None
+
+
+def wider(kind: pa.DataType) -> tuple[pa.DataType, ...]:
+    """The types that a merge may widen `kind` to, the next first."""
+    ladder = next((one for one in (_INTEGERS, _FLOATS) if kind in one), (kind,))
+    return ladder[ladder.index(kind) + 1 :]
 
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())

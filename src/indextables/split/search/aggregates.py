@@ -16,6 +16,7 @@ change with the file layout, and it computes on doubles. `"sketch": true` for ca
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import math
 import re
@@ -28,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
+from indextables.query.convert import cast_or_null
 from indextables.query.expr import Node as Predicate
 from indextables.query.floats import one_pattern
 from indextables.split.query import Plan
@@ -189,18 +191,34 @@ def _range(values: pa.Array, options: dict[str, Any]) -> Result:
     for spec in ranges:
         low, high = spec.get("from"), spec.get("to")
         inside = pc.is_valid(numbers)
-        try:
-            if low is not None:
-                above = pc.greater_equal(numbers, pa.scalar(low))
-                # NaN is above every number.
-                inside = pc.and_(inside, above if nan is None else pc.or_(above, nan))
-            if high is not None:
-                inside = pc.and_(inside, pc.less(numbers, pa.scalar(high)))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise InvalidArgument(f"range: {low!r} to {high!r} do not fit the column: {error}") from error
+        if low is not None:
+            above = _against(pc.greater_equal, numbers, low)
+            # NaN is above every number.
+            inside = pc.and_(inside, above if nan is None else pc.or_(above, nan))
+        if high is not None:
+            inside = pc.and_(inside, _against(pc.less, numbers, high))
         key = spec.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}"
         buckets.append({"key": key, "from": low, "to": high, "doc_count": int(pc.sum(inside).as_py() or 0)})
     return {"buckets": buckets}
+
+
+def _against(compare: Callable[[pa.Array, pa.Scalar], pa.Array], values: pa.Array, end: Any) -> pa.Array:
+    """Whether each value is on this side of the end of a range. Raises InvalidArgument for what is no such end."""
+    kind = values.type
+    try:
+        if pa.types.is_temporal(kind):
+            # An ISO text or a date is the moment that it begins with, in UTC where it names no zone.
+            text = end.isoformat() if isinstance(end, dt.date) else end
+            bound = cast_or_null(pa.array([text], pa.string()), kind)[0]
+            if bound.is_valid:
+                return compare(values, bound)
+        else:
+            return compare(values, pa.scalar(end))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError):
+        pass
+    wanted = "a time as datetime or as ISO text" if pa.types.is_temporal(kind) else f"a value of {kind}"
+    message = f"range: {end!r} is no end of a range in a column of {kind}: give {wanted}"
+    raise InvalidArgument(message, end=str(end)[:200])
 
 
 def _stats(values: pa.Array, _: dict[str, Any]) -> Result:

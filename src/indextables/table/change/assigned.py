@@ -37,7 +37,8 @@ def computed(node: Node, rows: pa.Table, wanted: pa.DataType, name: str) -> pa.A
 
     Raises InvalidArgument where they do not fit, QueryInvalid where they cannot be computed.
     """
-    return _stored(evaluate_value(node, rows), rows.num_rows, wanted, name)
+    values = evaluate_value(node, rows, what=f"the new value of {name}")
+    return _stored(values, rows.num_rows, wanted, name)
 
 
 def check_storable(given: pa.DataType, wanted: pa.DataType, name: str) -> None:

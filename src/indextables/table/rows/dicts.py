@@ -6,10 +6,11 @@ what came out is compared with what was given, unless the Python types alone pro
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,13 +18,19 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SchemaMismatch
+from indextables.log.wire import wider
 from indextables.table.arguments import is_unicode
+from indextables.table.rows.unfit import unfit
 
 __all__ = ["batch_of_dicts"]
 
 
-def batch_of_dicts(rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None) -> pa.RecordBatch:
+def batch_of_dicts(
+    rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None, *, widens: bool = False
+) -> pa.RecordBatch:
     """Columns are the keys of all rows, in order of appearance; keys that the schema knows get its types.
+
+    Where it `widens`, a column whose values do not fit gets the next wider type that they fit, if there is one.
 
     Raises SchemaMismatch for keys that are no names and for values that are none of the column's type.
     """
@@ -34,15 +41,28 @@ def batch_of_dicts(rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None) 
     if not names:
         return pa.record_batch([pa.nulls(len(rows))], names=["none"]).select([])
     known = {field.name.lower(): field.type for field in schema} if schema is not None else {}
-    columns = [_column(name, [row.get(name) for row in rows], known.get(name.lower())) for name in names]
+    columns = []
+    for name in names:
+        values, kind = [row.get(name) for row in rows], known.get(name.lower())
+        columns.append(_widest(name, values, kind) if widens and kind is not None else _column(name, values, kind))
     return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _widest(name: str, values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return _column(name, values, kind)
+    except SchemaMismatch:
+        for other in wider(kind):
+            with contextlib.suppress(SchemaMismatch):
+                return _column(name, values, other)
+        raise
 
 
 def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.Array:
     try:
         column = pa.array(values, data_type)
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as cause:
-        raise _misfit(name, _wanted_time(values, data_type) or str(cause)) from cause
+        raise _misfit(name, unfit(values, data_type) or str(cause)) from cause
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if data_type is None or _is_safe(data_type, values):
@@ -51,28 +71,6 @@ def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.A
         if not _is_same(given, kept, data_type):
             raise _misfit(name, f"{given!r} would become {kept!r} as {data_type}")
     return column
-
-
-def _wanted_time(values: Iterable[Any], data_type: pa.DataType | None) -> str | None:
-    """What to give instead of the first value that is no time where times belong; None if there is none."""
-    types = pa.types
-    if data_type is None:
-        return None
-    if types.is_list(data_type) or types.is_large_list(data_type):
-        inner = chain.from_iterable(one for one in values if isinstance(one, list | tuple))
-        return _wanted_time(inner, data_type.value_type)
-    if types.is_struct(data_type):
-        rows = [one for one in values if isinstance(one, Mapping)]
-        parts = (_wanted_time((row.get(field.name) for row in rows), field.type) for field in data_type)
-        return next(filter(None, parts), None)
-    if not types.is_timestamp(data_type) and not types.is_date(data_type):
-        return None
-    wanted, word = (dt.date, "date") if types.is_date(data_type) else (dt.datetime, "datetime")
-    odd = next((one for one in values if one is not None and not isinstance(one, wanted)), None)
-    if odd is None:
-        return None
-    how = f", as {word}.fromisoformat makes of an ISO text" if isinstance(odd, str) else ""
-    return f"{odd!r} is a {type(odd).__name__}, and {data_type} takes a datetime.{word}{how}"
 
 
 def _misfit(name: str, reason: str) -> SchemaMismatch:

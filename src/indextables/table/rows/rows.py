@@ -51,10 +51,11 @@ class FittedRows(msgspec.Struct, frozen=True):
         return FittedRows(self.schema, checked())
 
 
-def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
+def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = False) -> Rows:
     """What the user gave as Arrow: columns of any library, dicts, or an iterator of either, taken piece by piece.
 
-    `schema` gives the types of dicts, which have none. Raises InvalidArgument for anything else, SchemaMismatch for
+    `schema` gives the types of dicts, which have none; where it `widens`, a wider one if only that holds their values
+    (of an iterator, those of the first piece). Raises InvalidArgument for anything else, SchemaMismatch for
     dicts whose values do not fit, if only later pieces tell while the batches are taken.
     """
     if isinstance(data, pa.Table):
@@ -68,13 +69,13 @@ def read_rows(data: Any, schema: pa.Schema | None = None) -> Rows:
     if hasattr(data, "__arrow_c_stream__"):
         return _stream_rows(data)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
-        batch = batch_of_dicts(data, schema)
+        batch = batch_of_dicts(data, schema, widens=widens)
         return Rows(batch.schema, [batch])
     of_library = _library_rows(data)
     if of_library is not None:
         return of_library
     if isinstance(data, Iterator | Sequence) and not isinstance(data, str | bytes | bytearray):
-        return _piecewise_rows(iter(data), schema)
+        return _piecewise_rows(iter(data), schema, widens=widens)
     raise _not_rows(data)
 
 
@@ -166,7 +167,7 @@ def _library_rows(data: Any) -> Rows | None:
     return None
 
 
-def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None) -> Rows:
+def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: bool) -> Rows:
     """Batches, tables or dicts one after the other; dicts become batches of some thousand."""
     first = next(pieces, None)
     if first is None:
@@ -177,19 +178,21 @@ def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None) -> Rows:
         return Rows(head.schema, (batch for piece in rest for batch in _piece(piece).batches))
 
     chunks = iter(lambda: list(itertools.islice(rest, _DICTS)), [])
-    head = _chunk(next(chunks), schema)
-    known = list(schema) if schema is not None else []
-    more = [field for field in head.schema if field.name.lower() not in {each.name.lower() for each in known}]
-    columns = pa.schema([pa.field(field.name, field.type) for field in [*known, *more]])
+    head = _chunk(next(chunks), schema, widens=widens)
+    known = {field.name.lower(): pa.field(field.name, field.type) for field in schema or ()}
+    for field in head.schema:
+        name = known[field.name.lower()].name if field.name.lower() in known else field.name
+        known[field.name.lower()] = pa.field(name, field.type)
+    columns = pa.schema(list(known.values()))
     batches = itertools.chain([head], (_chunk(chunk, columns) for chunk in chunks))
     return Rows(columns, (_in_columns(batch, columns) for batch in batches))
 
 
-def _chunk(rows: list[Any], types: pa.Schema | None) -> pa.RecordBatch:
+def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False) -> pa.RecordBatch:
     wrong = next((row for row in rows if not isinstance(row, Mapping)), None)
     if wrong is not None:
         raise _not_rows(wrong)
-    return batch_of_dicts(rows, types)
+    return batch_of_dicts(rows, types, widens=widens)
 
 
 def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
