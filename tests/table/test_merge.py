@@ -430,6 +430,27 @@ def test_only_files_that_may_hold_a_key_are_read(tmp_path):
     assert len(read) == 1
 
 
+def test_a_condition_on_one_side_guards_a_key_that_not_every_row_has(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("kind", pa.string()), ("code", pa.string())]))
+    table.append([{"kind": "number", "code": "17"}, {"kind": "word", "code": "seventeen"}])
+    source = [{"sort": "number", "value": "17"}, {"sort": "none", "value": "?"}]
+    on = "t.kind = 'number' AND s.sort = 'number' AND cast(t.code AS int) = cast(s.value AS int)"
+    report = table.merge(source, on).when_matched_delete().when_not_matched_insert({"code": "s.value"}).execute()
+    assert (report.deleted, report.inserted) == (1, 1)
+    assert sorted(table.to_arrow()["code"].to_pylist()) == ["?", "seventeen"]
+    with pytest.raises(QueryInvalid):
+        table.merge(source, "cast(t.code AS int) = cast(s.value AS int)").when_matched_delete().execute()
+
+
+def test_a_column_that_older_files_lack_is_null_there(table):
+    table.append([{"id": 50, "n": 1, "word": "x", "code": "c50"}], merge_schema=True)
+    source = [{"code": "c50", "id": 60}, {"code": None, "id": 61}]
+    merged = table.merge(source, ["code"]).when_matched_update({"id": "s.id"})
+    report = merged.when_not_matched_by_source_delete("t.code IS NULL AND t.n = 4").execute()
+    assert (report.updated, report.deleted) == (1, 2)
+    assert sorted(by_id(table)) == [0, 1, 2, 3, 5, 6, 7, 8, 60]
+
+
 KEYED = pa.schema([("key", pa.string()), ("n", pa.int64())])
 
 

@@ -57,13 +57,15 @@ class Bound(msgspec.Struct, frozen=True):
     """A MERGE bound to two schemas. Nodes name columns of the table plainly, those of the source behind `prefix`.
 
     Rows belong together where each pair of `keys` is equal and `rest` is true; `narrow` are the conditions on the table
-    alone, which are in `rest` too. `schema` is the table's, with the columns that the source brings.
+    alone, and `of_source` those on the source alone, which are in `rest` too. `schema` is the table's, with the columns
+    that the source brings.
     """
 
     prefix: str
     keys: tuple[tuple[Node, Node], ...]
     rest: Node | None
     narrow: tuple[Node, ...]
+    of_source: tuple[Node, ...]
     choices: tuple[Choice, ...]
     schema: pa.Schema
 
@@ -144,8 +146,9 @@ def bind(
         for name, node in values.items():
             check_storable(node.type, schema.field(name).type, name)
         choices.append(Choice(clause, condition, values))
-    narrow = tuple(term for term in rest if not any(name.startswith(prefix) for name in columns_of(term)))
-    return Bound(prefix, keys, And(rest) if rest else None, narrow, tuple(choices), schema)
+    narrow = tuple(term for term in rest if _side(term, prefix) == "target")
+    of_source = tuple(term for term in rest if _side(term, prefix) == "source")
+    return Bound(prefix, keys, And(rest) if rest else None, narrow, of_source, tuple(choices), schema)
 
 
 def _prefix(target: pa.Schema) -> str:
@@ -158,21 +161,23 @@ def _prefix(target: pa.Schema) -> str:
 
 def _keys(on: Node, prefix: str) -> tuple[tuple[tuple[Node, Node], ...], tuple[Node, ...]]:
     """The equalities of a side with the other one, and all other conditions."""
-
-    def side(node: Node) -> str | None:
-        names = columns_of(node)
-        of_source = [name.startswith(prefix) for name in names]
-        return None if not names or any(of_source) != all(of_source) else "source" if all(of_source) else "target"
-
     keys, rest = [], []
     for term in conjuncts(on):
         if isinstance(term, Comparison) and term.op == "=":
-            sides = (side(term.left), side(term.right))
+            sides = (_side(term.left, prefix), _side(term.right, prefix))
             if sides in {("target", "source"), ("source", "target")}:
                 keys.append((term.left, term.right) if sides[0] == "target" else (term.right, term.left))
                 continue
         rest.append(term)
     return tuple(keys), tuple(rest)
+
+
+def _side(node: Node, prefix: str) -> str | None:
+    """Whose columns a node is computed from; None for both, and for neither."""
+    of_source = [name.startswith(prefix) for name in columns_of(node)]
+    if not of_source or any(of_source) != all(of_source):
+        return None
+    return "source" if of_source[0] else "target"
 
 
 def _star(clause: Clause, source: pa.Schema, schema: pa.Schema, prefix: str, *, lenient: bool) -> dict[str, Node]:

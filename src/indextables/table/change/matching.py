@@ -19,7 +19,7 @@ from pyroaring import BitMap
 from indextables.env import Env
 from indextables.log.read import Snapshot
 from indextables.query.convert import as_array
-from indextables.query.evaluate import evaluate, evaluate_value
+from indextables.query.evaluate import can_fail, evaluate, evaluate_value
 from indextables.query.expr import And, Column, Comparison, In, Literal, Node, Or, columns_of
 from indextables.query.prune import prune
 from indextables.split.file import SplitRef
@@ -69,7 +69,7 @@ class Matching:
         self._source = source
         self._matched = bound.of("matched")
         self._alone = bound.of("not matched by source")
-        self.keys = Keys([_values(node, source) for _, node in bound.keys])
+        self.keys = Keys([_guarded(node, bound.of_source, source) for _, node in bound.keys])
         self._indexed = _indexed_key(env, snapshot, bound)
         self._number = "row"
         while self._number in {name.lower() for name in snapshot.schema.names}:
@@ -186,7 +186,7 @@ class Matching:
         for numbers, table in parts:
             has_match = np.zeros(len(numbers), bool)
             is_taken = np.zeros(len(numbers), bool)
-            for places, partners in self.keys.pairs([_values(node, table) for node, _ in self._bound.keys]):
+            for places, partners in self.keys.pairs(self._keys_of(table)):
                 clauses, places, partners = self._clauses(table, places, partners)  # noqa: PLW2901 - those that match
                 has_match[places], sources[partners] = True, True
                 chosen = clauses >= 0
@@ -198,9 +198,12 @@ class Matching:
             kept |= BitMap(numbers[has_match & ~is_taken].astype(np.uint32))
         return _Found(_joined(rows), kept, np.flatnonzero(sources))
 
+    def _keys_of(self, table: pa.Table) -> list[pa.Array]:
+        return [_guarded(node, self._bound.narrow, table) for node, _ in self._bound.keys]
+
     def _clauses(self, table: pa.Table, places: Ints, partners: Ints) -> tuple[Ints, Ints, Ints]:
         """The pairs that match, each with the number of the first clause that takes it, or -1."""
-        conditions = [choice.condition for _, choice in self._matched if choice.condition is not None]
+        conditions = _conditions(self._matched)
         rest = self._bound.rest
         if rest is None and not conditions:
             return np.full(len(places), self._matched[0][0] if self._matched else -1), places, partners
@@ -211,6 +214,7 @@ class Matching:
         return first_that_holds(self._matched, joined, len(places)), places, partners
 
     def _pairs(self, table: pa.Table, places: Ints, partners: Ints, nodes: Sequence[Node]) -> pa.Table:
+        """The columns that nodes name, of rows of the table and of the source at these places."""
         names = dict.fromkeys(name for node in nodes for name in columns_of(node))
         columns = {}
         for name in names:
@@ -233,7 +237,9 @@ class Matching:
     def _without_match(self, table: pa.Table, numbers: Ints, has_match: _Mask) -> Taken:
         if not self._alone or has_match.all():
             return Taken(*(np.zeros(0, np.int64),) * 3)
-        clauses = first_that_holds(self._alone, table.filter(pa.array(~has_match)), int((~has_match).sum()))
+        places = np.flatnonzero(~has_match)
+        seen = self._pairs(table, places, places, _conditions(self._alone))
+        clauses = first_that_holds(self._alone, seen, len(places))
         rows = numbers[~has_match][clauses >= 0]
         return Taken(rows, clauses[clauses >= 0], np.full(len(rows), -1, np.int64))
 
@@ -242,8 +248,12 @@ class Matching:
         rows = np.flatnonzero(~has_match)
         if not choices or not len(rows):
             return {}
-        clauses = first_that_holds(choices, self._source.take(pa.array(rows)), len(rows))
+        clauses = first_that_holds(choices, self._pairs(self._source, rows, rows, _conditions(choices)), len(rows))
         return {number: rows[clauses == number] for number, _ in choices if (clauses == number).any()}
+
+
+def _conditions(choices: Sequence[tuple[int, Choice]]) -> list[Node]:
+    return [choice.condition for _, choice in choices if choice.condition is not None]
 
 
 def costs_less(keys: int, rows: npt.NDArray[np.float64], all_rows: float) -> _Mask:
@@ -277,6 +287,18 @@ def first_that_holds(choices: Sequence[tuple[int, Choice]], rows: pa.Table, coun
             left = np.flatnonzero(is_open)
             result[left[_true(choice.condition, rows.take(pa.array(left)))]] = number
     return result
+
+
+def _guarded(node: Node, guards: tuple[Node, ...], rows: pa.Table) -> pa.Array:
+    """The values of a part of the key; null, which equals nothing, for rows that the guards keep from a match.
+
+    So that a value which cannot be computed for them is no error.
+    """
+    if not guards or not can_fail(node):
+        return _values(node, rows)
+    holds = _true(And(guards), rows)
+    places = pa.array(np.cumsum(holds) - 1, mask=~holds)
+    return _values(node, rows.filter(pa.array(holds))).take(places)
 
 
 def _values(node: Node, rows: pa.Table) -> pa.Array:
