@@ -98,9 +98,7 @@ def _mixed(values: Iterable[Any]) -> str | None:
         if value is None or (first is not None and type(value) is type(first)):
             continue
         if first is not None:
-            return (
-                f"{_excerpt(value)} is a {type(value).__name__}, {_excerpt(first)} before it a {type(first).__name__}"
-            )
+            return f"{_excerpt(value)} is {_kind(value)}, {_excerpt(first)} before it {_kind(first)}"
         first = value
     return None if first is None or isinstance(first, list | tuple | Mapping) else f"no column holds {_excerpt(first)}"
 
