@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 
+import pyarrow as pa
 import pytest
 from tests.foreign.delta_world import DeltaWorld, rows, with_features
 from tests.foreign.fixtures import cases
@@ -163,6 +164,45 @@ def test_schemas_of_any_shape(tmp_path, schema):
         world.create(schema, protocol=with_features("columnMapping"), configuration={"delta.columnMapping.mode": mode})
         world.commit(world.add(rows(1)))
         only_our_errors(world.root)
+
+
+NULS = [
+    b'{"add":{"path":"x","size":\x00717}}',
+    b'{"add":{"path":"x","size":"\\u0000"}}',
+    b'{"add":{"path":["\\u0000"],"size":1}}',
+    b'{"add":"\\u0000"}',
+    b'{"add":{"path":"x","partitionValues":{"a":{"b":"\\u0000"}},"size":1}}',
+    b'{"metaData":{"configuration":["\\u0000"]}}',
+    b'"\\u0000"',
+    b"\0",
+]
+
+
+@pytest.mark.parametrize("text", NULS)
+def test_a_nul_where_none_may_be_is_refused(tmp_path, text):
+    world = DeltaWorld(tmp_path / "table")
+    world.create()
+    (world.log / f"{1:020d}.json").write_bytes(text + b"\n")
+    with pytest.raises(LogCorrupt) as caught:
+        indextables.open(world.root)
+    assert caught.value.version == 1
+
+
+@pytest.mark.parametrize(
+    "stats", ['{"numRecords":\0}', '{"numRecords":"\\u0000"}', "\0", '"\\u0000"', '{"a":"\\u0000"}']
+)
+def test_a_nul_in_statistics_tells_nothing(tmp_path, stats):
+    world = DeltaWorld(tmp_path / "table")
+    world.create()
+    world.commit(world.add(rows(1, 2), stats=stats))
+    assert indextables.open(world.root).count() == 2
+
+
+def test_a_nul_in_a_value_is_a_value(tmp_path):
+    world = DeltaWorld(tmp_path / "table")
+    world.create(pa.schema([("id", pa.int64()), ("p", pa.binary())]), partition_by=["p"])
+    world.commit(world.add(rows(1), values={"p": "\0\1"}))
+    assert indextables.open(world.root).to_arrow().to_pylist() == [{"id": 1, "p": b"\0\1"}]
 
 
 def test_an_action_that_does_not_end_in_its_file_is_refused(tmp_path):

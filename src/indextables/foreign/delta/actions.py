@@ -6,7 +6,6 @@ fields below are looked at; others, and actions that are not known, may be there
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import CheckpointCorrupt, LimitExceeded, LogCorrupt
+from indextables.foreign.delta.jsonlines import read_json_lines
 from indextables.foreign.delta.names import commit_key
 from indextables.lazy import pc
 from indextables.log.wire import DV_TYPE, STRING_MAP, Metadata, Protocol, combined
@@ -112,7 +112,7 @@ def decode_json_checkpoint(data: bytes, key: str) -> pa.Table:
     """The actions of a JSON checkpoint. Raises CheckpointCorrupt, LimitExceeded."""
     _check_lines(data, key, None)
     try:
-        return _read_json(data, CHECKPOINT)
+        return read_json_lines(data, CHECKPOINT)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise _no_checkpoint(key, error) from error
 
@@ -161,7 +161,7 @@ def last_metadata(actions: pa.Table) -> Metadata | None:
 def _decode_block(block: Sequence[tuple[int, bytes]]) -> pa.Table:
     joined = b"".join(b'%b\n{"%b":%d}\n' % (data, _MARK.encode(), place) for place, (_, data) in enumerate(block))
     try:
-        table = _read_json(joined, _MARKED)
+        table = read_json_lines(joined, _MARKED)
         marks = table.column(_MARK).drop_null().to_numpy(zero_copy_only=False)
         if np.array_equal(marks, np.arange(len(block))):
             return table.drop_columns([_MARK])
@@ -170,18 +170,10 @@ def _decode_block(block: Sequence[tuple[int, bytes]]) -> pa.Table:
         fault = error
     for version, data in block:
         try:
-            _read_json(data, COMMIT)
+            read_json_lines(data, COMMIT)
         except (pa.ArrowException, ValueError, OSError) as error:
             raise _corrupt(version, error) from error
     raise _corrupt(block[0][0], fault) from fault
-
-
-def _read_json(data: bytes, schema: pa.Schema) -> pa.Table:
-    import arro3.io
-
-    rows = data.count(b"\n") + 2
-    reader = arro3.io.read_json(io.BytesIO(data), schema, batch_size=min(rows, 1 << 20))
-    return pa.RecordBatchReader.from_stream(reader).read_all().cast(schema)
 
 
 def _conformed(table: pa.Table) -> pa.Table:

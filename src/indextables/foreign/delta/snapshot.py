@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import LogCorrupt, NotSupported, SchemaInvalid
 from indextables.foreign.columns import Match
+from indextables.foreign.delta.jsonlines import read_json_lines
 from indextables.foreign.delta.log import DeltaVersion
 from indextables.foreign.delta.protocol import MAPPING, has_feature
 from indextables.foreign.delta.replay import live_files
@@ -164,13 +164,10 @@ def _rows_told(stats: str | None) -> int | None:
 
 def _row_counts(stats: pa.Array) -> pa.Array:
     """`numRecords` of each text, null where it tells none."""
-    import arro3.io
-
     there = pc.and_(pc.is_valid(stats), pc.not_equal(stats, ""))
-    lines = pc.binary_join(pa.array([stats.filter(there).to_pylist()], pa.list_(pa.string())), "\n")[0].as_py() or ""
+    lines = "\n".join(stats.filter(there).to_pylist())
     try:
-        reader = arro3.io.read_json(io.BytesIO(lines.encode()), _STATS_SCHEMA, batch_size=len(stats) + 1)
-        told = combined(pa.RecordBatchReader.from_stream(reader).read_all().column(0))
+        told = combined(read_json_lines(lines.encode(), _STATS_SCHEMA).column(0))
         told = pc.if_else(pc.greater_equal(told, 0), told, pa.scalar(None, pa.int64()))
         if len(told) == pc.sum(there, min_count=0).as_py():
             return pc.replace_with_mask(pa.nulls(len(stats), pa.int64()), pc.fill_null(there, False), told)  # noqa: FBT003
