@@ -33,6 +33,7 @@ from indextables.log.wire import (
     StateTotals,
     TableState,
     Txn,
+    check_quotable,
     compress,
     expand_all,
     json_checkpoint_key,
@@ -235,6 +236,7 @@ def _raws(raw: msgspec.Raw) -> list[bytes]:
 
 def _table(lines: bytes, name: str) -> pa.Table:
     try:
+        check_quotable(lines, FILES_SCHEMA)
         return conform(pa.table(read_json(io.BytesIO(lines), _ENTRY)), name)
     except (ValueError, OSError, pa.ArrowException) as error:
         raise _broken(name, error) from error

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         vector_ids,
     )
     from indextables.log.wire.foreign import check_not_foreign
-    from indextables.log.wire.lines import corrupt
+    from indextables.log.wire.lines import check_quotable, corrupt
     from indextables.log.wire.names import (
         LOG_DIR,
         MANIFEST_DIR,
@@ -202,6 +202,7 @@ __all__ = [
     "canonical_paths",
     "check_bytes",
     "check_not_foreign",
+    "check_quotable",
     "check_readable",
     "check_rows_writable",
     "check_understood",
@@ -344,7 +345,7 @@ if not TYPE_CHECKING:
                 "vector_ids",
             ),
             "foreign": ("check_not_foreign",),
-            "lines": ("corrupt",),
+            "lines": ("check_quotable", "corrupt"),
             "names": (
                 "LOG_DIR",
                 "LogFile",

@@ -14,6 +14,7 @@ from indextables.log.wire.files import ADD_FIELDS, ADD_TYPE, REMOVE_FIELDS, REMO
 from indextables.log.wire.lines import (
     CHECKED_LINES,
     check_line,
+    check_quotable,
     corrupt,
     count_keys,
     count_nulls,
@@ -98,6 +99,7 @@ class Block:
         import arro3.io
 
         try:
+            check_quotable(self.data, schema)
             reader = arro3.io.read_json(io.BytesIO(self.data), schema, batch_size=len(self.kinds) + 1)
             table = pa.RecordBatchReader.from_stream(reader).read_all()
         except (pa.ArrowException, ValueError, OSError) as error:
@@ -116,6 +118,7 @@ class Block:
             middle = (low + high) // 2
             try:
                 part = b"\n".join(lines[low:middle]) + b"\n"
+                check_quotable(part, schema)
                 pa.RecordBatchReader.from_stream(arro3.io.read_json(io.BytesIO(part), schema)).read_all()
                 low = middle
             except (pa.ArrowException, ValueError, OSError) as narrower:

@@ -8,13 +8,16 @@ keys are found by counting keys: they are the only way to have more of them than
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt
 from indextables.log.wire.actions import DeletionVector
@@ -28,6 +31,7 @@ __all__ = [
     "CheckedLine",
     "check_depth",
     "check_line",
+    "check_quotable",
     "corrupt",
     "count_keys",
     "count_nulls",
@@ -140,6 +144,48 @@ def check_line(line: bytes, version: int, number: int) -> None:
         raise _classified(error, version, number) from None
     if not isinstance(value, dict):
         raise corrupt(version, number, "it is not a JSON object")
+
+
+def check_quotable(data: bytes, schema: pa.Schema) -> None:
+    """Raises ValueError for lines that the native reader would refuse with a NUL in its words: it ends the process.
+
+    A NUL is no JSON. Where texts have one behind an escape, each line must be an object of the types of `schema`: then
+    there is nothing to refuse.
+    """
+    if b"\0" in data:
+        raise ValueError("it holds a NUL byte, which JSON has not")
+    if b"\\u0000" not in data:
+        return
+    decoder = _typed(schema)
+    try:
+        for line in io.BytesIO(data):
+            if line.strip():
+                decoder.decode(line)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+
+
+@lru_cache(maxsize=16)
+def _typed(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
+    decoder = msgspec.json.Decoder(_kind(pa.struct(list(schema))))
+    # Before others have it: msgspec crashes if two threads are the first to decode one type.
+    decoder.decode(b"{}")
+    return decoder
+
+
+def _kind(kind: pa.DataType) -> Any:
+    """The type of Python whose JSON the native reader takes for this one; null is always one."""
+    if pa.types.is_struct(kind):
+        names = {f"f{at}": field.name for at, field in enumerate(kind)}
+        fields = [(f"f{at}", _kind(field.type), None) for at, field in enumerate(kind)]
+        return msgspec.defstruct("_Typed", fields, rename=names) | None
+    if pa.types.is_map(kind):
+        return dict[str, _kind(kind.item_type)] | None  # type: ignore[misc]
+    if pa.types.is_list(kind):
+        return list[_kind(kind.value_type)] | None  # type: ignore[misc]
+    if pa.types.is_boolean(kind):
+        return bool | None
+    return (int if pa.types.is_integer(kind) else str) | None
 
 
 def small_action(line: CheckedLine, version: int, number: int) -> str | None:
