@@ -31,6 +31,7 @@ SIMULATION = ("tests/mutants/some_schedules.py",)
 TABLE = "indextables/table/"
 EVOLUTION_TESTS = ("tests/table/test_evolution.py",)
 FIELD_ID_TESTS = ("tests/table/test_field_ids.py",)
+ROW_ID_TESTS = ("tests/table/test_row_ids.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
 DOOR_TESTS = ("tests/table/test_doors.py",)
 KEPT_TESTS = ("tests/table/test_kept_files.py",)
@@ -1248,6 +1249,62 @@ BUGS = [
         "    schema = same_ids(schema_from_json(metadata.schemaString), schema_from_json(newer.schemaString))\n",
         "    schema = schema_from_json(metadata.schemaString)\n",
         FIELD_ID_TESTS,
+    ),
+    Bug(
+        "a row that is updated gets its id from the new file",
+        TABLE + "change/update.py",
+        '    bases, tracks = files["baseRowId"].to_pylist(), tracks_rows(snapshot.protocol)\n',
+        '    bases, tracks = files["baseRowId"].to_pylist(), False\n',
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "rows that are merged get their ids from the new file",
+        "indextables/split/write/merge.py",
+        "        target = with_ids(target) if brings_ids else visible(target)\n",
+        "        target = visible(target)\n",
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "a merge numbers rows from the first file on",
+        "indextables/split/file/row_ids.py",
+        "    return counted if stored is None else pc.coalesce(stored, counted)\n",
+        "    return counted\n",
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "a commit that lost its race gives the ids of the winner again",
+        LOG + "commit/head.py",
+        "        next_row_id=told if (told := row_ids.next_row_id(winner.domains)) is not None else head.next_row_id,\n",
+        "        next_row_id=head.next_row_id,\n",
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "a file that gets a vector gets other ids",
+        LOG + "commit/row_ids.py",
+        "    new = bases.is_null().to_numpy() & rows.is_valid().to_numpy()\n",
+        "    new = rows.is_valid().to_numpy()\n",
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "ids of small commits are given again",
+        LOG + "commit/row_ids.py",
+        "        following += add.numRecords\n    return tuple(found), following",
+        "        following = max(following, add.numRecords)\n    return tuple(found), following",
+        ROW_ID_TESTS,
+    ),
+    Bug(
+        "who asks for all columns of a split gets the hidden one too",
+        "indextables/split/file/reader.py",
+        "        return list(range(len(visible(schema))))\n",
+        "        return list(range(len(schema)))\n",
+        ("tests/split/test_row_id_column.py",),
+    ),
+    Bug(
+        "a rebuilt log gives rows ids that others have brought along",
+        LOG + "care/rebuild.py",
+        "        numbered = counted(Staged(adds=files), max(kept, default=-1) + 1)\n",
+        "        numbered = counted(Staged(adds=files), 0)\n",
+        ROW_ID_TESTS,
     ),
     Bug(
         "a partition column widens although its texts mean other numbers",

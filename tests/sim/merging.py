@@ -273,6 +273,7 @@ def _delete_one(actor: Actor, log: Log) -> bool:
         numRecords=file["numRecords"],
         tags=position_tag(*place),
         deletionVector=DeletionVector(**msgspec.structs.asdict(made)),
+        baseRowId=file["baseRowId"],
     )
     remove = Remove(file["path"], dataChange=True, deletionVector=before)
     Transaction(log, snapshot, operation="DELETE").read_files([file["path"]]).remove([remove]).add(

@@ -300,7 +300,8 @@ def _mask(actor: Actor, log: Log) -> Transaction | None:
     row = rows[chosen]
     made = dv.inline(dv.encode([int(actor.ambient.random() * ROWS)]))
     vector = DeletionVector(**msgspec.structs.asdict(made))
-    add = Add(row["path"], dict(row["partitionValues"]), 4, 1, dataChange=True, numRecords=ROWS, deletionVector=vector)
+    values, base = dict(row["partitionValues"]), row["baseRowId"]
+    add = Add(row["path"], values, 4, 1, dataChange=True, numRecords=ROWS, deletionVector=vector, baseRowId=base)
     tx = Transaction(log, snapshot, operation="DELETE").read_files([row["path"]])
     return (tx if actor.ambient.random() < 0.5 else tx.remove([_remove(snapshot, chosen)])).add([add])
 

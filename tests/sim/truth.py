@@ -1,7 +1,7 @@
 """What really happened, told by the store and by an oracle that shares no code with the library.
 
 The history is the content that was the first to land in each slot. Everything that processes claim is compared with
-it: L1-L14 of the invariants are named where they are checked.
+it: L1-L15 of the invariants are named where they are checked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 POSITION = "indextables.position"
+ROW_IDS = "indextables.rowTracking"
 SLOT = re.compile(r"_transaction_log/([0-9]{20})\.json")
 
 
@@ -95,6 +96,9 @@ class Truth:
         self.cut = -1
         """The newest checkpoint that anything may have been deleted for: what is older may have expired."""
         self.batches: dict[tuple[str, int], int] = {}
+        self.bases: dict[str, int] = {}
+        """The id of the first row of each file that was ever there."""
+        self.next_row_id = 0
 
     def landing(self, key: str, data: bytes) -> None:
         """A new object appears."""
@@ -200,6 +204,8 @@ class Truth:
             elif kind == "add":
                 self._expect(action["path"] in self.world.objects, f"L13: {action['path']} is named before it is there")
                 live[action["path"]] = File.added(action, n, line)
+        if n > 0:
+            self._number_rows(version)
         if version.parameters.get("mode") == "Overwrite":
             self._expect(set(live) == set(version.adds), f"L7: version {n} overwrites and leaves other files live")
         before = self.metadata[-1] if self.metadata else None
@@ -210,6 +216,23 @@ class Truth:
         self.shown.append(live)
         self.watermarks.append({**(self.watermarks[-1] if self.watermarks else {}), **version.txns})
         self.tokens[version.token] = n
+
+    def _number_rows(self, version: Version) -> None:
+        """No row ever gets the id of another; a file keeps its own however often it is added."""
+        n = version.number
+        for kind, action in version.actions:
+            if kind != "add":
+                continue
+            path, base = action["path"], action.get("baseRowId")
+            known = self.bases.setdefault(path, base)
+            self._expect(base is not None and base == known, f"L15: {path} has rows from {base} on, had {known}")
+            if base is not None and base >= self.next_row_id:
+                self.next_row_id = base + action["numRecords"]
+            else:
+                self._expect(any(path in shown for shown in self.shown), f"L15: {path} gets ids of other rows")
+        told = [a["configuration"] for k, a in version.actions if k == "domainMetadata" and a["domain"] == ROW_IDS]
+        marks = [json.loads(text)["rowIdHighWaterMark"] for text in told]
+        self._expect(marks == [self.next_row_id - 1], f"L15: version {n} counts {marks}, not {self.next_row_id - 1}")
 
     def _state_version(self, key: str) -> int:
         match = re.fullmatch(r"_transaction_log/(?:([0-9]{20})\.checkpoint\..*|state-v([0-9]{20})/_manifest.avro)", key)

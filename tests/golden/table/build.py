@@ -1,4 +1,4 @@
-"""Make the golden table: `python -m tests.golden.table.build` writes `v4.json` beside this file.
+"""Make the golden tables: `python -m tests.golden.table.build NAME` writes `NAME.json` beside this file.
 
 A golden file is never rebuilt: it shows that what was once written stays readable. A new form gets a new file.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 
 import indextables as it
+from indextables.table.read import scan_row_ids
 
 FOLDER = Path(__file__).parent
 FORMATS = ["json", "parquet", "avro"]
@@ -39,6 +41,36 @@ def build(folder: Path) -> dict[str, object]:
     }
 
 
+def build_rows(folder: Path) -> dict[str, object]:
+    """A table whose rows have ids and whose fields, elements, keys and values too: rows come, go, change and move."""
+    place = folder / "t"
+    kinds = [("id", pa.int64()), ("tags", pa.list_(pa.string())), ("props", pa.map_(pa.string(), pa.int64()))]
+    table = it.create(place, pa.schema(kinds))
+    for first in (0, 3):
+        table.append([{"id": n, "tags": [f"t{n}"], "props": [("k", n)]} for n in range(first, first + 3)])
+    table.delete("id = 1")
+    table.update({"tags": "null"}, "id = 4")
+    table.checkpoint()
+    table.merge_splits()
+    table.append([{"id": 6}])
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    return {
+        "objects": {str(file.relative_to(place)): base64.b85encode(file.read_bytes()).decode() for file in files},
+        "rows": [table.at(version).to_arrow().sort_by("id").to_pylist() for version in range(table.version + 1)],
+        "row_ids": [row_ids(table.at(version)) for version in range(table.version + 1)],
+        "schema": json.loads(table.metadata.schemaString),
+    }
+
+
+def row_ids(table: it.Table) -> dict[str, int]:
+    """The id of each row, by its column `id`."""
+    batches = scan_row_ids(table._log.env, table._snapshot, ["id"])
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return {str(row["id"]): row["_row_id"] for row in sorted(rows, key=lambda row: row["id"])}
+
+
+BUILDS = {"v4": build, "v4-rows": build_rows}
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        (FOLDER / "v4.json").write_text(json.dumps(build(Path(made)), indent=1) + "\n")
+        (FOLDER / f"{sys.argv[1]}.json").write_text(json.dumps(BUILDS[sys.argv[1]](Path(made)), indent=1) + "\n")

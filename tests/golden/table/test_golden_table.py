@@ -17,7 +17,7 @@ import pytest
 
 import indextables as it
 from indextables.errors import IndexTablesError
-from tests.golden.table.build import FORMATS, build
+from tests.golden.table.build import FORMATS
 
 GOLDEN = json.loads((Path(__file__).parent / "v4.json").read_text())
 NEWEST = len(FORMATS) + 1
@@ -111,16 +111,6 @@ def test_another_split_in_its_place_is_no_answer(path, key):
     for ask in (lambda: it.open(path).to_arrow(), lambda: it.open(path).search("both OR last")):
         with pytest.raises(IndexTablesError):
             ask()
-
-
-def test_what_is_written_today_has_the_same_form(tmp_path):
-    today = json.loads(json.dumps(build(tmp_path)))
-    assert today["rows"] == GOLDEN["rows"]
-    again = placed(today, tmp_path / "again")
-    assert read(again)["rows"] == GOLDEN["rows"]
-    then = placed(GOLDEN, tmp_path / "then")
-    for version in range(NEWEST + 1):
-        assert shape(actions(again, version)) == shape(actions(then, version))
 
 
 def shape(found):

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError, ObjectNotFound
-from indextables.log.commit import Head, Landed, content_of, has_vectors, head
+from indextables.log.commit import Head, Landed, content_of, has_vectors, head, next_row_id
 from indextables.log.read import Log
 from indextables.log.wire import crc_key, crcfile, with_few_files
 from indextables.storage.store import CallPolicy
@@ -39,6 +39,7 @@ def note_commit(log: Log, landed: Landed) -> Head:
         totals=crc.totals(),
         checkpoint=base.checkpoint,
         crc32c=crc.crc32c,
+        next_row_id=base.next_row_id if (told := next_row_id(staged.domains)) is None else told,
     )
     head.remember(log, new)
     if landed.meta is not None:

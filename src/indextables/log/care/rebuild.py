@@ -15,7 +15,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import InvalidArgument, SchemaMismatch, SplitError, TableNotFound
 from indextables.log.care.repair import RepairReport, data_files, write_log
-from indextables.log.commit import permission
+from indextables.log.commit import Staged, counted, permission
 from indextables.log.wire import (
     ADD_TYPE,
     FILES_SCHEMA,
@@ -30,6 +30,7 @@ from indextables.log.wire import (
     parse_key,
     remember_ids,
     schema_to_json,
+    tracks_rows,
     widened,
     with_feature,
 )
@@ -60,6 +61,8 @@ class SplitFacts(msgspec.Struct, frozen=True):
     extra: dict[str, object] = {}
     configuration: dict[str, str] = {}
     partition: tuple[tuple[str, str | None], ...] | None = None
+    highest_row_id: int | None = None
+    """Of those that its rows brought along; None if there is none."""
 
 
 def rebuild_log(
@@ -108,7 +111,14 @@ def rebuild_log(
     )
     needed = protocol or new_table_protocol()
     needed = with_feature(needed, TYPE_WIDENING) if is_widened else needed
-    state = TableState(version=-1, protocol=needed, metadata=metadata, files=files)
+    domains = {}
+    if tracks_rows(needed):
+        # What rows brought along is theirs; which ids other rows had only the lost log knew.
+        kept = [fact.highest_row_id for fact in facts.values() if fact.highest_row_id is not None]
+        numbered = counted(Staged(adds=files), max(kept, default=-1) + 1)
+        assert isinstance(numbered.adds, pa.Table)  # noqa: S101 - columns in, columns out
+        files, domains = numbered.adds, {domain.domain: domain for domain in numbered.domains}
+    state = TableState(version=-1, protocol=needed, metadata=metadata, files=files, domains=domains)
     version = write_log(target or env, state, "REBUILD")
     return RepairReport(
         source_version=-1,

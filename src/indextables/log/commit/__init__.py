@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from indextables.log.commit.create import Created, create_table, new_metadata
     from indextables.log.commit.head import Head
     from indextables.log.commit.resolve import retry_times, upgrade_protocol
+    from indextables.log.commit.row_ids import counted, next_row_id
     from indextables.log.commit.rule import Landed
     from indextables.log.commit.sharing import Queue, queue_of, shareable
     from indextables.log.commit.staged import Files, Staged, changes_data, content_of, files_of, has_vectors, removes_of
@@ -28,12 +29,14 @@ __all__ = [
     "bring_rows",
     "changes_data",
     "content_of",
+    "counted",
     "create_table",
     "files_of",
     "has_vectors",
     "head",
     "merge_registry",
     "new_metadata",
+    "next_row_id",
     "permission",
     "queue_of",
     "removes_of",
@@ -50,6 +53,7 @@ if not TYPE_CHECKING:
             "create": ("Created", "create_table", "new_metadata"),
             "head": ("Head",),
             "resolve": ("retry_times", "upgrade_protocol"),
+            "row_ids": ("counted", "next_row_id"),
             "rule": ("Landed",),
             "sharing": ("Queue", "queue_of", "shareable"),
             "staged": ("Files", "Staged", "changes_data", "content_of", "files_of", "has_vectors", "removes_of"),

@@ -23,6 +23,7 @@ from indextables.log.wire import (
     Protocol,
     Unknown,
     assign_ids,
+    check_free,
     check_not_foreign,
     engine_info,
     error_of,
@@ -58,6 +59,7 @@ def new_metadata(
     Raises SchemaInvalid, and InvalidArgument for partition columns that the schema does not have.
     """
     validate_schema(schema)
+    check_free(schema.names)
     missing = [column for column in partition_by if column not in schema.names]
     if missing:
         message = f"partition columns that are not in the schema: {', '.join(missing)}"
@@ -120,7 +122,7 @@ def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit)
     except Undecided as undecided:
         raise error_of(Unknown(token, 0, undecided.reason), env.store.url) from undecided
     if held.state == "ours" and (covering is None or _is_this(log, metadata)):
-        base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS)
+        base = Head(-1, protocol, metadata, txns={}, totals=EMPTY_TOTALS, next_row_id=0)
         follow(log, Landed(Committed(0, token, now_ms), Encoded(data, 0, info, staged), base, ours))
         return Created(0, is_new=True, metadata=metadata)
     existing = _existing(log, metadata)

@@ -9,11 +9,12 @@ import msgspec
 
 from indextables import process
 from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
+from indextables.log.commit import row_ids
 from indextables.log.commit.winner import Winner
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import Metadata, Protocol, Txn, crcfile
+from indextables.log.wire import Metadata, Protocol, Txn, crcfile, tracks_rows
 
-__all__ = ["Head", "advance", "forget", "head_of", "load", "recall", "remember"]
+__all__ = ["Head", "advance", "following_row_id", "forget", "head_of", "load", "recall", "remember"]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -21,6 +22,7 @@ class Head(msgspec.Struct, frozen=True):
 
     `identity` tells its file from another file of that name, `crc32c` is that of its stored bytes, `txns` is None where
     nobody asked for it, `totals` where they are not known, and `checkpoint` is the newest checkpoint heard of.
+    `next_row_id` is the id that the next new row gets, in a table that tracks rows.
     """
 
     version: int
@@ -33,6 +35,7 @@ class Head(msgspec.Struct, frozen=True):
     totals: crcfile.Totals | None = None
     checkpoint: int = -1
     crc32c: int | None = None
+    next_row_id: int | None = None
 
 
 def head_of(snapshot: Snapshot) -> Head:
@@ -44,6 +47,7 @@ def head_of(snapshot: Snapshot) -> Head:
         in_commit_timestamp=snapshot.in_commit_timestamp,
         token=_token_at(snapshot),
         txns=snapshot.txns,
+        next_row_id=_next_row_id(snapshot),
     )
 
 
@@ -63,9 +67,12 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
     except (VersionExpired, VersionNotFound, ObjectNotFound):
         # The newest version is a checkpoint whose version file is gone, or not the one that was committed.
         return head_of(log.snapshot())
+    following = row_ids.next_row_id(content.domains)
+    if following is None and tracks_rows(protocol):
+        following = _next_row_id(log.snapshot(version)) if version > 0 else 0
     info = content.commit_info
     time = None if info is None else info.inCommitTimestamp
-    return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c)
+    return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c, next_row_id=following)
 
 
 def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
@@ -83,7 +90,15 @@ def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
         totals=winner.totals_after(head.totals),
         checkpoint=head.checkpoint,
         crc32c=winner.crc32c,
+        next_row_id=told if (told := row_ids.next_row_id(winner.domains)) is not None else head.next_row_id,
     )
+
+
+def following_row_id(log: Log, head: Head) -> int:
+    """The id that the next new row of a table gets, which tracks rows; 0 if it is only now that it does."""
+    if head.next_row_id is not None or not tracks_rows(head.protocol):
+        return head.next_row_id or 0
+    return _next_row_id(log.snapshot(head.version)) or 0
 
 
 def recall(log: Log) -> Head | None:
@@ -136,6 +151,13 @@ _MEMORY = process.declare(
         forget=_forget_table,
     )
 )
+
+
+def _next_row_id(snapshot: Snapshot) -> int | None:
+    """The next id to give; 0 in a table that tracks rows and has none yet."""
+    if not tracks_rows(snapshot.protocol):
+        return None
+    return row_ids.next_row_id(snapshot.domains.values()) or 0
 
 
 def _token_at(snapshot: Snapshot) -> str | None:

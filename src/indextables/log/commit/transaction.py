@@ -12,6 +12,7 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument, LogError, TableReplaced
 from indextables.log.commit import conflict, head, lost_base
 from indextables.log.commit.head import Head
+from indextables.log.commit.row_ids import counted
 from indextables.log.commit.rule import Encoded, Landed, commit
 from indextables.log.commit.staged import Files, Removes, Staged, changes_data, encode, has_vectors, paths_of
 from indextables.log.commit.winner import Winner
@@ -33,6 +34,7 @@ from indextables.log.wire import (
     engine_info,
     error_of,
     protocol,
+    tracks_rows,
 )
 
 __all__ = ["Isolation", "Transaction"]
@@ -308,6 +310,8 @@ class Transaction:
         )
         compress = self.log.env.over(base.metadata.configuration)[opt.TRANSACTION_COMPRESSION_ENABLED]
         version = base.version + 1
+        if tracks_rows(staged.protocol or base.protocol):
+            staged = counted(staged, head.following_row_id(self.log, base))
         data = encode(staged, info, version=version, root_url=self.log.env.store.url, compress=compress)
         return Encoded(data, version, info, staged)
 

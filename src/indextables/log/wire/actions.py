@@ -113,6 +113,7 @@ class Add(msgspec.Struct, frozen=True, omit_defaults=True):
     companionFastFieldMode: Annotated[str | None, entry(152)] = None
     deletionVector: Annotated[DeletionVector | None, entry(208)] = None
     splitId: Annotated[str | None, entry(209)] = None
+    baseRowId: Annotated[int | None, entry(210)] = None
 
 
 class Remove(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,7 @@ __all__ = [
     "FOLLOWED",
     "PARQUET_SPLIT",
     "READER_VERSION",
+    "ROW_TRACKING",
     "TYPE_WIDENING",
     "V1",
     "WRITER_VERSION",
@@ -23,6 +24,7 @@ __all__ = [
     "is_foreign",
     "new_table_protocol",
     "path_rule",
+    "tracks_rows",
     "upgraded",
     "with_feature",
 ]
@@ -32,6 +34,8 @@ WRITER_VERSION = 4
 
 PARQUET_SPLIT = "parquetSplit"
 TYPE_WIDENING = "typeWidening"
+DELETION_VECTORS = "deletionVectors"
+ROW_TRACKING = "rowTracking"
 
 FEATURES = frozenset(
     {
@@ -43,6 +47,7 @@ FEATURES = frozenset(
         "deletionVectors",
         "footerOffsets",
         "parquetSplit",
+        "rowTracking",
         "schemaDeduplication",
         "tantivy4java",
         "typeWidening",
@@ -51,6 +56,9 @@ FEATURES = frozenset(
 
 FOLLOWED = frozenset({"avroState", "checkpoints", "conditionalWrites", "deletionVectors", "schemaDeduplication"})
 """Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
+
+_WRITER_ONLY = frozenset({ROW_TRACKING})
+"""Features that change nothing for who reads."""
 
 # What version 4 brings to the log, whoever wrote the data files.
 _STATE_FEATURES = ("avroState", "schemaDeduplication")
@@ -61,8 +69,9 @@ V1 = Protocol(minReaderVersion=1, minWriterVersion=1)
 
 def new_table_protocol() -> Protocol:
     """The protocol that version 0 of a new table carries."""
-    features = sorted([*_STATE_FEATURES, PARQUET_SPLIT])
-    return Protocol(READER_VERSION, WRITER_VERSION, list(features), list(features))
+    return with_feature(
+        Protocol(READER_VERSION, WRITER_VERSION), *_STATE_FEATURES, PARQUET_SPLIT, DELETION_VECTORS, ROW_TRACKING
+    )
 
 
 def check_readable(protocol: Protocol, url: str = "") -> None:
@@ -111,6 +120,11 @@ def has_own_splits(protocol: Protocol) -> bool:
     return PARQUET_SPLIT in (protocol.readerFeatures or [])
 
 
+def tracks_rows(protocol: Protocol) -> bool:
+    """True if every row of the table has an id of its own, which writers give and keep."""
+    return ROW_TRACKING in (protocol.writerFeatures or [])
+
+
 def path_rule(protocol: Protocol | None) -> PathRule:
     """How the table logs the paths of its files: those of IndexTables4Spark stand there as they are on disk."""
     return PathRule.ENCODED if has_own_splits(protocol or V1) else PathRule.ON_DISK
@@ -123,12 +137,13 @@ def with_feature(protocol: Protocol, *features: str) -> Protocol:
         message = f"unknown features: {', '.join(sorted(unknown))}"
         raise ValueError(message)
     readers, writers = set(protocol.readerFeatures or []), set(protocol.writerFeatures or [])
-    if set(features) <= readers and set(features) <= writers:
+    read = set(features) - _WRITER_ONLY
+    if read <= readers and set(features) <= writers:
         return protocol
     return Protocol(
         max(protocol.minReaderVersion, READER_VERSION),
         max(protocol.minWriterVersion, WRITER_VERSION),
-        sorted(readers | set(features)),
+        sorted(readers | read),
         sorted(writers | set(features)),
     )
 

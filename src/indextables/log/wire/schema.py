@@ -30,6 +30,7 @@ from indextables.log.wire.field_ids import FIELD_ID, JSON_PREFIX, NESTED_IDS, ar
 __all__ = [
     "MAX_DEPTH",
     "MAX_FIELDS",
+    "check_free",
     "schema_from_json",
     "schema_to_json",
     "validate_schema",
@@ -42,6 +43,7 @@ MAX_FIELDS = 10_000
 MAX_NAME = 255
 
 _SPARK_TYPE = "spark.type"
+_ROW_ID = "_row_id"
 
 
 @lru_cache(maxsize=64)
@@ -82,6 +84,14 @@ def validate_schema(schema: pa.Schema) -> None:
                 f"{MAX_NAME} characters cannot be written in queries; rename the column"
             )
             raise SchemaInvalid(message, column=path)
+
+
+def check_free(names: Iterable[str]) -> None:
+    """Raises SchemaInvalid for the name of a new column that data files need for something else."""
+    for name in names:
+        if name.lower() == _ROW_ID:
+            message = f"the column name {name!r} is taken: data files keep the ids of rows under it; rename the column"
+            raise SchemaInvalid(message, column=name)
 
 
 def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:

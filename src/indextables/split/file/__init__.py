@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from indextables.split.file.layout import PAGES, SEGMENT_PARTS, Component, Directory, IndexPointer, check_id
     from indextables.split.file.reader import SplitReader, footer_range, parse_footer, resolve
     from indextables.split.file.ref import SplitRef
+    from indextables.split.file.row_ids import ROW_ID, ROW_ID_FIELD, ids_at, place_of_ids, visible, with_ids
     from indextables.split.file.scanning import scan
     from indextables.split.file.stats import Statistics, StatsBuilder
 
 __all__ = [
     "PAGES",
+    "ROW_ID",
+    "ROW_ID_FIELD",
     "SEGMENT_PARTS",
     "Component",
     "Directory",
@@ -34,13 +37,17 @@ __all__ = [
     "distinct",
     "dv",
     "footer_range",
+    "ids_at",
     "index_array",
     "layout",
     "page_map",
     "parse_footer",
+    "place_of_ids",
     "resolve",
     "scan",
     "thrift",
+    "visible",
+    "with_ids",
     "without_columns",
 ]
 
@@ -55,6 +62,7 @@ if not TYPE_CHECKING:
             "layout": ("Component", "Directory", "IndexPointer", "PAGES", "SEGMENT_PARTS", "check_id"),
             "reader": ("SplitReader", "footer_range", "parse_footer", "resolve"),
             "ref": ("SplitRef",),
+            "row_ids": ("ROW_ID", "ROW_ID_FIELD", "ids_at", "place_of_ids", "visible", "with_ids"),
             "scanning": ("scan",),
             "stats": ("Statistics", "StatsBuilder"),
         },

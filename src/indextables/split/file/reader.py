@@ -30,6 +30,7 @@ from indextables.split.file.kept import MOST_ROWS, KeptPages, fetch_kept
 from indextables.split.file.layout import Directory, SplitKey
 from indextables.split.file.page_map import Pages, decode_pages
 from indextables.split.file.ref import SplitRef
+from indextables.split.file.row_ids import place_of_ids, visible
 from indextables.storage.store import Store
 
 __all__ = ["Footer", "SplitReader", "footer_range", "parse_footer", "resolve"]
@@ -120,7 +121,13 @@ class SplitReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        return self._pages.schema if self._pages is not None else self.footer.schema
+        return visible(self._pages.schema if self._pages is not None else self.footer.schema)
+
+    @property
+    def has_row_ids(self) -> bool:
+        """True if rows brought their ids along: then there is a column `ROW_ID`, which is given where it is named."""
+        pages = self.pages
+        return place_of_ids(pages.schema if pages is not None else self.footer.schema) is not None
 
     @property
     def footer(self) -> Footer:
@@ -266,7 +273,7 @@ def read_ranges(store: Store, key: str, ranges: Sequence[tuple[int, int]], part:
 def column_places(schema: pa.Schema, columns: Sequence[str] | None) -> list[int]:
     """The places of these columns, matched in any case. Raises InvalidArgument for one that is not there."""
     if columns is None:
-        return list(range(len(schema)))
+        return list(range(len(visible(schema))))
     by_name = {name.lower(): place for place, name in enumerate(schema.names)}
     missing = [c for c in columns if c.lower() not in by_name]
     if missing:

@@ -16,6 +16,7 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
     3. `id` is the id that the split must carry, as the log has it. None: the log knows none, and the split is told from
        others by its size and its footer.
     4. `vector` is a serialised deletion vector (`dv.encode`), already loaded from wherever the log keeps it.
+    5. `base_row_id` is the id of the first row, where rows have ids and somebody asks for them.
     """
 
     key: str
@@ -27,6 +28,7 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
     range1_length: int | None = None
     id: str | None = None
     vector: bytes | None = None
+    base_row_id: int | None = None
 
     @property
     def has_offsets(self) -> bool:

@@ -19,6 +19,7 @@ from indextables.split.file import dv
 from indextables.split.file.fetch import index_array
 from indextables.split.file.groups import without_columns
 from indextables.split.file.reader import SplitReader, column_places
+from indextables.split.file.row_ids import ROW_ID, ROW_ID_FIELD, known_ids, place_of_ids
 
 __all__ = ["count_rows", "scan"]
 
@@ -50,12 +51,14 @@ def scan(
     where: Node | None = None,
     row_ranges: Sequence[tuple[int, int]] | None = None,
     row_numbers: str | None = None,
+    row_ids: bool = False,
     batch_rows: int = 131_072,
     ambient: Ambient | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches in row order, none of them empty.
 
-    `row_ranges` are ascending [start, stop). `row_numbers` names an int64 column to add with each row's number. With an
+    `row_ranges` are ascending [start, stop). `row_numbers` names an int64 column to add with each row's number;
+    `row_ids` adds `ROW_ID` with each row's id, null where nobody knows it. With an
     `ambient`, two row groups at a time are read and decoded in its threads: whoever runs in one of these threads gives
     none. Rows that the split's vector deletes are left out.
 
@@ -66,6 +69,8 @@ def scan(
     kept = _kept_ranges(row_ranges, reader.num_rows)
     schema = reader.footer.schema
     output = column_places(schema, columns)
+    stored = place_of_ids(schema) if row_ids else None
+    output += [stored] if stored is not None else []
     tested = column_places(schema, columns_of(where)) if where is not None else []
     groups = [g for g in _groups(reader) if _touched(g, kept)]
     late = where is not None and bool(set(output) - set(tested))
@@ -80,9 +85,10 @@ def scan(
         if found is None:
             continue
         rows, local = found
-        if row_numbers is not None:
+        if row_ids or row_numbers is not None:
             numbers = (np.arange(part.num_rows) if local is None else local) + part.start
-            rows = rows.append_column(row_numbers, index_array(numbers))
+            rows = _with_ids(rows, numbers, ref.base_row_id) if row_ids else rows
+            rows = rows if row_numbers is None else rows.append_column(row_numbers, index_array(numbers))
         yield from _batches(rows, batch_rows)
 
 
@@ -91,6 +97,13 @@ def count_rows(reader: SplitReader) -> int:
     vector = reader.ref.vector
     deleted = len(dv.decode(vector, reader.num_rows, reader.key)) if vector is not None else 0
     return reader.num_rows - deleted
+
+
+def _with_ids(rows: pa.Table, numbers: npt.NDArray[np.int64], base: int | None) -> pa.Table:
+    """The rows, of these numbers, with their ids in the last column, where those that are stored stand by now."""
+    place = place_of_ids(rows.schema)
+    columns = rows if place is None else rows.remove_column(place)
+    return columns.append_column(ROW_ID_FIELD, known_ids(None if place is None else rows[ROW_ID], base, numbers))
 
 
 def _select(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from indextables.errors import SplitCorrupt
-from indextables.split.file import SEGMENT_PARTS, SplitReader
+from indextables.split.file import SEGMENT_PARTS, SplitReader, visible
 from indextables.split.index.fields import FieldPlan, IndexPlan
 from indextables.split.index.segment import field_bytes
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         ("raw_bytes", pa.int64()),
     ]
 )
-"""`column` is null for what belongs to no column: directory, page map, footer, what separates the parts.
+"""`column` is null for what belongs to no column: directory, page map, footer, ids of rows, what separates the parts.
 
 `kind` is the kind of the field (`text`, `string`, `int`, ...), or the column's type if the index does not hold it.
 """
@@ -39,10 +39,11 @@ def field_sizes(reader: SplitReader) -> pa.Table:
     """The bytes of one split, all of them, by column and component. Raises SplitCorrupt, StoreError."""
     directory = reader.directory
     plan = IndexPlan.from_doc_mapping(directory.doc_mapping) if directory is not None else IndexPlan(())
-    facts = {name: _facts(plan, reader.footer.schema.field(name)) for name in reader.footer.schema.names}
+    facts = {field.name: _facts(plan, field) for field in visible(reader.footer.schema)}
     found: list[tuple[object, ...]] = []
     for name, size in _row_bytes(reader).items():
-        found.append((name, *facts[name], ROWS, size, None))
+        column = (name, *facts[name]) if name in facts else (None, None, None, None)
+        found.append((*column, ROWS, size, None))
     for component in directory.components if directory is not None else ():
         by_field: dict[int | str, int] = {}
         if component.name in SEGMENT_PARTS and component.name != "store":

@@ -7,6 +7,7 @@ import re
 
 import pyarrow as pa
 
+from indextables.split.file import visible
 from indextables.split.index import ID_KEY, is_nested_list
 
 __all__ = ["FIRST_RESERVED", "with_field_ids"]
@@ -20,7 +21,9 @@ FIRST_RESERVED = 2_147_483_447
 
 def with_field_ids(schema: pa.Schema) -> pa.Schema:
     """The schema with the id of each field, element, key and value that has one, for Parquet's writer."""
-    return pa.schema([_field(field, _id_of(field), _nested_of(field), "") for field in schema])
+    columns = visible(schema)
+    numbered = [_field(field, _id_of(field), _nested_of(field), "") for field in columns]
+    return pa.schema([*numbered, *list(schema)[len(columns) :]])
 
 
 def _field(field: pa.Field, number: int | None, nested: dict[str, int], way: str) -> pa.Field:

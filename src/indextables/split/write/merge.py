@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from indextables import options as opt
 from indextables.ambient import Ambient
 from indextables.errors import DvCorrupt, InvalidArgument, InvariantViolated, ObjectNotFound, SplitCorrupt
-from indextables.split.file import SplitReader, SplitRef, scan
+from indextables.split.file import SplitReader, SplitRef, place_of_ids, scan, visible, with_ids
 from indextables.split.index import IndexPlan, column_id, is_nested_list
 from indextables.split.write.writer import SplitWriter, WrittenSplit
 from indextables.storage.store import Store
@@ -79,9 +79,9 @@ def merge_splits(
     """Merge `sources` in their order into new objects; the sources are not touched.
 
     `schema` is the table's (by default that of the first source that can be read): columns that a source lacks are
-    null, columns that it lost are dropped. With `arrange`, the rows it wants are held in memory and written sorted;
-    then `deleted` counts them by the vectors of the sources, not by what was left out. `stop_at_broken` merges nothing
-    if a source cannot be read, and names it.
+    null, columns that it lost are dropped. Rows keep their ids, where a source has any. With `arrange`, the rows it
+    wants are held in memory and written sorted; then `deleted` counts them by the vectors of the sources, not by what
+    was left out. `stop_at_broken` merges nothing if a source cannot be read, and names it.
 
     Raises InvariantViolated if what was written is not what was read, and whatever the writer and the store raise;
     then nothing is left behind.
@@ -155,6 +155,8 @@ class _Merge(msgspec.Struct):
             target = target if target is not None else found
         if target is None or not readers:
             return Merged([], [], broken, 0, 0)
+        brings_ids = any(reader.ref.base_row_id is not None or _has_ids(reader) for reader in readers)
+        target = with_ids(target) if brings_ids else visible(target)
         before = RowDigest()
         live = [0] * len(readers)
         whole = overridden(self.options, opt.SPLIT_TARGET_SIZE, 1 << 59)
@@ -171,7 +173,7 @@ class _Merge(msgspec.Struct):
             for batch in self._rows(readers, target, live):
                 before.update(batch)
                 writer.write(batch)
-            written = writer.finish(verify=lambda splits: _verify(self.store, splits, before))
+            written = writer.finish(verify=lambda splits: _verify(self.store, splits, target.names, before))
         total = sum(reader.num_rows for reader in readers)
         return Merged(
             written=written,
@@ -217,7 +219,7 @@ def _opened(reader: SplitReader) -> pa.Schema:
 def _in_turn(readers: Sequence[SplitReader], schema: pa.Schema, live: list[int]) -> Iterator[pa.RecordBatch]:
     for place, reader in enumerate(readers):
         try:
-            for batch in scan(reader):
+            for batch in scan(reader, row_ids=place_of_ids(schema) is not None):
                 live[place] += batch.num_rows
                 yield project(batch, schema)
         except (SplitCorrupt, DvCorrupt, ObjectNotFound, InvalidArgument) as error:
@@ -225,10 +227,14 @@ def _in_turn(readers: Sequence[SplitReader], schema: pa.Schema, live: list[int])
             raise _SourceBroken(reader.key, str(error)) from error
 
 
-def _verify(store: Store, written: Sequence[WrittenSplit], before: RowDigest) -> None:
+def _has_ids(reader: SplitReader) -> bool:
+    return place_of_ids(reader.footer.schema) is not None
+
+
+def _verify(store: Store, written: Sequence[WrittenSplit], columns: Sequence[str], before: RowDigest) -> None:
     after = RowDigest()
     for split in written:
-        for batch in scan(SplitReader(store, split.ref)):
+        for batch in scan(SplitReader(store, split.ref), columns):
             after.update(batch)
     if after.value() != before.value():
         message = f"a merge read {before.rows} rows and wrote {after.rows}, or others: it is undone; please report this"

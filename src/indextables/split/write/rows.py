@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indextables.errors import SchemaInvalid, SchemaMismatch
-from indextables.split.file import layout
+from indextables.split.file import ROW_ID_FIELD, layout
 from indextables.split.index import is_nested_list
 from indextables.split.write.field_ids import with_field_ids
 
@@ -179,7 +179,9 @@ def physical_forms(table: pa.Table) -> dict[str, Literal["plain", "dictionary", 
     forms: dict[str, Literal["plain", "dictionary", "delta", "bits"]] = {}
     for field, column in zip(sample.schema, sample.columns, strict=True):
         for path, leaf in leaf_arrays(field.name, column.combine_chunks()):
-            if path in forms:
+            if field.equals(ROW_ID_FIELD, check_metadata=True):
+                forms[path] = "delta"
+            elif path in forms:
                 # A column that is called as a field of another: Parquet's writer cannot tell them apart.
                 forms[path] = "plain"
             elif pa.types.is_boolean(leaf.type):

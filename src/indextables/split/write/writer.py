@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from indextables import options as opt
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import IndexTablesError, InvariantViolated, SchemaMismatch, SplitError, StoreFull
-from indextables.split.file import SplitRef, Statistics, StatsBuilder
+from indextables.split.file import SplitRef, Statistics, StatsBuilder, visible
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.split.write import scratch as scratch_folders
 from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
@@ -121,11 +121,14 @@ class SplitWriter:
         heap_ceiling: int = HEAP_CEILING,
         places: Places | None = None,
     ) -> None:
-        """`plan` continues the field ordinals of a table; without it they start from the schema and the options."""
+        """`plan` continues the field ordinals of a table; without it they start from the schema and the options.
+
+        With `schema` as `with_ids` makes it, rows bring their ids along in the last column.
+        """
         self._store = store
         self._schema = normalise_schema(schema)
         self._options = options
-        self._plan = plan if plan is not None else plan_fields(self._schema, options)
+        self._plan = plan if plan is not None else plan_fields(visible(self._schema), options)
         self._prefix = prefix
         self._uncut = frozenset(partition_columns)
         self._ambient: Ambient = ambient or SystemAmbient()
@@ -365,7 +368,8 @@ class _Building:
         try:
             self.rows_path = scratch.path / "rows.split"
             self._rows = RowsWriter(self.rows_path, schema)
-            self._stats = StatsBuilder(schema, options, uncut=uncut)
+            self._columns = visible(schema)
+            self._stats = StatsBuilder(self._columns, options, uncut=uncut)
             if plan.fields:
                 self._segment = SegmentBuilder(scratch.path / "index", plan, schema, heap_ceiling)
         except BaseException:
@@ -388,7 +392,7 @@ class _Building:
         for batch in table.combine_chunks().to_batches():
             if self._segment is not None:
                 self._segment.add(batch)
-        self._stats.update(table)
+        self._stats.update(table.select(self._columns.names))
         self._rows.write(table)
 
     def finish(self, split_id: str) -> tuple[FinishedFile, Statistics] | None:

@@ -16,8 +16,9 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CardinalityViolation, InvalidArgument, SchemaMismatch
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import schema_from_json
+from indextables.log.wire import schema_from_json, tracks_rows
 from indextables.query.expr import columns_of
+from indextables.split.file import with_ids
 from indextables.table.change.assigned import computed
 from indextables.table.change.clauses import Aliases, Bound, Choice, Clause, bind, check_clauses, source_columns
 from indextables.table.change.keys import Ints
@@ -203,7 +204,10 @@ class _Merging:
         evolution, pairs = self._evolution, located.pairs
         assert pairs is not None  # noqa: S101 - `locate` tells them
         metadata = self._snapshot.metadata if evolution is None else evolution.metadata
-        rows = Rows(self._bound.schema, self._batches(pairs))
+        updated, schema = self._rows_of_updates(pairs), self._bound.schema
+        if updated and tracks_rows(self._snapshot.protocol):
+            schema = with_ids(schema)
+        rows = Rows(schema, self._batches(pairs, updated, schema))
         prepared = written(self._env, metadata, rows, located)
         if evolution is None:
             return prepared
@@ -211,12 +215,15 @@ class _Merging:
             prepared, metadata=prepared.metadata or evolution.metadata, protocol=evolution.protocol
         )
 
-    def _batches(self, pairs: Pairs) -> Iterator[pa.RecordBatch]:
+    def _rows_of_updates(self, pairs: Pairs) -> dict[str, BitMap]:
         updates = [n for n, choice in enumerate(self._bound.choices) if choice.clause.action == "update"]
         chosen = {path: np.isin(taken.clauses, updates) for path, taken in pairs.taken.items()}
-        rows = {
+        return {
             path: BitMap(pairs.taken[path].rows[mask].astype(np.uint32)) for path, mask in chosen.items() if mask.any()
         }
+
+    def _batches(self, pairs: Pairs, rows: dict[str, BitMap], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Updated rows, which keep their ids, then new ones, which have none yet."""
         columns = self._columns_of_updates()
         for part in rows_at(self._env, self._snapshot, rows, columns) if rows else ():
             taken = pairs.taken[part.path]
@@ -226,7 +233,10 @@ class _Merging:
             choice = self._bound.choices[number]
             for start in range(0, len(sources), _INSERT_ROWS):
                 given = self._source.take(pa.array(sources[start : start + _INSERT_ROWS]))
-                yield from self._row(choice, given, None).to_batches()
+                new = self._row(choice, given, None)
+                for field in list(schema)[new.num_columns :]:
+                    new = new.append_column(field, pa.nulls(new.num_rows, field.type))
+                yield from new.to_batches()
 
     def _columns_of_updates(self) -> list[str]:
         """The columns of the table that updated rows keep, or are computed from."""
@@ -248,7 +258,7 @@ class _Merging:
                 data = given if old is None else _beside(old, given)
             if data is None:
                 data = pa.table({"": pa.nulls(len(places))})
-            yield from self._row(choice, data, old).to_batches()
+            yield from part.identified(self._row(choice, data, old), places).to_batches()
 
     def _row(self, choice: Choice, data: pa.Table, old: pa.Table | None) -> pa.Table:
         """Whole rows: columns that are computed from `data`, others as they were, or null in rows that are new."""

@@ -14,8 +14,9 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import InvalidArgument
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import Metadata
+from indextables.log.wire import Metadata, tracks_rows
 from indextables.query.expr import Node
+from indextables.split.file import ROW_ID_FIELD, ids_at, place_of_ids, with_ids
 from indextables.split.search import Hits
 from indextables.table.change.assigned import assigned, computed
 from indextables.table.change.delete import Removal, bound
@@ -27,7 +28,7 @@ from indextables.table.change.statement import ChangeReport, Counts, Prepared, R
 from indextables.table.read import in_order, plain_schema, refs_of, searcher_over
 from indextables.table.rows import Rows, fit
 from indextables.table.running import Progress
-from indextables.table.writing import registered, target_of, write_adds
+from indextables.table.writing import bringing_ids, registered, target_of, write_adds
 
 __all__ = ["Part", "Update", "rows_at", "update", "written"]
 
@@ -94,9 +95,11 @@ class _Change(Removal):
     def prepare(self, located: Located) -> Prepared:
         env, metadata, columns = self.env, self.snapshot.metadata, self.snapshot.schema.names
         schema = plain_schema(self.snapshot.schema, columns)
+        if tracks_rows(self.snapshot.protocol):
+            schema = with_ids(schema)
         parts = rows_at(env, self.snapshot, located.rows, columns)
-        rows = Rows(schema, (batch for part in parts for batch in _changed(part.rows, self._values).to_batches()))
-        return written(env, metadata, rows, located)
+        changed = (part.identified(_changed(part.rows, self._values)) for part in parts)
+        return written(env, metadata, Rows(schema, (batch for rows in changed for batch in rows.to_batches())), located)
 
 
 def update(
@@ -113,11 +116,18 @@ def update(
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Some rows of one file: their numbers, ascending, and some of their columns."""
+    """Some rows of one file: their numbers, ascending, some of their columns, and ids in a table that tracks rows."""
 
     path: str
     numbers: Ints
     rows: pa.Table
+    ids: pa.Array | pa.ChunkedArray | None = None
+
+    def identified(self, rows: pa.Table, places: Ints | None = None) -> pa.Table:
+        """What comes in the place of these rows, or of those at `places`: a row that changes keeps its id."""
+        if self.ids is None:
+            return rows
+        return rows.append_column(ROW_ID_FIELD, self.ids if places is None else self.ids.take(pa.array(places)))
 
 
 def rows_at(env: Env, snapshot: Snapshot, chosen: Mapping[str, BitMap], columns: list[str]) -> Iterator[Part]:
@@ -125,17 +135,24 @@ def rows_at(env: Env, snapshot: Snapshot, chosen: Mapping[str, BitMap], columns:
     paths = pa.array(list(chosen), pa.string())
     files = in_order(snapshot.files.filter(pc.is_in(snapshot.files["path"], value_set=paths)))
     searcher = searcher_over(env, snapshot.metadata, refs_of(env, files))
+    bases, tracks = files["baseRowId"].to_pylist(), tracks_rows(snapshot.protocol)
     for place, path in enumerate(files["path"].to_pylist()):
         numbers = np.fromiter(chosen[path], np.int64, len(chosen[path]))
         for start in range(0, len(numbers), _BATCH_ROWS):
             part = numbers[start : start + _BATCH_ROWS]
             hits = Hits(np.full(len(part), place, np.int64), part, np.zeros(len(part), np.float32))
-            yield Part(path, part, searcher.rows(hits, columns))
+            ids = ids_at(searcher.states[place].split.reader, part, bases[place]) if tracks else None
+            yield Part(path, part, searcher.rows(hits, columns), ids)
 
 
 def written(env: Env, metadata: Metadata, rows: Rows, located: Located) -> Prepared:
-    """The rows that come, as durable files of a table with this metadata. On any failure nothing of them stays."""
+    """The rows that come, as durable files of a table with this metadata. On any failure nothing of them stays.
+
+    They may bring their ids along, in a last column as `with_ids` has it.
+    """
     target = target_of(metadata, env.over(metadata.configuration))
+    if place_of_ids(rows.schema) is not None:
+        target = bringing_ids(target)
     adds = write_adds(env, target, fit(rows, target.schema, url=env.store.url))
     return Prepared(located, adds, registered(metadata, target.plan))
 

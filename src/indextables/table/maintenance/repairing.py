@@ -23,7 +23,7 @@ from indextables.log.care import recreate_pointer as point_again
 from indextables.log.read import CacheStats
 from indextables.log.wire import REGISTRY_PREFIX, combined
 from indextables.query.partition import partition_to_text
-from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id
+from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id, place_of_ids
 from indextables.split.index import IndexPlan
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import open_env
@@ -139,12 +139,16 @@ def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
         # A copy under another split's name would count its rows twice.
         check_id(ref.id or named[1], named[1], meta.key, "footer")
     counted = StatsBuilder(schema, env.options)
-    places = list(range(len(schema)))
+    places = list(range(len(reader.footer.schema)))
+    stored = place_of_ids(reader.footer.schema)
+    highest: int | None = None
     columns = columns_of_folders(schema.names, [name for name, _ in folder_values(meta.key)])
     values: dict[str, set[str | None]] = {name: set() for name in columns}
     for group in range(reader.footer.metadata.num_row_groups):
         rows = reader.read_groups([group], places)
-        counted.update(rows)
+        counted.update(rows.select(schema.names))
+        found_ids = pc.max(rows.column(stored)).as_py() if stored is not None else None
+        highest = max((number for number in (highest, found_ids) if number is not None), default=None)
         for name, held in values.items():
             texts = partition_to_text(pc.unique(combined(rows.column(schema.get_field_index(name)))))
             held.update(texts.to_pylist())
@@ -174,6 +178,7 @@ def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
         extra=extra,
         configuration={} if plan is None else _indexing(plan, schema),
         partition=tuple((name, next(iter(held), None)) for name, held in values.items()),
+        highest_row_id=highest,
     )
 
 

@@ -219,7 +219,7 @@ def _group(files: pa.Table, columns: Sequence[str]) -> Group:
         "splitId",
     )
     vectors = [None if v is None else msgspec.convert(v, DeletionVector) for v in files["deletionVector"].to_pylist()]
-    columns_of_source = [*(files[name].to_pylist() for name in names), vectors]
+    columns_of_source = [*(files[name].to_pylist() for name in names), vectors, files["baseRowId"].to_pylist()]
     values = dict(files["partitionValues"][0].as_py() or ())
     raw = files["uncompressedSizeBytes"].to_pylist()
     return Group(

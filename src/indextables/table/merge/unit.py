@@ -37,6 +37,7 @@ class Source(msgspec.Struct, frozen=True):
     range1_length: int | None = None
     id: str | None = None
     vector: DeletionVector | None = None
+    base_row_id: int | None = None
 
 
 class Clustering(msgspec.Struct, frozen=True):
@@ -183,6 +184,7 @@ def ref_of(env: Env, source: Source, key: str) -> SplitRef:
         source.index_start,
         source.range1_length,
         source.id,
+        base_row_id=source.base_row_id,
     )
     if source.vector is None:
         return ref

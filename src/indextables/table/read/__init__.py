@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
-    from indextables.table.read.scan import limited, plain_schema, scan_split, scan_table
+    from indextables.table.read.scan import limited, plain_schema, scan_row_ids, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
         aggregate_rows,
@@ -74,6 +74,7 @@ __all__ = [
     "refs_of",
     "required_plan",
     "scan_foreign",
+    "scan_row_ids",
     "scan_split",
     "scan_table",
     "search",
@@ -93,7 +94,7 @@ if not TYPE_CHECKING:
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
-            "scan": ("limited", "plain_schema", "scan_split", "scan_table"),
+            "scan": ("limited", "plain_schema", "scan_row_ids", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
                 "aggregate_rows",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from indextables.env import Env
@@ -16,10 +17,10 @@ from indextables.lazy import pc
 from indextables.log.read import Snapshot
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
-from indextables.split.file import SplitReader, SplitRef, scan
+from indextables.split.file import ROW_ID_FIELD, SplitReader, SplitRef, scan
 from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
 
-__all__ = ["limited", "plain_schema", "read_in_order", "scan_split", "scan_table"]
+__all__ = ["limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"]
 
 T = TypeVar("T")
 
@@ -51,6 +52,16 @@ def scan_table(
     return pa.RecordBatchReader.from_batches(schema, limited(batches, limit))
 
 
+def scan_row_ids(env: Env, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """All rows in the order of the table, with the id of each in a last column `ROW_ID`. Raises as `scan_table`."""
+    check_rows_readable(snapshot, env.store.url)
+    names = column_names(snapshot.schema, columns)
+    files = prune_files(snapshot, None)
+    for ref, base in zip(refs_of(env, files), files["baseRowId"].to_pylist(), strict=True):
+        known = msgspec.structs.replace(ref, base_row_id=base)
+        yield from scan_split(env, snapshot.schema, known, names, None, snapshot.version, row_ids=True)
+
+
 def scan_split(
     env: Env,
     snapshot_schema: pa.Schema,
@@ -61,13 +72,15 @@ def scan_split(
     *,
     ahead: bool = False,
     row_numbers: str | None = None,
+    row_ids: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one split in the columns and types of the table; a column that the split lacks is null.
 
     With `ahead` row groups are decoded by threads: not for who runs in one, nor for a few rows of many. `row_numbers`
-    names a column to add with each row's number in the split.
+    names a column to add with each row's number in the split, `row_ids` adds `ROW_ID`, null in rows without an id.
     """
-    numbers = [] if row_numbers is None else [pa.field(row_numbers, pa.int64())]
+    numbers = [ROW_ID_FIELD] if row_ids else []
+    numbers += [] if row_numbers is None else [pa.field(row_numbers, pa.int64())]
     output = pa.schema([*plain_schema(snapshot_schema, names), *numbers])
     ambient = env.ambient if ahead else None
     try:
@@ -75,12 +88,12 @@ def scan_split(
         present = {name.lower() for name in reader.footer.schema.names}
         needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
         if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):
-            for batch in scan(reader, names, where=where, row_numbers=row_numbers, ambient=ambient):
+            for batch in scan(reader, names, where=where, row_numbers=row_numbers, row_ids=row_ids, ambient=ambient):
                 yield _as_schema(batch, output)
             return
         there = [name for name in needed if name.lower() in present]
         whole = pa.schema([*plain_schema(snapshot_schema, needed), *numbers])
-        for batch in scan(reader, there, row_numbers=row_numbers, ambient=ambient):
+        for batch in scan(reader, there, row_numbers=row_numbers, row_ids=row_ids, ambient=ambient):
             widened = _as_schema(batch, whole)
             kept = widened if where is None else widened.filter(evaluate(where, widened))
             if kept.num_rows:

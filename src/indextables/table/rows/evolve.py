@@ -22,6 +22,7 @@ from indextables.log.wire import (
     Metadata,
     Protocol,
     assign_ids,
+    check_free,
     highest_ever,
     same_ids,
     schema_from_json,
@@ -98,6 +99,7 @@ def merged_schema(
     added = [given.field(place) for place in sorted(places.values()) if not pa.types.is_null(given.field(place).type)]
     if not added and not wider:
         return None
+    check_free(field.name for field in added)
     plain = schema_from_json(schema_to_json(pa.schema([without_ids(field) for field in added])))
     merged = pa.schema([*fields, *(field.with_nullable(True) for field in plain)])  # noqa: FBT003 - Arrow's order
     properties = _indexing(options, [field.name for field in added])
@@ -125,6 +127,7 @@ def replaced_schema(
     spelled = {field.name.lower(): field for field in before}
     plain = schema_from_json(schema_to_json(pa.schema([without_ids(field) for field in given])))
     fields = []
+    check_free(name for name in plain.names if name.lower() not in spelled)
     for field in plain:
         known = spelled.get(field.name.lower())
         if known is not None and known.type == field.type:

@@ -22,6 +22,7 @@ from indextables.errors import (
 )
 from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
+from indextables.split.file import with_ids
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.table.rows import FittedRows, folder_of, split_rows
 
@@ -34,6 +35,7 @@ __all__ = [
     "SPLITS",
     "WriteTarget",
     "add_of",
+    "bringing_ids",
     "discard",
     "registered",
     "split_folder",
@@ -69,6 +71,11 @@ def target_of(metadata: Metadata, options: Options) -> WriteTarget:
     schema = schema_from_json(metadata.schemaString)
     plan = plan_fields(schema, options, previous=_newest_plan(metadata))
     return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options)
+
+
+def bringing_ids(target: WriteTarget) -> WriteTarget:
+    """The target for rows that had an id before: they bring it along in a last column, null where one is new."""
+    return msgspec.structs.replace(target, schema=with_ids(target.schema))
 
 
 def split_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
