@@ -21,8 +21,8 @@ from indextables.log.wire.protocol import (
 def test_a_new_table_is_version_4_with_its_features():
     protocol = new_table_protocol()
     assert (protocol.minReaderVersion, protocol.minWriterVersion) == (4, 4)
-    assert set(protocol.readerFeatures) == {"avroState", "schemaDeduplication", "parquetSplit"}
-    assert set(protocol.writerFeatures) == set(protocol.readerFeatures)
+    assert set(protocol.readerFeatures) == {"avroState", "deletionVectors", "schemaDeduplication", "parquetSplit"}
+    assert set(protocol.writerFeatures) == {*protocol.readerFeatures, "rowTracking"}
     check_writable(protocol)
 
 
@@ -86,15 +86,15 @@ def test_tables_of_another_system_are_read_and_not_written(features):
 def test_the_first_use_of_a_feature_raises_the_protocol(feature):
     raised = with_feature(Protocol(2, 2), feature)
     assert (raised.minReaderVersion, raised.minWriterVersion) == (4, 4)
-    assert feature in raised.readerFeatures
+    assert (feature in raised.readerFeatures) == (feature != "rowTracking")
     assert feature in raised.writerFeatures
     assert with_feature(raised, feature) is raised
 
 
 def test_features_that_are_there_stay():
-    assert set(with_feature(new_table_protocol(), "deletionVectors").readerFeatures) == {
+    assert set(with_feature(new_table_protocol(), "typeWidening").readerFeatures) == {
         *new_table_protocol().readerFeatures,
-        "deletionVectors",
+        "typeWidening",
     }
 
 

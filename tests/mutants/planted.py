@@ -32,6 +32,7 @@ TABLE = "indextables/table/"
 EVOLUTION_TESTS = ("tests/table/test_evolution.py",)
 FIELD_ID_TESTS = ("tests/table/test_field_ids.py",)
 ROW_ID_TESTS = ("tests/table/test_row_ids.py",)
+NESTED_TEXT_TESTS = ("tests/table/test_nested_texts.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
 DOOR_TESTS = ("tests/table/test_doors.py",)
 KEPT_TESTS = ("tests/table/test_kept_files.py",)
@@ -1249,6 +1250,20 @@ BUGS = [
         "    schema = same_ids(schema_from_json(metadata.schemaString), schema_from_json(newer.schemaString))\n",
         "    schema = schema_from_json(metadata.schemaString)\n",
         FIELD_ID_TESTS,
+    ),
+    Bug(
+        "a whole text inside a struct that looks like a time is looked up without its blank",
+        "indextables/split/search/tantivy.py",
+        "            return any(looks_like_time(term) for _, term in leaf.terms)\n",
+        "            return False\n",
+        NESTED_TEXT_TESTS,
+    ),
+    Bug(
+        "a nested column that comes later has words in a new table",
+        TABLE + "rows/evolve.py",
+        "    properties = {**nested_texts(plain, {**metadata.configuration, **properties}), **properties}\n",
+        "",
+        NESTED_TEXT_TESTS,
     ),
     Bug(
         "a row that is updated gets its id from the new file",

@@ -201,5 +201,6 @@ def test_a_search_for_any_value_finds_what_is_not_null_also_where_lists_and_maps
             assert sorted(table.search(f"{name}:*")["k"].to_pylist()) == there == [1, 2, 3], name
             assert table.search(f"* AND NOT {name}:*")["k"].to_pylist() == [0], name
         assert table.search("m.a:*")["k"].to_pylist() == [2]
-        # Strings inside of nested columns are searched by word.
-        assert table.search('st.s:"x-y"')["k"].to_pylist() == [2]
+        # Strings inside of nested columns are whole values.
+        assert table.search('st.s:"x y"')["k"].to_pylist() == [2]
+        assert table.search('st.s:"x-y" OR st.s:x')["k"].to_pylist() == []

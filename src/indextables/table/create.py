@@ -13,7 +13,7 @@ from indextables.log.read import Log
 from indextables.log.wire import check_not_foreign
 from indextables.table.append import commit_append
 from indextables.table.arguments import check_mapping, check_spelling, check_text
-from indextables.table.rows import Rows, check_indexing, check_partition_columns, fit, wanted_indexing
+from indextables.table.rows import Rows, check_indexing, check_partition_columns, fit, nested_texts, wanted_indexing
 from indextables.table.writing import discard, registered, target_of, write_adds
 
 __all__ = ["create", "create_with_rows", "given_properties", "indexing_properties"]
@@ -88,7 +88,8 @@ def _configuration(log: Log, schema: pa.Schema, properties: Mapping[str, str] | 
     """The properties of a new table. Raises InvalidArgument for indexing of a column that it does not have."""
     given = {key: str(value) for key, value in (properties or {}).items()}
     check_indexing(given, schema.names, "properties")
-    return {**wanted_indexing(log.env.options, schema.names), **given}
+    wanted = {**wanted_indexing(log.env.options, schema.names), **given}
+    return {**nested_texts(schema, wanted), **wanted}
 
 
 def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:

@@ -73,7 +73,9 @@ def _numbered_columns(adds: pa.Table, following: int) -> tuple[pa.Table, int]:
     if place < 0:
         adds = adds.append_column("baseRowId", pa.nulls(adds.num_rows, pa.int64()))
         place = adds.num_columns - 1
-    if not adds.num_rows or "numRecords" not in adds.column_names:
+    counts_rows = "numRecords" in adds.column_names and pa.types.is_integer(adds["numRecords"].type)
+    if not adds.num_rows or not counts_rows:
+        # What no reader would take is refused when it is encoded.
         return adds, following
     bases, rows = adds["baseRowId"], adds["numRecords"]
     new = bases.is_null().to_numpy() & rows.is_valid().to_numpy()

@@ -27,8 +27,10 @@ from indextables.table.rows import (
     check_partition_columns,
     fit,
     merged_schema,
+    nested_texts,
     replaced_schema,
     typed_only,
+    wanted_indexing,
 )
 from indextables.table.writing import WriteTarget, newest, target_of
 
@@ -125,8 +127,8 @@ def _check(request: WriteRequest) -> None:
 def _planned_new(log: Log, request: WriteRequest, given: pa.Schema) -> WritePlan:
     check_not_foreign(log.env.store)
     columns = check_partition_columns(given, request.asked.partition_by or [])
-    plan = WritePlan(new_metadata(log, given, partition_by=tuple(columns)), is_new=True)
-    check_indexing(log.env.options.from_call("indexing."), given.names, "call")
+    configuration = nested_texts(given, wanted_indexing(log.env.options, given.names))
+    plan = WritePlan(new_metadata(log, given, partition_by=tuple(columns), configuration=configuration), is_new=True)
     replaced_by(request, target_for(log.env, plan))
     return plan
 

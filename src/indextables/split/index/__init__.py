@@ -8,7 +8,15 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.split.index import delfile, segment
-    from indextables.split.index.analyze import MAX_GRAM, MAX_RAW_BYTES, Analyzer, Token, analyzer
+    from indextables.split.index.analyze import (
+        MAX_GRAM,
+        MAX_RAW_BYTES,
+        TIME_TEXT,
+        Analyzer,
+        Token,
+        analyzer,
+        looks_like_time,
+    )
     from indextables.split.index.cache import IndexCache
     from indextables.split.index.cache_entry import CachedSplit, entry_key
     from indextables.split.index.delfile import RowMask
@@ -32,6 +40,7 @@ __all__ = [
     "MAX_RAW_BYTES",
     "SCHEMA",
     "SMALL_BYTES",
+    "TIME_TEXT",
     "Analyzer",
     "CachedSplit",
     "FieldPlan",
@@ -46,6 +55,7 @@ __all__ = [
     "entry_key",
     "field_sizes",
     "is_nested_list",
+    "looks_like_time",
     "native_read",
     "native_write",
     "natural_kind",
@@ -58,7 +68,15 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "analyze": ("Analyzer", "MAX_GRAM", "MAX_RAW_BYTES", "Token", "analyzer"),
+            "analyze": (
+                "Analyzer",
+                "MAX_GRAM",
+                "MAX_RAW_BYTES",
+                "TIME_TEXT",
+                "Token",
+                "analyzer",
+                "looks_like_time",
+            ),
             "cache": ("IndexCache",),
             "cache_entry": ("CachedSplit", "entry_key"),
             "delfile": ("RowMask",),

@@ -9,7 +9,7 @@ A *kind* says what a Tantivy field means:
 
 Times are integers because a Tantivy date field keeps whole seconds. Floating point, decimal, binary and whatever
 else has no kind are stored only: the rows have them, the index does not. A list of a kind is the same kind with
-several values (`multi`).
+several values (`multi`). Texts inside `json` are words, or with the analyzer `raw` whole values.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ _MAX_FIELDS = 10_000
 _KINDS: tuple[Kind, ...] = ("text", "string", "int", "bool", "date", "timestamp", "ip", "json")
 _STRING_KINDS = ("text", "string", "ip")
 _TERM_KINDS = ("text", "string", "json")
+_NESTED_KINDS = ("text", "string")
+"""What texts inside a struct, a map or a list of structs can be."""
 _KEPT_PLANS = 64
 """A process writes to few tables at a time, again and again."""
 _LENGTHS = {"default": DEFAULT_MAX_TOKEN_BYTES, "legacy": 40, "min_safe": 100, "tantivy_max": MAX_RAW_BYTES}
@@ -286,7 +288,7 @@ def _plan_column(column: pa.Field, settings: _Settings) -> FieldPlan | None:
     kind = natural if asked is None else _asked_kind(column, natural, asked, settings)
     if kind is None:
         return None
-    text = kind in ("text", "json")
+    text = kind == "text" or (kind == "json" and not _is_whole(asked))
     tokenizer = _parsed(column, "tokenizer", settings, _tokenizer)
     length = _parsed(column, "tokenlength", settings, _token_length)
     record = _parsed(column, "indexrecordoption", settings, _record)
@@ -351,13 +353,19 @@ def _asked_kind(column: pa.Field, natural: Kind | None, asked: str, settings: _S
         return None
     if natural == "string" and wanted in _STRING_KINDS:
         return next(k for k in _KINDS if k == wanted)
-    if natural is not None and wanted == natural:
+    if natural is not None and wanted in (natural, *(_NESTED_KINDS if natural == "json" else ())):
         return natural
     if settings.excuses(opt.INDEXING_TYPEMAP, column):
         return natural
-    choices = ", ".join(("none", *(_STRING_KINDS if natural == "string" else (natural,) if natural else ())))
+    offered = {"string": _STRING_KINDS, "json": _NESTED_KINDS, None: ()}
+    choices = ", ".join(("none", *offered.get(natural, (natural,))))
     message = f"{opt.INDEXING_TYPEMAP}{column.name} = {asked!r}: a column of type {column.type} can be one of {choices}"
     raise InvalidArgument(message, option=opt.INDEXING_TYPEMAP + column.name, value=asked)
+
+
+def _is_whole(asked: str | None) -> bool:
+    """True if texts inside a nested column are asked to be whole values."""
+    return asked is not None and asked.strip().lower() == "string"
 
 
 def _parsed(column: pa.Field, family: str, settings: _Settings, parse: Any) -> Any:

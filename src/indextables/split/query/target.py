@@ -102,8 +102,7 @@ def _nested(column: pa.Field, field: FieldPlan | None, rest: tuple[str, ...]) ->
         path=tuple(path),
         field=None if field is None else field.id,
         analyzer=None if not text else analyzer("raw") if field is None else field.analyzer,
-        # With whole values as terms, a text that looks like a time is a date to Tantivy: columns answer instead.
-        indexed=field is not None and kind in ("text", "int", "bool") and not field.analyzer.single_term,
+        indexed=field is not None and kind in ("text", "int", "bool"),
         fast=False,
         positions=field is not None and field.record == "position",
         nested=True,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import tantivy
 
+from indextables.split.index import looks_like_time
 from indextables.split.query import (
     Bool,
     Boosted,
@@ -29,6 +30,7 @@ from indextables.split.query import (
     Terms,
     TermSet,
     Unscored,
+    Where,
     address_text,
     literal_regex,
 )
@@ -45,6 +47,8 @@ BoostOf = Callable[[Terms], float]
 
 def answerable(leaf: Leaf) -> bool:
     """True if an index that holds the leaf's field as its target says gives the exact rows of this leaf."""
+    if _is_about_times(leaf):
+        return False
     match leaf:
         case Terms(target=target):
             return target.indexed and (len(leaf.terms) == 1 or target.positions)
@@ -67,6 +71,24 @@ def answerable(leaf: Leaf) -> bool:
         case HasValue(target=target):
             # The index does not know a list without items from none.
             return target.fast and not target.nested and not target.multi
+        case _:
+            return False
+
+
+def _is_about_times(leaf: Leaf) -> bool:
+    """True if a leaf may mean whole texts inside JSON that look like a time: the index holds them with a blank."""
+    target = None if isinstance(leaf, Where | Mask) else leaf.target
+    if target is None or not target.nested or target.analyzer is None or not target.analyzer.single_term:
+        return False
+    match leaf:
+        case Terms():
+            return any(looks_like_time(term) for _, term in leaf.terms)
+        case TermSet():
+            return any(map(looks_like_time, leaf.terms))
+        case TermPrefix():
+            return looks_like_time(leaf.prefix)
+        case TermFuzzy():
+            return True
         case _:
             return False
 

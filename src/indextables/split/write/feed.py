@@ -17,15 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvariantViolated
-from indextables.split.index import MAX_RAW_BYTES, FieldPlan, IndexPlan, is_nested_list
+from indextables.split.index import MAX_RAW_BYTES, TIME_TEXT, FieldPlan, IndexPlan, is_nested_list
 from indextables.split.write.rows import leaf_arrays
 
 __all__ = ["Feeder"]
 
 _JSON_LIMIT = 60_000
 """A JSON term is path and value together; above this a value may not fit."""
-
-_TIME_TEXT = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}"
 
 # Bytes of index memory, measured: per row, per fast value, per term that is new, per token of a few characters.
 _ROW_COST = 40
@@ -221,9 +219,10 @@ def _for_json(values: pa.Array) -> pa.Array:
 def _as_words(texts: pa.Array) -> pa.Array:
     """The same words, kept from being taken for a time: Tantivy indexes a text of RFC 3339 as a date and nothing else.
 
-    A blank at the end makes it no time and adds no word.
+    A blank at the end makes it no time and adds no word. Where whole values are terms, it is part of the term: columns
+    answer who asks for such a text.
     """
-    dated = pc.match_substring_regex(texts, _TIME_TEXT)
+    dated = pc.match_substring_regex(texts, TIME_TEXT)
     if not pc.any(dated).as_py():
         return texts
     blank, nothing = pa.scalar(" ", texts.type), pa.scalar("", texts.type)

@@ -189,9 +189,11 @@ def _indexing(plan: IndexPlan, schema: pa.Schema) -> dict[str, str]:
     for field in plan.fields:
         if field.column is None or field.column not in schema.names:
             continue
-        if field.kind in {"text", "ip"}:
-            properties[opt.INDEXING_TYPEMAP + field.column] = field.kind
-        if field.kind == "text":
+        is_whole = field.kind == "json" and field.analyzer.single_term
+        if field.kind in {"text", "ip", "json"}:
+            kind = field.kind if field.kind != "json" else "string" if is_whole else "text"
+            properties[opt.INDEXING_TYPEMAP + field.column] = kind
+        if field.kind in {"text", "json"} and not is_whole:
             properties[opt.INDEXING_TOKENIZER + field.column] = field.tokenizer
             properties[opt.INDEXING_RECORD_OPTION + field.column] = field.record
             properties[opt.INDEXING_TOKEN_LENGTH + field.column] = str(field.token_length)

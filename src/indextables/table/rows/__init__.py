@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         replaced_schema,
         typed_only,
     )
-    from indextables.table.rows.indexing import check_indexing, wanted_indexing
+    from indextables.table.rows.indexing import check_indexing, nested_texts, wanted_indexing
     from indextables.table.rows.partitions import (
         check_partition_columns,
         columns_of_folders,
@@ -43,6 +43,7 @@ __all__ = [
     "folder_pattern",
     "keep_ids",
     "merged_schema",
+    "nested_texts",
     "partitionings",
     "read_rows",
     "remembering",
@@ -67,7 +68,7 @@ if not TYPE_CHECKING:
                 "replaced_schema",
                 "typed_only",
             ),
-            "indexing": ("check_indexing", "wanted_indexing"),
+            "indexing": ("check_indexing", "nested_texts", "wanted_indexing"),
             "partitions": (
                 "check_partition_columns",
                 "columns_of_folders",

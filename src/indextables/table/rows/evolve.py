@@ -33,7 +33,7 @@ from indextables.log.wire import (
     without_ids,
 )
 from indextables.options import Options
-from indextables.table.rows.indexing import wanted_indexing
+from indextables.table.rows.indexing import nested_texts, wanted_indexing
 from indextables.table.rows.partitions import check_partition_columns, remembering
 from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
 
@@ -103,6 +103,7 @@ def merged_schema(
     plain = schema_from_json(schema_to_json(pa.schema([without_ids(field) for field in added])))
     merged = pa.schema([*fields, *(field.with_nullable(True) for field in plain)])  # noqa: FBT003 - Arrow's order
     properties = _indexing(options, [field.name for field in added])
+    properties = {**nested_texts(plain, {**metadata.configuration, **properties}), **properties}
     changed = _with_schema(metadata, merged, properties)
     raised = with_feature(protocol, TYPE_WIDENING) if wider else protocol
     return Evolution(changed, None if raised is protocol else raised)
@@ -141,7 +142,10 @@ def replaced_schema(
         return None
     kept = {field.name.lower() for field in fields if field.metadata and FIELD_ID.encode() in field.metadata}
     gone = [field.name for field in before if field.name.lower() not in kept]
-    changed = _with_schema(_without_indexing(metadata, gone), schema, properties)
+    told = _without_indexing(metadata, gone)
+    new = [field for field in schema if field.name.lower() not in kept]
+    properties = {**nested_texts(new, {**told.configuration, **properties}), **properties}
+    changed = _with_schema(told, schema, properties)
     return Evolution(remembering(msgspec.structs.replace(changed, partitionColumns=columns), metadata))
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import pyarrow as pa
+
 from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.options import Options
+from indextables.split.index import is_nested_list, natural_kind
 
-__all__ = ["check_indexing", "wanted_indexing"]
+__all__ = ["check_indexing", "nested_texts", "wanted_indexing"]
 
 _FAMILIES = (
     opt.INDEXING_TYPEMAP,
@@ -51,6 +54,41 @@ def wanted_indexing(options: Options, columns: Iterable[str]) -> dict[str, str]:
         elif kept := [column for _, column in _named({key: value}) if column in known]:
             found[key] = ",".join(kept)
     return found
+
+
+def nested_texts(columns: Iterable[pa.Field], properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties that make texts inside new nested columns whole values, unless something is said about a column.
+
+    A table says so itself: one that was made when such texts were words has no such property, and keeps them.
+    """
+    told = {column for key, column in _named(properties) if not _is_list(key)}
+    return {
+        opt.INDEXING_TYPEMAP + column.name: "string"
+        for column in columns
+        if column.name.lower() not in told and _holds_texts(column.type)
+    }
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    """True if the index takes the column as nested and there are texts in it, at any depth."""
+    element = kind.value_type if is_nested_list(kind) else kind
+    return natural_kind(element) == "json" and any(map(_has_text, _inside(element)))
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    return natural_kind(kind) == "string" or any(map(_has_text, _inside(kind)))
+
+
+def _inside(kind: pa.DataType) -> list[pa.DataType]:
+    if pa.types.is_struct(kind):
+        return [field.type for field in kind]
+    if pa.types.is_map(kind):
+        return [kind.item_type]
+    return [kind.value_type] if is_nested_list(kind) else []
+
+
+def _is_list(key: str) -> bool:
+    return key.lower().removeprefix(opt.PREFIX) in {one.lower() for one in _LISTS}
 
 
 def _named(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
