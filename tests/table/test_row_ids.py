@@ -120,9 +120,10 @@ def test_restored_rows_have_the_ids_they_had_and_the_counter_goes_on(table):
 def test_a_checkpoint_carries_ids_and_the_counter(tmp_path, form):
     made = indextables.create(tmp_path / "t", SCHEMA)
     made.append(rows(10, 11))
-    made.append(rows(12, 13, 14))
-    made.delete(where="key = 11")
     opened = indextables.open(tmp_path / "t", options={"state.format": form})
+    opened.checkpoint()
+    opened.append(rows(12, 13, 14))
+    opened.delete(where="key = 11")
     opened.checkpoint()
     for version in range(3):
         (root(made) / "_transaction_log" / f"{version:020d}.json").unlink()

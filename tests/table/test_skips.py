@@ -103,7 +103,7 @@ def test_when_every_source_fails_nothing_is_added_or_removed(table):
     # The last one is left without a neighbour before anybody tries to read it.
     assert (len(report.skipped), report.versions, report.new_splits) == (4, [], 0)
     actions = table.refresh().log()["action"].to_pylist()
-    assert actions == ["commitInfo"] + ["mergeskip"] * 4
+    assert actions == ["commitInfo", "domainMetadata"] + ["mergeskip"] * 4
     assert splits_in_store(table) == before
 
 

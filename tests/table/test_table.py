@@ -416,7 +416,7 @@ def test_versions_and_times_that_never_were_are_refused(table):
 
 def test_the_actions_of_a_version_can_be_seen(table):
     actions = table.log(1)
-    assert actions["action"].to_pylist() == ["commitInfo", "add", "add"]
+    assert actions["action"].to_pylist() == ["commitInfo", "domainMetadata", "add", "add"]
     assert '"operation":"WRITE"' in actions["value"][0].as_py()
     with pytest.raises(VersionNotFound):
         table.log(99)

@@ -1,4 +1,4 @@
-"""The ids of rows: a hidden column of splits whose rows had one before; elsewhere they count from the split's first.
+"""Tells the ids of the rows of a split: a hidden column where rows had one before, else a count from the first row.
 
 The column stands behind all others and is no column of the table: who asks for all columns of a split does not get it.
 """
