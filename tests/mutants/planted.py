@@ -1317,8 +1317,8 @@ BUGS = [
     Bug(
         "a rebuilt log gives rows ids that others have brought along",
         LOG + "care/rebuild.py",
-        "        numbered = counted(Staged(adds=files), max(kept, default=-1) + 1)\n",
-        "        numbered = counted(Staged(adds=files), 0)\n",
+        "    numbered = counted(Staged(adds=state.files), max(kept, default=-1) + 1)\n",
+        "    numbered = counted(Staged(adds=state.files), 0)\n",
         ROW_ID_TESTS,
     ),
     Bug(

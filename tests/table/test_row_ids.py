@@ -77,6 +77,27 @@ def test_a_row_that_changes_or_moves_keeps_its_id(table):
     assert sorted(table.search("message:newer")["key"].to_pylist()) == [13, 14]
 
 
+def test_rows_that_match_a_source_keep_their_ids_and_others_get_new_ones(table):
+    table.upsert(rows(11, 13, 20), on=["key"])
+    found = ids(table)
+    assert {key: found[key] for key in BORN} == BORN
+    assert found[20] >= 5
+    table.merge(rows(10, 14, 21), "t.key = s.key").when_matched_delete(
+        condition="t.key = 10"
+    ).when_matched_update_all().when_not_matched_insert_all().when_not_matched_by_source_update(
+        {"message": "'left'"}, condition="t.key = 12"
+    ).execute()
+    after = ids(table)
+    assert {key: number for key, number in after.items() if key != 21} == {k: n for k, n in found.items() if k != 10}
+    assert after[21] > found[20]
+    more = rows(11).append_column("extra", pa.array([1]))
+    table.upsert(more, on=["key"], merge_schema=True)
+    assert ids(table) == after
+    table.upsert(rows(30), on=["key"], merge_schema=True)
+    last = pq.read_schema(files(table)[-1]).names
+    assert ROW_ID not in last, "rows that are all new bring no ids"
+
+
 def test_sorting_keeps_ids(table):
     table.append(rows(*range(200, 100, -1)))
     before = ids(table)

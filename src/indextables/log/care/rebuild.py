@@ -6,7 +6,7 @@ for partition columns that are not in the rows, because null and the empty text 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import unquote
 
 import msgspec
@@ -111,15 +111,8 @@ def rebuild_log(
     )
     needed = protocol or new_table_protocol()
     needed = with_feature(needed, TYPE_WIDENING) if is_widened else needed
-    domains = {}
-    if tracks_rows(needed):
-        # What rows brought along is theirs; which ids other rows had only the lost log knew.
-        kept = [fact.highest_row_id for fact in facts.values() if fact.highest_row_id is not None]
-        numbered = counted(Staged(adds=files), max(kept, default=-1) + 1)
-        assert isinstance(numbered.adds, pa.Table)  # noqa: S101 - columns in, columns out
-        files, domains = numbered.adds, {domain.domain: domain for domain in numbered.domains}
-    state = TableState(version=-1, protocol=needed, metadata=metadata, files=files, domains=domains)
-    version = write_log(target or env, state, "REBUILD")
+    state = TableState(version=-1, protocol=needed, metadata=metadata, files=files)
+    version = write_log(target or env, _numbered(state, facts.values()), "REBUILD")
     return RepairReport(
         source_version=-1,
         version=version,
@@ -132,6 +125,17 @@ def rebuild_log(
 def folder_values(key: str) -> list[tuple[str, str]]:
     """The folders `column=value` above a file, as they are spelled."""
     return [(name, value) for part in key.split("/")[:-1] for name, equals, value in [part.partition("=")] if equals]
+
+
+def _numbered(state: TableState, facts: Iterable[SplitFacts]) -> TableState:
+    """The table with ids for its rows: those that rows brought along are theirs, others only the lost log knew."""
+    if not tracks_rows(state.protocol):
+        return state
+    kept = [fact.highest_row_id for fact in facts if fact.highest_row_id is not None]
+    numbered = counted(Staged(adds=state.files), max(kept, default=-1) + 1)
+    domains = {domain.domain: domain for domain in numbered.domains}
+    assert isinstance(numbered.adds, pa.Table)  # noqa: S101 - columns in, columns out
+    return msgspec.structs.replace(state, files=numbered.adds, domains=domains)
 
 
 def _check_lost(env: Env) -> None:
