@@ -40,7 +40,10 @@ def declared(table: indextables.Table) -> dict[str, int]:
 
 
 def in_file(path: Path) -> dict[str, int | None]:
-    """The Parquet field id of each field, element, key and value by its path, as pyarrow finds them."""
+    """The Parquet field id of each field, element, key and value by its path, as pyarrow finds them.
+
+    The hidden column of row ids is none of the table.
+    """
     found: dict[str, int | None] = {}
 
     def field(node: pa.Field, path: str) -> None:
@@ -57,7 +60,8 @@ def in_file(path: Path) -> dict[str, int | None]:
             field(kind.value_field, f"{path}.element")
 
     for node in pq.ParquetFile(path).schema_arrow:
-        field(node, node.name)
+        if node.name != "_row_id":
+            field(node, node.name)
     return found
 
 
