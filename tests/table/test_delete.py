@@ -275,7 +275,7 @@ RIVALS = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(DELETES, st.one_of(st.none(), RIVALS)), min_size=1, max_size=4))
 def test_any_deletes_beside_any_others_leave_what_one_after_the_other_leaves(tmp_path_factory, steps):
     """Under Serializable the rival came first, as the versions say: each step is checked against a plain loop."""
