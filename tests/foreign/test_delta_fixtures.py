@@ -33,6 +33,7 @@ def test_rows_are_those_that_the_writer_reads(case):
     assert table.count() == len(told["rows"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_schema_and_properties_are_those_of_the_log(case):
     told, table = expected(case), opened(case)
@@ -44,6 +45,7 @@ def test_schema_and_properties_are_those_of_the_log(case):
     assert table.protocol.minReaderVersion == told["protocol"]["minReaderVersion"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_files_are_those_of_the_log(case):
     told, table = expected(case), opened(case)
@@ -59,6 +61,7 @@ def test_files_are_those_of_the_log(case):
             assert file["numRecords"] == match["numRecords"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_every_version_has_its_rows(case):
     told, table = expected(case), opened(case)
@@ -74,6 +77,7 @@ def test_every_version_has_its_rows(case):
             assert case.name == "optimize_zorder_vacuum"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_history_names_each_version_and_operation(case):
     told = expected(case)
@@ -82,6 +86,7 @@ def test_history_names_each_version_and_operation(case):
     assert {version: known[version] for version in listed if version in known} == listed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.id not in NOT_BY_DELTALAKE])
 def test_deltalake_and_duckdb_read_the_same_rows(case):
     table = opened(case)
@@ -98,6 +103,7 @@ def test_deltalake_and_duckdb_read_the_same_rows(case):
         assert len(dataset.schema) == len(ours.schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_predicate_and_sql_see_what_the_rows_say(case):
     table = opened(case)

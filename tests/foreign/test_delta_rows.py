@@ -16,7 +16,7 @@ import pytest
 from tests.foreign.delta_world import SCHEMA, DeltaWorld, rows, with_features
 
 import indextables
-from indextables.errors import DvCorrupt, LogCorrupt, PathEscape, SplitCorrupt, VersionExpired
+from indextables.errors import DvCorrupt, LogCorrupt, NotSupported, PathEscape, SplitCorrupt, VersionExpired
 from indextables.log.wire import schema_to_json
 from indextables.split.file import dv
 
@@ -549,3 +549,37 @@ def test_a_table_without_files_has_its_schema(world):
     assert (table.count(), table.to_arrow()) == (0, SCHEMA.empty_table())
     assert table.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": 0}]
     assert table.files().num_rows == 0
+
+
+OLD = {b"org.apache.spark.version": b"2.4.5"}
+LEGACY = {b"org.apache.spark.version": b"3.5.0", b"org.apache.spark.legacyDateTime": b""}
+NEW = {b"org.apache.spark.version": b"3.5.0"}
+DAYS = [(dt.date(1582, 10, 14), False), (dt.date(1582, 10, 15), True), (None, True)]
+
+
+@pytest.mark.parametrize("metadata", [OLD, LEGACY, NEW, {}])
+@pytest.mark.parametrize(("day", "is_plain"), DAYS)
+@pytest.mark.parametrize("deep", [False, True])
+def test_days_of_the_julian_calendar_are_refused_where_a_file_may_have_them(world, metadata, day, is_plain, deep):
+    kind = pa.list_(pa.struct([("d", pa.date32())])) if deep else pa.date32()
+    value = [{"d": day}] if deep else day
+    world.create(pa.schema([("v", kind)]))
+    world.commit(world.add(pa.table([pa.array([value], kind)], schema=pa.schema([("v", kind)], metadata=metadata))))
+    if is_plain or metadata in (NEW, {}):
+        assert read(world) == [{"v": value}]
+        return
+    with pytest.raises(NotSupported, match="another calendar"):
+        read(world)
+
+
+@pytest.mark.parametrize(("year", "is_plain"), [(1899, False), (1900, True)])
+def test_instants_before_1900_are_refused_where_a_file_may_count_them_otherwise(world, year, is_plain):
+    when = dt.datetime(year, 1, 1, tzinfo=dt.UTC)
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    world.create(schema)
+    world.commit(world.add(pa.table([[when]], schema=schema.with_metadata(OLD))))
+    if is_plain:
+        assert read(world) == [{"at": when}]
+        return
+    with pytest.raises(NotSupported, match="another calendar"):
+        read(world)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SplitCorrupt
+from indextables.foreign.calendar import check_calendar, is_old_calendar
 from indextables.foreign.columns import Match, fit_column, place_of, plain_field
 from indextables.foreign.vectors import Vector, load_vector
 from indextables.log.wire import bool_array
@@ -70,6 +71,7 @@ def _whole_batches(
     _check_names(there, found, file.key)
     fields = [schema.field(name) for name in wanted]
     plain = pa.schema([plain_field(field) for field in fields])
+    is_old = is_old_calendar(reader.footer.metadata.metadata)
     for columns, rows in _stored(reader, found):
         arrays = []
         for field, shown in zip(fields, plain, strict=True):
@@ -77,6 +79,8 @@ def _whole_batches(
                 arrays.append(_repeated(file.partition[field.name], rows))
                 continue
             place = places[field.name]
+            if is_old and place is not None:
+                check_calendar(columns[place], field.name, file.key)
             if place is None:
                 arrays.append(_missing(field, shown.type, rows, file.key))
             else:
