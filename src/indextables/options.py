@@ -36,7 +36,7 @@ from indextables.option_values import (
     zone,
 )
 
-__all__ = ["PREFIX", "CallOption", "Option", "Options", "known_options"]
+__all__ = ["FAMILIES", "PREFIX", "CallOption", "Option", "Options", "known_options"]
 
 # Options of one load or save of Spark. They are no options of a table: other doors take them as arguments.
 _READS = "an argument of the verb that reads"
@@ -356,6 +356,7 @@ INDEXING_TYPEMAP = "indexing.typemap."
 INDEXING_TOKENIZER = "indexing.tokenizer."
 INDEXING_RECORD_OPTION = "indexing.indexrecordoption."
 INDEXING_TOKEN_LENGTH = "indexing.tokenlength."  # noqa: S105 - a token of text
+FAMILIES = (INDEXING_TYPEMAP, INDEXING_TOKENIZER, INDEXING_RECORD_OPTION, INDEXING_TOKEN_LENGTH)
 INDEXING_FAST_FIELDS = text(
     "indexing.fastfields", "", "columns, separated by commas, whose values the index holds for sorting and aggregation"
 )

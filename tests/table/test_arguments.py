@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import indextables
+from indextables import options
 from indextables.errors import InvalidArgument, QueryInvalid, SchemaMismatch, TableNotFound, VersionNotFound
+from indextables.table.arguments import check_spelling
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
 HALF = "\ud800"
@@ -130,6 +132,41 @@ def test_a_slip_in_a_key_is_told_with_the_key_that_is_meant(table, tmp_path, key
         indextables.open(table.url, options={key: "2"})
     with pytest.raises(InvalidArgument, match="meant"):
         indextables.create(tmp_path / "n", SCHEMA, properties={key: "2"})
+
+
+def slips(key):
+    """A key with one letter left out, doubled, exchanged with the next, or another one, at each place."""
+    for place, letter in enumerate(key):
+        yield key[:place] + key[place + 1 :]
+        yield key[:place] + letter + key[place:]
+        yield key[:place] + ("q" if letter != "q" else "w") + key[place + 1 :]
+        if place:
+            yield key[: place - 1] + letter + key[place - 1] + key[place + 1 :]
+
+
+KEYS = sorted({key for option in options.known_options() for key in (option.key, *option.aliases)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [*KEYS, *options.FAMILIES, options.PREFIX])
+def test_a_slip_in_any_key_or_family_of_ours_is_refused(key):
+    known = {one.lower() for one in KEYS}
+    rest = {options.PREFIX: "checkpoint.interval"}.get(key, "s" if key in options.FAMILIES else "")
+    for slip in slips(key):
+        plain = (slip + rest).lower()
+        if len(key) < 5 or plain.removeprefix(options.PREFIX) in known or plain.startswith(options.FAMILIES):
+            continue
+        with pytest.raises(InvalidArgument, match="meant"):
+            check_spelling("properties", {slip + rest: "x"})
+    check_spelling("properties", {key + rest: "x", f"{options.PREFIX}{key}{rest}": "x"})
+
+
+@pytest.mark.parametrize("key", ["isolationLevell", "indexing.typmap.s", "indexing.tpemap.s", "indxing.typemap.s"])
+def test_a_slip_in_a_property_makes_no_table(tmp_path, key):
+    with pytest.raises(InvalidArgument, match=r"is (isolationLevel|indexing\.typemap\.s) meant") as caught:
+        indextables.create(tmp_path / "n", SCHEMA, properties={key: "text"})
+    assert caught.value.option == key
+    assert not (tmp_path / "n").exists()
 
 
 def test_keys_of_others_and_of_columns_are_let_through(tmp_path):

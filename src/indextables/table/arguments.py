@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from indextables.errors import InvalidArgument
-from indextables.options import PREFIX, known_options
+from indextables.options import FAMILIES, PREFIX, known_options
 
 __all__ = [
     "PartitionMode",
@@ -33,8 +32,8 @@ PartitionMode: TypeAlias = Literal["static", "dynamic"]
 
 _END = 2**63
 
-# Keys as like as this differ by a slip of the finger; other unknown keys may be another tool's.
-_LIKENESS = 0.92
+_SHORT, _LONG = 5, 8
+"""Below the first, a key is too short to tell a slip from another key; from the second on there may be two slips."""
 
 
 def check_text(what: str, value: Any) -> str:
@@ -66,19 +65,60 @@ def check_mapping(what: str, value: Any) -> Mapping[str, Any]:
 
 
 def check_spelling(what: str, given: Any) -> Mapping[str, Any]:
-    """As `check_mapping`; refuses a key that is almost one of a family of ours (`checkpoint.intervall`), not others."""
+    """As `check_mapping`; refuses a key that is almost one of ours, or of our families (`checkpoint.intervall`).
+
+    Other unknown keys may be another tool's.
+    """
     checked = check_mapping(what, given)
+    if not checked:
+        return checked
     known = {key.lower(): key for option in known_options() for key in (option.key, *option.aliases)}
     for key in checked:
-        plain = key.lower().removeprefix(PREFIX)
-        if plain in known or "." not in plain:
-            continue
-        family = [name for name in known if name.split(".")[0] == plain.split(".")[0]]
-        like = difflib.get_close_matches(plain, family, 1, _LIKENESS)
-        if like:
-            message = f"{what} has the key {key!r}, which does not exist: is {known[like[0]]} meant?"
+        meant = _meant(key.lower(), known)
+        if meant is not None:
+            message = f"{what} has the key {key!r}, which does not exist: is {meant} meant?"
             raise InvalidArgument(message, option=key)
     return checked
+
+
+def _meant(key: str, known: Mapping[str, str]) -> str | None:
+    """The key of ours that somebody meant who wrote this one; None if it is one, or may be another tool's."""
+    plain = key.removeprefix(PREFIX)
+    if plain in known or plain.startswith(FAMILIES):
+        return None
+    for name, shown in known.items():
+        if 0 < _edits(plain, name, _allowed(name)) <= _allowed(name):
+            return shown
+    families = FAMILIES if key != plain else (*FAMILIES, PREFIX)
+    for family in families:
+        most = _allowed(family)
+        cuts = range(len(family) + most, len(family) - most - 1, -1)
+        edits, cut = min(((_edits(plain[:cut], family, most), cut) for cut in cuts), key=lambda pair: pair[0])
+        if edits <= most:
+            return f"{family}{plain[cut:].lstrip('.') or '<column>'}"
+    return None
+
+
+def _allowed(meant: str) -> int:
+    return 0 if len(meant) < _SHORT else 1 if len(meant) < _LONG else 2
+
+
+def _edits(typed: str, meant: str, most: int) -> int:
+    """How many letters are wrong, missing, too many or in the wrong order; more than `most` if more are."""
+    if abs(len(typed) - len(meant)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(meant) + 1))
+    for place, letter in enumerate(typed):
+        older, before, row = before, row, [place + 1]
+        for other, wanted in enumerate(meant):
+            steps = min(before[other + 1] + 1, row[other] + 1, before[other] + (letter != wanted))
+            if place and other and letter == meant[other - 1] and typed[place - 1] == wanted:
+                steps = min(steps, older[other - 1] + 1)
+            row.append(steps)
+        if min(row) > most:
+            return most + 1
+    return row[-1]
 
 
 def check_count(what: str, value: Any, *, least: int = 0) -> None:
