@@ -134,10 +134,10 @@ class Matching:
         node = In(self._bound.keys[self._indexed][0], tuple(self.keys.values(self._indexed)))
         searcher = searcher_over(self._env, self._snapshot.metadata, refs_of(self._env, files))
         hits = searcher.matches(None, where=node).hits
-        for place, path in enumerate(files["path"].to_pylist()):
-            here = hits.take(np.flatnonzero(hits.splits == place))
-            table = searcher.rows(here, self._bound.target_columns())
-            yield path, [(here.rows, table)] if len(here) else []
+        table = searcher.rows(hits, self._bound.target_columns())
+        ends = np.searchsorted(hits.splits, np.arange(files.num_rows), side="right").tolist()
+        for path, start, end in zip(files["path"].to_pylist(), [0, *ends], ends, strict=False):
+            yield path, [(hits.rows[start:end], table.slice(start, end - start))] if end > start else []
 
     def _by_scan(self, ref: SplitRef, *, ahead: bool = False) -> Iterator[_Part]:
         """The rows of a file, some at a time."""

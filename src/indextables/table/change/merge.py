@@ -232,7 +232,7 @@ class _Merging:
         for number, sources in pairs.inserts.items():
             choice = self._bound.choices[number]
             for start in range(0, len(sources), _INSERT_ROWS):
-                given = self._source.take(pa.array(sources[start : start + _INSERT_ROWS]))
+                given = self._given(choice, sources[start : start + _INSERT_ROWS])
                 new = self._row(choice, given, None)
                 for field in list(schema)[new.num_columns :]:
                     new = new.append_column(field, pa.nulls(new.num_rows, field.type))
@@ -252,13 +252,17 @@ class _Merging:
             places = np.flatnonzero(clauses == number)
             choice = self._bound.choices[number]
             old = part.rows.take(pa.array(places)) if part.rows.num_columns else None
-            data = old
-            if choice.clause.when == "matched":
-                given = self._source.take(pa.array(sources[places]))
-                data = given if old is None else _beside(old, given)
-            if data is None:
-                data = pa.table({"": pa.nulls(len(places))})
+            given = self._given(choice, sources[places])
+            data = given if old is None else _beside(old, given)
             yield from part.identified(self._row(choice, data, old), places).to_batches()
+
+    def _given(self, choice: Choice, rows: Ints) -> pa.Table:
+        """The columns that a clause takes from the source, of these rows of it; without any, as many rows."""
+        names = dict.fromkeys(name for node in choice.values.values() for name in columns_of(node))
+        wanted = [name for name in names if name.startswith(self._bound.prefix)]
+        if not wanted:
+            return pa.table({"": pa.nulls(len(rows))})
+        return self._source.select(wanted).take(pa.array(rows))
 
     def _row(self, choice: Choice, data: pa.Table, old: pa.Table | None) -> pa.Table:
         """Whole rows: columns that are computed from `data`, others as they were, or null in rows that are new."""
