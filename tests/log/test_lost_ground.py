@@ -30,14 +30,19 @@ def table(place) -> Place:
     return place
 
 
-def made_anew(place: Place, versions: int, *, checkpointed: bool) -> None:
+def made_anew(place: Place, versions: int, *, checkpointed: bool, left: bool = False) -> None:
+    """Another table in its place; `left`: what checkpointed the first one was asleep, and puts its file late."""
     store = place.process().env.store
-    store.delete_many([meta.key for meta in store.list_from(LOG_DIR)])
+    keys = [meta.key for meta in store.list_from(LOG_DIR)]
+    late = {key: store.get(key) for key in keys if left and "checkpoint." in key}
+    store.delete_many(keys)
     create_table(place.process(), ANOTHER)
     for number in range(versions):
         append(place.process(), [add(f"new-{number}")])
     if checkpointed:
         checkpoint(place)
+    for key, data in late.items():
+        store.put(key, data)
 
 
 @pytest.mark.slow
@@ -58,6 +63,31 @@ def test_a_writer_of_a_dropped_table_writes_nothing_into_the_one_that_took_its_p
         snapshot = log.snapshot() if how == "snapshot" else None
         tx = Transaction(log, snapshot, operation="WRITE", table_id=METADATA.id).add([add("late")])
         asleep = lambda call: (made_anew(table, versions, checkpointed=checkpointed), call())[1]  # noqa: E731
+        log.env.store.play("put_if_absent", SLOT, asleep)
+    with pytest.raises(TableReplaced):
+        tx.commit_or_raise()
+    assert table.paths() == [f"new-{number}" for number in range(versions)]
+    assert append(table.process(), [add("next")]).version == versions + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versions", [1, 2, 3])
+@pytest.mark.parametrize("how", ["remembered", "loaded", "snapshot", "snapshot before the put"])
+def test_a_checkpoint_that_was_left_carries_no_commit_into_the_table_that_took_its_place(table, how, versions):
+    log = table.process()
+    for name in "ab":
+        append(log, [add(name)])
+    checkpoint(table)
+    if how != "remembered":
+        log = table.process()
+    snapshot = log.snapshot() if how.startswith("snapshot") else None
+    if snapshot is not None:
+        _ = snapshot.state
+    tx = Transaction(log, snapshot, operation="WRITE", table_id=METADATA.id).add([add("late")])
+    if how in {"remembered", "snapshot before the put"}:
+        made_anew(table, versions, checkpointed=False, left=True)
+    else:
+        asleep = lambda call: (made_anew(table, versions, checkpointed=False, left=True), call())[1]  # noqa: E731
         log.env.store.play("put_if_absent", SLOT, asleep)
     with pytest.raises(TableReplaced):
         tx.commit_or_raise()

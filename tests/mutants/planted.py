@@ -75,6 +75,15 @@ BUGS = [
         (HISTORY + "test_a_batch_that_is_acknowledged_is_in_the_log_that_is_there",),
     ),
     Bug(
+        "a checkpoint that was left proves a base in the log of another table",
+        COMMIT,
+        "        if not is_ours and lost_base.is_anothers(self.env, self.base, self.token):\n",
+        "        if False:\n",
+        (
+            "tests/log/test_lost_ground.py::test_a_checkpoint_that_was_left_carries_no_commit_into_the_table_that_took_its_place",
+        ),
+    ),
+    Bug(
         "a version that was written and is above the newest one never was",
         LOG + "read/log.py",
         "        except VersionNotFound:\n            found = None\n",

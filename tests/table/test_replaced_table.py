@@ -5,6 +5,7 @@ Every public verb of `Table` is tried. One that no list below names fails a test
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import indextables
 from indextables import Table
 from indextables.errors import LogError, TableNotFound, TableReplaced, VersionExpired
-from indextables.log.wire.names import version_key
+from indextables.log.wire.names import LOG_DIR, version_key
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("m", pa.string())])
 SETTINGS = {
@@ -115,6 +116,7 @@ def templates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("templates")
     return {
         "old": made(folder / "old", range(6)),
+        "as long": made(folder / "as-long", range(1000, 1006)),
         "longer": made(folder / "longer", range(1000, 1008)),
         "shorter": made(folder / "shorter", range(1000, 1004)),
     }
@@ -179,6 +181,62 @@ def test_what_reads_the_version_of_an_old_handle_never_answers_from_the_new_tabl
     except (TableReplaced, VersionExpired):
         return
     assert answer == right
+
+
+def mixed(path: Path, template: Path) -> dict[str, bytes]:
+    """The version files of another table, and its data, between the checkpoints of the one that was there."""
+    for file in (path / LOG_DIR).glob("0*"):
+        file.unlink()
+    shutil.copytree(
+        template, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("state-v*", "manifests", "_last_checkpoint")
+    )
+    return contents(path)
+
+
+HANDLES: dict[str, Callable[[Path], Table]] = {
+    "unread": lambda path: indextables.open(path, options=SETTINGS),
+    "pinned": lambda path: indextables.open(path, version=5, options=SETTINGS),
+    "read": lambda path: _read(indextables.open(path, options=SETTINGS)),
+    "written": lambda path: _written(indextables.open(path, options=SETTINGS)),
+}
+
+
+def _read(table: Table) -> Table:
+    table.to_arrow()
+    return table
+
+
+def _written(table: Table) -> Table:
+    table.append(ROW)
+    table.checkpoint()
+    return table
+
+
+WRITES = [
+    name
+    for name in REFUSED
+    if name.split()[0].rstrip(",") in {"append", "overwrite", "delete", "update", "merge", "upsert", "restore"}
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("verb", "length", "handle"),
+    [
+        *((verb, "as long", "unread") for verb in WRITES),
+        *itertools.product(("append of a batch", "append of more columns"), ("longer", "as long", "shorter"), HANDLES),
+    ],
+)
+def test_a_checkpoint_that_the_old_table_left_does_not_bring_it_back(path, templates, verb, length, handle):
+    indextables.open(path, options=SETTINGS).checkpoint()
+    table = HANDLES[handle](path)
+    new = mixed(path, templates[length])
+    rows = indextables.open(path).to_arrow()
+    with pytest.raises(TableReplaced):
+        REFUSED[verb](table)
+    assert {key: data for key, data in contents(path).items() if ".indextables-tmp" not in key} == new
+    indextables.invalidate_caches()
+    assert indextables.open(path).to_arrow() == rows
 
 
 @pytest.mark.parametrize("length", ["longer", "shorter"])

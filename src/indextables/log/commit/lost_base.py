@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from indextables.env import Env
@@ -17,10 +19,10 @@ from indextables.errors import (
 from indextables.log.commit import head
 from indextables.log.commit.head import Head
 from indextables.log.commit.winner import Held, read_slot
-from indextables.log.read import Log, LogCache, Survey, gap, newest_tokens
-from indextables.log.wire import CommitInfo, commit_info_of, version_key
+from indextables.log.read import Log, LogCache, Survey, Told, gap, newest_tokens
+from indextables.log.wire import LOG_DIR, CommitInfo, commit_info_of, parse_key, version_key
 
-__all__ = ["beyond_gap", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
+__all__ = ["beyond_gap", "is_anothers", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
 
 # How far above an empty slot a local writer looks for a version that shows it to be a gap.
 _PROBES = (1, 2, 4)
@@ -43,10 +45,11 @@ def linked(env: Env, base: Head) -> Head:
     return msgspec.structs.replace(base, token=held.token, crc32c=held.crc32c)
 
 
-def stands(env: Env, base: Head, seen: Survey) -> bool:
+def stands(env: Env, base: Head, seen: Survey, ask: Callable[[int], Told | None]) -> bool:
     """True if the base is part of the log at hand, which `seen` lists from there on.
 
-    The file that is known is there, or one with its token, or a checkpoint of the same table lists it.
+    The file that is known is there, or one with its token, or a checkpoint of the same table lists it: `ask` gives what
+    the newest one at or above a version tells.
     Raises LogCorrupt for a checkpoint that alone could tell and cannot be read, LogError, StoreError.
     """
     version = base.version
@@ -59,13 +62,44 @@ def stands(env: Env, base: Head, seen: Survey) -> bool:
         elif etag == base.identity:
             return True
     # Asked anew: cleanup may have taken the file after the listing, and then there is a checkpoint by now.
-    told = newest_tokens(env, version, base.metadata.id)
+    told = ask(version)
     if told is None:
         return False
     if not told.readable:
         message = f"the checkpoint of version {told.ref.version} at {env.store.url} cannot be read: run verify"
         raise LogCorrupt(message, version=told.ref.version, path=told.ref.keys[0], url=env.store.url)
     return base.token is None or not told.covers(version) or told.token_at(version) == base.token
+
+
+def is_anothers(env: Env, base: Head, token: str) -> bool:
+    """True if the log is another table's by now: the newest version file that does not carry `token`, ours, says so.
+
+    Cleanup never takes the newest version file, so that it, and no checkpoint, tells whose log this is: checkpoints of
+    a table that was dropped can stay, or come late. Raises LogError, StoreError.
+    """
+    for floor in (base.version, 0):
+        for version in reversed(_version_files(env, floor)):
+            held = read_slot(env, version)
+            if held is None:
+                # A cleanup beside us took the newest one: there are newer ones, and no other table took anything away.
+                return False
+            if held.token != token:
+                info = held.commit_info
+                told = held.metadata.id if held.metadata is not None else None if info is None else info.tableId
+                return told not in {None, base.metadata.id}
+    return False
+
+
+def _version_files(env: Env, floor: int) -> list[int]:
+    """The versions from `floor` on whose files are there, ascending."""
+    found = []
+    for meta in env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json")):
+        file = parse_key(meta.key)
+        if not "0" <= meta.key[len(LOG_DIR) : len(LOG_DIR) + 1] <= "9":
+            break
+        if file is not None and file.kind == "version":
+            found.append(file.version)
+    return found
 
 
 def beyond_gap(env: Env, slot: int, table: str) -> int | None:

@@ -198,6 +198,9 @@ class _Attempt:
             # What lies below a gap can be read. What is put into it would take the place of what was lost.
             discover(self.env, whole=True)
         self.base = base = lost_base.linked(self.env, self.base)
+        if base.crc32c is None and not self._stands(self._look()):
+            # Nothing but a snapshot tells of it, and its file is not there.
+            raise _Refused(lost_ground(self.log, base))
         if not self.env.store.is_local or base.identity is None:
             return
         if tokens.identity_of(self.env, base.version) != base.identity and not self._stands(self._look()):
@@ -252,7 +255,7 @@ class _Attempt:
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
         """Ask the newest checkpoint, which covers the slot, whose it was."""
-        found = tokens.newest_tokens(self.env, slot, self.base.metadata.id)
+        found = self._told(slot)
         if found is None:
             return Unknown(self.token, slot, "the checkpoint that covered it is gone, and there is no newer one")
         ref, window = found.ref, found.window
@@ -311,7 +314,7 @@ class _Attempt:
     def _verify(self, winners: list[Held], identity: str | None) -> Settled | None:
         """Believe of the winners what the checkpoints confirm; start anew above them where they do not."""
         slot = self.pending
-        found = tokens.newest_tokens(self.env, self.base.version + 1, self.base.metadata.id)
+        found = self._told(self.base.version + 1)
         if found is None:
             return self._reload() if slot is None else Unknown(self.token, slot, "checkpoints come and go too fast")
         ref, window = found.ref, found.window
@@ -401,10 +404,25 @@ class _Attempt:
         """True if there is a checkpoint of this table at or above the slot; one of another table covers nothing."""
         if seen.newest is None or seen.newest.version < slot:
             return False
-        return tokens.newest_tokens(self.env, slot, self.base.metadata.id) is not None
+        return self._told(slot) is not None
+
+    def _told(self, version: int) -> tokens.Told | None:
+        """What the newest checkpoint of this table at or above a version tells.
+
+        A checkpoint can be left in the log of another table: that one's version files say so, and nothing is proven
+        by it. What we may have put there is taken back, unless the checkpoint holds it or may do so.
+        """
+        found, slot = tokens.newest_tokens(self.env, version, self.base.metadata.id), self.base.version + 1
+        if found is None or (found.ref.version >= slot and not found.covers(slot)):
+            return found
+        is_ours = found.covers(slot) and found.token_at(slot) == self.token
+        if not is_ours and lost_base.is_anothers(self.env, self.base, self.token):
+            self._withdraw(slot)
+            raise _Refused(replaced(self.log, self.base))
+        return found
 
     def _stands(self, seen: tokens.Survey) -> bool:
-        return lost_base.stands(self.env, self.base, seen)
+        return lost_base.stands(self.env, self.base, seen, self._told)
 
     def _withdraw(self, slot: int) -> None:
         """Take our file back: it lies in nobody's log, in another table's, or where a lost version belongs.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from indextables.log.read.readable import newest_readable, snapshot_at
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
     from indextables.log.read.segment import gap, head_of
-    from indextables.log.read.tokens import Survey, identity_of, newest_tokens
+    from indextables.log.read.tokens import Survey, Told, identity_of, newest_tokens
     from indextables.log.read.versions import Stamp
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Stamp",
     "Superseded",
     "Survey",
+    "Told",
     "by_anchor",
     "check_newest",
     "clock",
@@ -82,7 +83,7 @@ if not TYPE_CHECKING:
             "readable": ("newest_readable", "snapshot_at"),
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),
             "segment": ("gap", "head_of"),
-            "tokens": ("Survey", "identity_of", "newest_tokens"),
+            "tokens": ("Survey", "Told", "identity_of", "newest_tokens"),
             "versions": ("Stamp",),
         },
     )
