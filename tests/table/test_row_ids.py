@@ -197,7 +197,8 @@ def test_an_overwrite_and_a_dropped_partition_reuse_nothing(tmp_path):
 
 
 def test_a_lost_log_is_rebuilt_without_giving_an_id_twice(table):
-    table.update({"message": "'new'"}, where="key = 13")
+    # Four rows with the ids 0, 1, 3 and 4: whichever file is numbered first, one that counts from 0 meets another.
+    table.delete(where="key = 12")
     table.merge_splits()
     table.append(rows(15))
     place = root(table)
@@ -210,9 +211,9 @@ def test_a_lost_log_is_rebuilt_without_giving_an_id_twice(table):
     indextables.rebuild(place)
     again = indextables.open(place)
     found = ids(again)
-    assert {key: found[key] for key in BORN} == BORN
+    assert {key: found[key] for key in found if key != 15} == {key: n for key, n in BORN.items() if key != 12}
     again.append(rows(16))
-    assert len(ids(again)) == 7
+    assert len(ids(again)) == 6
 
 
 def test_a_repaired_log_keeps_ids_and_counter(table):
