@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.foreign.columns import plain_field
+    from indextables.foreign.quickwit import check_types, read_bundle_rows
     from indextables.foreign.rows import ForeignFile, live_rows_of, read_rows_of
     from indextables.foreign.snapshot import ForeignSnapshot
     from indextables.foreign.source import ForeignSource, find_source
@@ -16,9 +17,11 @@ __all__ = [
     "ForeignFile",
     "ForeignSnapshot",
     "ForeignSource",
+    "check_types",
     "find_source",
     "live_rows_of",
     "plain_field",
+    "read_bundle_rows",
     "read_rows_of",
 ]
 
@@ -27,6 +30,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "columns": ("plain_field",),
+            "quickwit": ("check_types", "read_bundle_rows"),
             "rows": ("ForeignFile", "live_rows_of", "read_rows_of"),
             "snapshot": ("ForeignSnapshot",),
             "source": ("ForeignSource", "find_source"),

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
-from indextables.foreign import ForeignSnapshot, find_source
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Consent,
@@ -37,6 +36,7 @@ from indextables.table.read import Searchers
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:
+    from indextables.foreign import ForeignSnapshot
     from indextables.sql.local.provider import Source
 
 __all__ = ["LocalSession", "split_statements"]
@@ -89,6 +89,8 @@ class LocalSession:
         except LogGap:
             return
         except TableNotFound:
+            from indextables.foreign import find_source
+
             if find_source(log.env) is None:
                 raise
         except ObjectNotFound as cause:
@@ -186,6 +188,8 @@ def _read_or_foreign(
     try:
         return read()
     except TableNotFound:
+        from indextables.foreign import find_source
+
         source = find_source(log.env)
         if source is None:
             raise

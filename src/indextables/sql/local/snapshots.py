@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded, NotSupported, QueryInvalid
-from indextables.foreign import ForeignSnapshot, plain_field
 from indextables.log.read import Snapshot
 from indextables.log.wire import key_of
 from indextables.query.expr import Node
@@ -20,7 +20,6 @@ from indextables.table.read import (
     Mark,
     MarkedRows,
     Searchers,
-    check_rows_readable,
     count_foreign,
     lengths_only,
     live_rows,
@@ -30,6 +29,9 @@ from indextables.table.read import (
     scan_foreign,
     scan_table,
 )
+
+if TYPE_CHECKING:
+    from indextables.foreign import ForeignSnapshot
 
 __all__ = ["ForeignRows", "SnapshotSource", "select"]
 
@@ -88,7 +90,6 @@ class SnapshotSource:
         *,
         scored: bool,
     ) -> Iterator[pa.RecordBatch]:
-        check_rows_readable(self._snapshot, self._env.store.url)
         if required or marked:
             asked = MarkedRows(columns, required, marked, scored)
             searcher = self._searchers.of(self._snapshot)
@@ -116,6 +117,8 @@ class ForeignRows:
 
     @property
     def schema(self) -> pa.Schema:
+        from indextables.foreign import plain_field
+
         return pa.schema([plain_field(field) for field in self._snapshot.schema])
 
     def batches(

@@ -48,11 +48,11 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
 
 
 def check_rows_readable(snapshot: Snapshot, url: str) -> None:
-    """Raises NotSupported for tables whose data files this library does not read."""
+    """Raises NotSupported for tables whose data files are not ours: their rows are scanned, and nothing more."""
     if not has_own_splits(snapshot.protocol):
         message = (
-            f"the table at {url} holds splits of IndexTables4Spark, whose rows are not read here: its schema, "
-            "history and files() are there"
+            f"the table at {url} holds splits of IndexTables4Spark: scan(), to_arrow() and sql() of Python read its "
+            "rows; to search them or to use them from Spark, copy them into a table of ours with append(table)"
         )
         raise NotSupported(message, url=url)
 

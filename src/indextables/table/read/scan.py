@@ -15,10 +15,11 @@ from indextables.env import Env
 from indextables.errors import ObjectNotFound, SplitCorrupt, VersionExpired
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
+from indextables.log.wire import has_own_splits, path_rule
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split.file import ROW_ID_FIELD, SplitReader, SplitRef, scan
-from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of
+from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
 
 __all__ = ["limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"]
 
@@ -39,9 +40,10 @@ def scan_table(
     Raises at once what the plan tells (NotSupported, InvalidArgument, LogError), and while it is read SplitCorrupt,
     DvCorrupt, QueryInvalid, VersionExpired where purge was faster, StoreError.
     """
-    check_rows_readable(snapshot, env.store.url)
     names = column_names(snapshot.schema, columns)
     schema = plain_schema(snapshot.schema, names)
+    if not has_own_splits(snapshot.protocol):
+        return pa.RecordBatchReader.from_batches(schema, limited(_bundles(env, snapshot, names, where, limit), limit))
     refs = refs_of(env, prune_files(snapshot, where))
 
     def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
@@ -50,6 +52,25 @@ def scan_table(
 
     batches = read_in_order(env, refs, read, ahead=limit is None)
     return pa.RecordBatchReader.from_batches(schema, limited(batches, limit))
+
+
+def _bundles(
+    env: Env, snapshot: Snapshot, names: list[str], where: Node | None, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table of IndexTables4Spark."""
+    from indextables.foreign import check_types, read_bundle_rows
+
+    url, rule = env.store.url, path_rule(snapshot.protocol)
+    check_types(snapshot.schema, url)
+    files = prune_files(snapshot, where)
+    told = zip(*(files[name].to_pylist() for name in ("path", "size", "numRecords")), strict=True)
+
+    def read(file: tuple[str, int, int | None]) -> Iterator[pa.RecordBatch]:
+        path, size, rows = file
+        with still_there(env, snapshot.version):
+            yield from read_bundle_rows(env.store, rule.key(path, url), size, rows, snapshot.schema, names, where)
+
+    return read_in_order(env, list(told), read, ahead=limit is None)
 
 
 def scan_row_ids(env: Env, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
