@@ -588,6 +588,20 @@ BUGS = [
         HAUNTED_SIMULATION,
     ),
     Bug(
+        "a merge goes around a file that a restore brought back",
+        "indextables/table/merge/landing.py",
+        "        if _is_apart(files, places, group):\n            continue\n",
+        "",
+        ("tests/table/test_merge_meanwhile.py",),
+    ),
+    Bug(
+        "a restore that wins the race against a merge is no conflict",
+        CONFLICT,
+        'theirs.commit_info.operation == "RESTORE":',
+        'theirs.commit_info.operation == "NONE":',
+        ("tests/table/test_merge_meanwhile.py",),
+    ),
+    Bug(
         "a merge does not see a vector that was set by add alone, in the simulation",
         CONFLICT,
         "    touched = _overlap(ours.removed, theirs.removes, theirs.adds)\n",

@@ -40,6 +40,35 @@ def paths(table) -> list[str]:
     return table.refresh().files()["path"].to_pylist()
 
 
+def test_a_file_that_a_restore_brings_back_between_merged_ones_keeps_its_place(tmp_path):
+    table = table_of(tmp_path / "t", [3, 3, 3, 3])
+    rows, version = ids(table.to_arrow()), table.version
+    table.delete("id >= 3 AND id < 6")
+    report = merge(table, happens=lambda: table.restore(version=version))
+    assert (report.merged_groups, report.given_up) == (0, 1)
+    assert ids(table.refresh().to_arrow()) == rows
+    assert merge(table).merged_groups == 1
+    assert ids(table.refresh().to_arrow()) == rows
+
+
+def test_a_restore_that_is_faster_than_the_put_of_a_merge_keeps_its_places(tmp_path):
+    table = table_of(tmp_path / "t", [3, 3, 3, 3])
+    rows, version = ids(table.to_arrow()), table.version
+    table.delete("id >= 3 AND id < 6")
+    restored: list[object] = []
+
+    def restore_at_the_put(method: str, key: str) -> bool:
+        if (method, key) == ("put_if_absent", version_key(version + 2)) and not restored:
+            restored.append(table.restore(version=version))
+        return False
+
+    env = Faulty(log_of(table).env, restore_at_the_put).env
+    report = merge_splits(open_log(env), MergeSplits(), runner=Threads(env))
+    assert (report.merged_groups, report.given_up) == (0, 1)
+    assert restored
+    assert ids(table.refresh().to_arrow()) == rows
+
+
 @pytest.mark.parametrize("as_file", [False, True])
 def test_a_delete_during_a_merge_is_never_lost(tmp_path, as_file):
     table = table_of(tmp_path / "t", [10, 10, 10])

@@ -149,7 +149,8 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
         clashes, because the overwrite may have been computed from what was there before. An overwrite that found
         nothing to remove is no append: `isBlindAppend` tells them apart.
     (4) An `add` that carries a deletion vector takes rows of its file away, with or without a `remove` of the entry
-        that it replaces. Any `add` of a path that we remove, add or read changes that file.
+        that it replaces. Any `add` of a path that we remove, add or read changes that file. A restore, which may bring
+        a file back between those that we merge, is a conflict: the merge looks at the newest version again.
 
     Which adds of theirs count as "could match": under Serializable all that change data, under WriteSerializable
     those of commits that were no blind append.
@@ -263,6 +264,9 @@ def _judge_overwrite(ours: Ours, theirs: Theirs) -> Verdict:
 def _judge_merge(ours: Ours, theirs: Theirs) -> Verdict:
     if (twice := _added_twice(ours, theirs)) is not None:
         return Verdict(twice)
+    if theirs.commit_info is not None and theirs.commit_info.operation == "RESTORE":
+        reason = f"version {theirs.version} may have brought files back between those that this commit merges"
+        return Verdict(Clash("data", reason))
     touched = _overlap(ours.removed, theirs.removes, theirs.adds)
     if not touched:
         return Verdict()

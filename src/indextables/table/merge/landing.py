@@ -6,6 +6,8 @@ Before each attempt the newest version is read and every source is compared with
     live, more rows gone    the vector moves to the merged files, if rows can be told by number
     anything else           the group is given up; its files are deleted
 
+So is one between whose sources another file stands by now, because a restore brought it back to its place.
+
 So a delete that comes while a merge runs is never lost, and no row comes back. A group that loses the race for the
 version itself goes through the same comparison again.
 """
@@ -24,9 +26,10 @@ from indextables.env import Env
 from indextables.errors import CommitConflict, CommitError, DvCorrupt, MetadataChanged, ObjectNotFound
 from indextables.log.commit import Staged, Transaction, removes_of
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import Add, Committed, DeletionVector, Unknown, error_of, key_of
+from indextables.log.wire import Add, Committed, DeletionVector, Unknown, error_of, int64_array, key_of
 from indextables.split.file import dv
 from indextables.table.merge.batch import Merging, Moved
+from indextables.table.read import in_order
 from indextables.table.writing import check_kept, discard, registered, target_of
 
 __all__ = ["Landing", "SourceRows", "carried", "land"]
@@ -196,8 +199,10 @@ class _Attempt:
 def _ready(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> list[_Ready]:
     """Those of the groups that can take the place of their sources in this version, with the vectors they need."""
     paths = pa.array([source.path for group in moved for source in group.sources], pa.string())
-    files = snapshot.files
-    live = files.filter(pc.is_in(files["path"], value_set=paths))
+    files = in_order(snapshot.files)
+    rows = np.flatnonzero(pc.is_in(files["path"], value_set=paths).to_numpy())
+    live = files.take(int64_array(rows))
+    places = dict(zip(live["path"].to_pylist(), rows.tolist(), strict=True))
     vectors = {
         path: None if vector is None else msgspec.convert(vector, DeletionVector)
         for path, vector in zip(live["path"].to_pylist(), live["deletionVector"].to_pylist(), strict=True)
@@ -205,6 +210,8 @@ def _ready(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> list[_Ready]
     found = []
     for group in moved:
         if any(source.path not in vectors for source in group.sources):
+            continue
+        if _is_apart(files, places, group):
             continue
         if all(source.vector == vectors[source.path] for source in group.sources):
             found.append(_Ready(group, group.adds, 0))
@@ -214,6 +221,21 @@ def _ready(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> list[_Ready]
             count = sum(add.deletionVector is not None for add in adds)
             found.append(_Ready(group, adds, count))
     return found
+
+
+def _is_apart(ordered: pa.Table, places: dict[str, int], group: Moved) -> bool:
+    """True if the rows keep their order and another file of their partition stands between the sources of a group.
+
+    `ordered` are all files in the order of their rows, `places` where the sources are among them.
+    """
+    at = [places[source.path] for source in group.sources]
+    first, last = min(at), max(at)
+    if group.is_sorted or last - first < len(at):
+        return False
+    span = ordered.slice(first, last - first + 1)
+    others = span.filter(pc.invert(pc.is_in(span["path"], value_set=pa.array([s.path for s in group.sources]))))
+    own = ordered["partitionValues"][first].as_py()
+    return any(values == own for values in others["partitionValues"].to_pylist())
 
 
 def _with_vectors(env: Env, group: Moved, now: dict[str, DeletionVector | None]) -> list[Add] | None:
