@@ -19,6 +19,7 @@ from indextables.log.care.cleanup import carry_out, plan_cleanup
 from indextables.log.care.retention import Rules
 from indextables.log.care.schedule import _write
 from indextables.log.care.schedule import checkpoint as write_newest
+from indextables.log.care.verifying import verify
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
 from indextables.log.commit.resolve import resolve_token
@@ -166,6 +167,23 @@ def test_a_reader_at_the_cut_tells_what_happened(world, reader):
     world.refilled()
     ask, expected = TOLD[reader]
     assert ask(world.process()) == expected
+
+
+@pytest.mark.parametrize("way", ["refilled", "late"])
+def test_verify_finds_nothing_wrong_but_a_file_that_nobody_reads(world, way):
+    getattr(world, way)()
+    report = verify(world.process().env)
+    assert report.ok
+    assert {(finding.severity, finding.version) for finding in report.findings} == {("warning", 4)}
+    assert all("nobody reads it" in finding.message for finding in report.findings)
+
+
+def test_verify_takes_versions_that_a_cleanup_took_before_it_was_killed_for_no_gap(world):
+    """The checkpoint of version 3 came late; the cleanup, whose cut is 7, has got as far as version 5."""
+    world.checkpoints(3, 7)
+    keys = [key for version in range(6) for key in (version_key(version), crc_key(version))]
+    world.log.env.store.delete_many(keys)
+    assert verify(world.process().env).findings == ()
 
 
 def test_a_stream_that_starts_by_time_begins_above_the_refilled_slot(world):

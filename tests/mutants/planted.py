@@ -84,6 +84,20 @@ BUGS = [
         ),
     ),
     Bug(
+        "verify takes a refilled slot for a version",
+        LOG + "care/verifying.py",
+        "        there = set(versions) - self._refilled(versions, states)\n",
+        "        there = set(versions)\n",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
+        "verify calls versions that cleanup took lost where an older checkpoint stayed",
+        LOG + "care/verifying.py",
+        "if before is None and state is not None and state.version + 1 < number <= cut + 1:",
+        "if False:",
+        ("tests/log/test_refilled.py",),
+    ),
+    Bug(
         "a version that was written and is above the newest one never was",
         LOG + "read/log.py",
         "        except VersionNotFound:\n            found = None\n",

@@ -6,6 +6,7 @@ read or would be read wrongly, `warning` that something advisory is wrong and re
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
 from indextables.log.checkpoint import find_states, keep_own, read_pointer, read_state
-from indextables.log.read import Log, LogCache, Superseded, confirm, head_of, replay
+from indextables.log.read import Log, LogCache, Stamp, Superseded, confirm, head_of, read_stamp, replay
 from indextables.log.wire import (
     LOG_DIR,
     CrcFile,
@@ -180,13 +181,17 @@ class _Verifier:
         by_version: dict[int, list[StateRef]] = {}
         for ref in states:
             by_version.setdefault(ref.version, []).append(ref)
-        there = set(versions)
+        there = set(versions) - self._refilled(versions, states)
+        cut = max(by_version, default=-1)
         state: TableState | None = None
         before: VersionContent | None = None
         for number in sorted({*versions, *by_version}):
             content = self._read(number, crcs) if number in there else None
             if content is not None:
                 self._check_order(before, content, state)
+                if before is None and state is not None and state.version + 1 < number <= cut + 1:
+                    # Cleanup took all versions up to here, and a checkpoint from here on holds them.
+                    state = None
                 before = content
                 state = self._advance(state, content)
             elif number in there:
@@ -198,6 +203,44 @@ class _Verifier:
         if state is not None and state.files.num_rows > _CHEAP_FILES:
             self._check_totals(state.version, state, crcs)
         return state
+
+    def _refilled(self, versions: list[int], states: list[StateRef]) -> set[int]:
+        """The slots that were filled after cleanup had emptied them, as readers find out; each is reported.
+
+        Above the newest checkpoint nothing was ever cleaned up.
+        """
+        newest = max((ref.version for ref in states), default=-1)
+        stamps: list[Stamp] = []
+        for version in versions:
+            with contextlib.suppress(LogError, LimitExceeded, ObjectNotFound):
+                if version <= newest:
+                    stamps.append(read_stamp(self.env, version))
+        if self._are_confirmed(stamps):
+            return set()
+        found: set[int] = set()
+        above: Stamp | None = None
+        for stamp in reversed(stamps):
+            if self._are_confirmed([stamp], above):
+                above = stamp
+                continue
+            above = None
+            found.add(stamp.version)
+            message = (
+                f"the slot of version {stamp.version} was filled after cleanup had emptied it: nobody reads it, and a "
+                "later cleanup deletes it"
+            )
+            self._found("version", "warning", message, version=stamp.version, key=version_key(stamp.version))
+        return found
+
+    def _are_confirmed(self, stamps: list[Stamp], above: Stamp | None = None) -> bool:
+        """False if one of these was put into an empty slot. What else is wrong with them is told elsewhere."""
+        try:
+            confirm(self.env, stamps, above=above)
+        except Superseded:
+            return False
+        except LogError:
+            return len(stamps) == 1
+        return True
 
     def _read(self, version: int, crcs: set[int]) -> VersionContent | None:
         self.versions_checked += 1
@@ -252,8 +295,7 @@ class _Verifier:
         try:
             confirm(self.env, [before], above=content)
         except Superseded:
-            message = f"the slot of version {before.version} was filled after cleanup had emptied it: nobody reads it"
-            self._found("version", "warning", message, version=before.version, key=version_key(before.version))
+            return  # Cleanup is at work: it was confirmed before.
         except LogError as error:
             self._found("version", "error", str(error), version=before.version, key=version_key(before.version))
 

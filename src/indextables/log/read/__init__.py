@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
     from indextables.log.read.segment import gap, head_of
     from indextables.log.read.tokens import Survey, Told, identity_of, newest_tokens
-    from indextables.log.read.versions import Stamp
+    from indextables.log.read.versions import Stamp, read_stamp
 
 __all__ = [
     "ANOTHER_HISTORY",
@@ -60,6 +60,7 @@ __all__ = [
     "newest_readable",
     "newest_tokens",
     "read_check_file",
+    "read_stamp",
     "reduce_versions",
     "replay",
     "shared_cache",
@@ -84,6 +85,6 @@ if not TYPE_CHECKING:
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),
             "segment": ("gap", "head_of"),
             "tokens": ("Survey", "Told", "identity_of", "newest_tokens"),
-            "versions": ("Stamp",),
+            "versions": ("Stamp", "read_stamp"),
         },
     )
