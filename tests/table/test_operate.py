@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 
@@ -313,6 +314,35 @@ def test_a_restore_that_stalls_at_its_commit_tells_that_a_purge_has_taken_its_fi
     if isinstance(raised.value, VersionExpired):
         assert raised.value.details["missing"] == [path]
         table.refresh().restore(raised.value.details["version"] - 1)
+    assert ids(table.refresh()) == [2]
+
+
+def test_a_restore_that_lands_after_a_purge_took_its_files_and_died_says_so():
+    """The purge dies before it commits its own version, which would have beaten the restore."""
+    table, clock = new_table()
+    table.append(rows(1))
+    (path,) = table.files()["path"].to_pylist()
+    table.overwrite(rows(2))
+    clock.advance(days=40)
+    stalled = []
+
+    def dies(method: str, key: str) -> bool:
+        return method == "put_if_absent" and key == version_key(3)
+
+    def stall(method: str, key: str) -> bool:
+        if method == "put_if_absent" and key == version_key(3) and not stalled:
+            stalled.append(key)
+            clock.advance(hours=0.3)
+            dying = Faulty(table._log.env, dies).env
+            with contextlib.suppress(IndexTablesError):
+                purge(open_log(dying), Purge(), runner=Threads(dying))
+        return False
+
+    env = Faulty(table._log.env, stall).env
+    with pytest.raises(VersionExpired, match="this restore stalled") as raised:
+        restore(open_log(env), Restore(version=1), runner=Threads(env))
+    assert (raised.value.missing, raised.value.version) == ([path], 3)
+    table.refresh().restore(2)
     assert ids(table.refresh()) == [2]
 
 
