@@ -12,7 +12,6 @@ import inspect
 import logging
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from indextables.errors import InvalidArgument, NotSupported, TableNotFound, Tab
 from indextables.foreign import ForeignSnapshot, ForeignSource, find_source, plain_field
 from indextables.lazy import pc
 from indextables.log.wire import Metadata, Protocol
+from indextables.process import Lock
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.arguments import check_count, check_text, check_version, millis
@@ -63,7 +63,7 @@ class ForeignTable(Table):
         self._whose = source
         self._read = snapshot
         self._copied: _Copy | None = None
-        self._copying = threading.Lock()
+        self._copying = Lock()
 
     @property
     def url(self) -> str:

@@ -12,7 +12,6 @@ import io
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
@@ -156,21 +155,14 @@ def check_quotable(data: bytes, schema: pa.Schema) -> None:
         raise ValueError("it holds a NUL byte, which JSON has not")
     if b"\\u0000" not in data:
         return
-    decoder = _typed(schema)
+    # Made for this call: msgspec crashes if two threads are the first to decode one type.
+    decoder = msgspec.json.Decoder(_kind(pa.struct(list(schema))))
     try:
         for line in io.BytesIO(data):
             if line.strip():
                 decoder.decode(line)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from error
-
-
-@lru_cache(maxsize=16)
-def _typed(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
-    decoder = msgspec.json.Decoder(_kind(pa.struct(list(schema))))
-    # Before others have it: msgspec crashes if two threads are the first to decode one type.
-    decoder.decode(b"{}")
-    return decoder
 
 
 def _kind(kind: pa.DataType) -> Any:
