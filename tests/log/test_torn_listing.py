@@ -10,7 +10,7 @@ from tests.world.commits import append
 
 from indextables.log.commit.create import create_table
 from indextables.log.read.newest import discover
-from indextables.log.wire.names import LOG_DIR, version_key
+from indextables.log.wire.names import LOG_DIR, crc_key, version_key
 from indextables.storage.local import LocalStore
 from indextables.storage.url import parse_location
 from indextables.table.maintenance.truncate import truncate_time_travel
@@ -77,6 +77,25 @@ def test_versions_that_end_below_a_truncation_are_not_taken_for_the_newest(tmp_p
         )
     )
     assert known.head == 6
+
+
+class CheckFilesOnly(Scripted):
+    """The first listing was torn: of all that it named, nothing but check files was left when it was looked at."""
+
+    torn = True
+
+    def list_from(self, prefix, after=None, **more):
+        torn, self.torn = self.torn, False
+        found = self.store.list_from(prefix, after, **more)
+        return (meta for meta in found if not torn or meta.key.endswith(".crc"))
+
+
+def test_a_listing_of_check_files_alone_is_made_again(tmp_path):
+    env = table(tmp_path / "t")
+    truncate_time_travel(open_log(env), TruncateTimeTravel())
+    assert list(env.store.list_from(LOG_DIR, version_key(6)[:-4]))
+    env.store.put(crc_key(3), b"{}")
+    assert discover(msgspec.structs.replace(env, store=CheckFilesOnly(env.store))).head == 6
 
 
 def test_names_are_read_again_when_one_of_them_is_gone(tmp_path):

@@ -27,6 +27,7 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "explain": lambda table: table.explain("quick", where=FILTER),
     "aggregate": lambda table: table.aggregate("quick", {"n": {"stats": {"field": "x"}}}, where=FILTER),
     "sql": lambda table: table.sql(f"SELECT count(*) FROM t WHERE {FILTER}"),
+    "to_pandas": lambda table: table.to_pandas(where=FILTER),
     "prewarm": lambda table: table.prewarm(where=FILTER),
     "reindex": lambda table: table.reindex(where=FILTER),
     "merge_splits": lambda table: table.merge_splits(where=FILTER, dry_run=True),

@@ -126,9 +126,12 @@ TABLE_WRITES = {
     "reindex": lambda t: t.reindex(force=True),
     "restore": lambda t: t.restore(4),
     "truncate_time_travel": lambda t: t.truncate_time_travel(),
+    "merge": lambda t: t.merge([{"d": "a", "x": 1}], ["x"]).when_matched_delete().execute(),
     "update": lambda t: t.update({"d": "'b'"}, "d = 'a'"),
+    "upsert": lambda t: t.upsert(rows("a", 9), ["x"]),
 }
 TABLE_READS = {
+    "close": lambda t: t.close(),
     "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "x"}}}),
     "at": lambda t: t.at(4),
     "count": lambda t: t.count("text"),
@@ -154,6 +157,7 @@ TABLE_READS = {
     "sql": lambda t: t.sql("SELECT count(*) FROM t"),
     "state": lambda t: t.state(),
     "to_arrow": lambda t: t.to_arrow(),
+    "to_pandas": lambda t: t.to_pandas(),
     "txn_version": lambda t: t.txn_version("a"),
     "url": lambda t: t.url,
     "verify": lambda t: t.verify(),

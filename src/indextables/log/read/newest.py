@@ -87,13 +87,17 @@ def discover(env: Env, previous: Known | None = None, *, whole: bool = False) ->
 
 def _listed(env: Env) -> tuple[dict[int, ObjectMeta], tuple[StateRef, ...]]:
     """The version files by number, and the checkpoints."""
-    metas = _numbered(env)
-    if not metas and _head(env, 0) is not None:
+    versions, states = _sorted(_numbered(env))
+    if versions or states:
+        return versions, states
+    if (first := _head(env, 0)) is not None:
         # The listing lags behind so far that it misses the whole table.
-        metas = [env.store.head(version_key(0))]
-    elif not metas:
-        # Version 0 may have been cleaned up since: then a checkpoint is there by now.
-        metas = _numbered(env)
+        return {0: first}, ()
+    # What was listed may have been cleaned up since, down to a check file: then a checkpoint is there by now.
+    return _sorted(_numbered(env))
+
+
+def _sorted(metas: list[ObjectMeta]) -> tuple[dict[int, ObjectMeta], tuple[StateRef, ...]]:
     versions = {file.version: meta for meta in metas if (file := parse_key(meta.key)) and file.kind == "version"}
     return versions, tuple(find_states(metas))
 
