@@ -63,7 +63,7 @@ class MishapTruth(Truth):
         if match is not None and int(match[1]) == len(self.history) - 1 and self.history[-1].number > self.acked:
             # Its writer takes it back: it must not be told that it has committed.
             taken = self.history.pop()
-            for told_of in (self.live, self.shown, self.watermarks, self.metadata):
+            for told_of in (self.live, self.shown, self.watermarks, self.metadata, self.row_ids):
                 told_of.pop()
             del self.tokens[taken.token]
             return

@@ -74,6 +74,13 @@ class Read(NamedTuple):
     txns: dict[str, int]
 
 
+class RowIds(NamedTuple):
+    """What was given by a version: the next id of a row, and that of the first row of each file that was ever there."""
+
+    following: int
+    bases: dict[str, int]
+
+
 class Truth:
     """The history, and the ledger of what was claimed."""
 
@@ -96,9 +103,7 @@ class Truth:
         self.cut = -1
         """The newest checkpoint that anything may have been deleted for: what is older may have expired."""
         self.batches: dict[tuple[str, int], int] = {}
-        self.bases: dict[str, int] = {}
-        """The id of the first row of each file that was ever there."""
-        self.next_row_id = 0
+        self.row_ids: list[RowIds] = []
 
     def landing(self, key: str, data: bytes) -> None:
         """A new object appears."""
@@ -204,8 +209,7 @@ class Truth:
             elif kind == "add":
                 self._expect(action["path"] in self.world.objects, f"L13: {action['path']} is named before it is there")
                 live[action["path"]] = File.added(action, n, line)
-        if n > 0:
-            self._number_rows(version)
+        row_ids = self._numbered(version, self.row_ids[-1]) if n > 0 else RowIds(0, {})
         if version.parameters.get("mode") == "Overwrite":
             self._expect(set(live) == set(version.adds), f"L7: version {n} overwrites and leaves other files live")
         before = self.metadata[-1] if self.metadata else None
@@ -214,25 +218,26 @@ class Truth:
         self.history.append(version)
         self.live.append(frozenset(live))
         self.shown.append(live)
+        self.row_ids.append(row_ids)
         self.watermarks.append({**(self.watermarks[-1] if self.watermarks else {}), **version.txns})
         self.tokens[version.token] = n
 
-    def _number_rows(self, version: Version) -> None:
+    def _numbered(self, version: Version, before: RowIds) -> RowIds:
         """No row ever gets the id of another; a file keeps its own however often it is added."""
-        n = version.number
+        n, following, bases = version.number, before.following, dict(before.bases)
         for kind, action in version.actions:
             if kind != "add":
                 continue
             path, base = action["path"], action.get("baseRowId")
-            known = self.bases.setdefault(path, base)
+            known = bases.setdefault(path, base)
             self._expect(base is not None and base == known, f"L15: {path} has rows from {base} on, had {known}")
-            if base is not None and base >= self.next_row_id:
-                self.next_row_id = base + action["numRecords"]
-            else:
-                self._expect(any(path in shown for shown in self.shown), f"L15: {path} gets ids of other rows")
+            if path not in before.bases:
+                self._expect(base >= following, f"L15: {path} gets ids of other rows")
+                following = base + action["numRecords"]
         told = [a["configuration"] for k, a in version.actions if k == "domainMetadata" and a["domain"] == ROW_IDS]
         marks = [json.loads(text)["rowIdHighWaterMark"] for text in told]
-        self._expect(marks == [self.next_row_id - 1], f"L15: version {n} counts {marks}, not {self.next_row_id - 1}")
+        self._expect(marks == [following - 1], f"L15: version {n} counts {marks}, not {following - 1}")
+        return RowIds(following, bases)
 
     def _state_version(self, key: str) -> int:
         match = re.fullmatch(r"_transaction_log/(?:([0-9]{20})\.checkpoint\..*|state-v([0-9]{20})/_manifest.avro)", key)
