@@ -60,6 +60,7 @@ PARTS = (
     Part("cli", ("tests/cli",), 90, is_quick=True),
     Part("storage", ("tests/storage",), 60),
     Part("life", ("tests/life",), 60),
+    Part("foreign", ("tests/foreign",), 60, is_quick=True),
     Part("query", ("tests/query",), 60, is_quick=True),
     Part("sql", ("tests/sql",), 60, is_quick=True),
 )
