@@ -65,6 +65,21 @@ def test_many_small_appends_stay_few_splits_with_all_rows_in_their_order(tmp_pat
     assert not table.verify().findings
 
 
+@pytest.mark.parametrize("how", ["upsert", "update"])
+def test_many_small_changes_of_rows_stay_few_splits_with_all_rows(tmp_path, how):
+    table = make(tmp_path / "t")
+    table.append([row(number) for number in range(60)])
+    for number in range(60):
+        if how == "upsert":
+            table.upsert([{**row(number), "message": f"changed {number}"}], ["id"])
+        else:
+            table.update({"message": f"'changed {number}'"}, f"id = {number}")
+    assert table.refresh().files().num_rows <= 20
+    assert sorted(ids(table.to_arrow(["id"]))) == list(range(60))
+    assert table.count("changed") == 60
+    assert not table.verify().findings
+
+
 def test_partitions_are_kept_each_for_itself(tmp_path):
     table = make(tmp_path / "t", partition_by=["p"])
     for number in range(40):

@@ -24,11 +24,13 @@ from indextables.table.rows import read_rows
 from indextables.table.running import Progress
 
 if TYPE_CHECKING:
+    from indextables.table import after_write as after_verb
     from indextables.table.change import ChangeReport, Clause, Terms
     from indextables.table.change import delete as delete_verb
     from indextables.table.change import merge as merge_verb
     from indextables.table.change import update as update_verb
 else:
+    after_verb = LazyModule("indextables.table.after_write")
     delete_verb = LazyModule("indextables.table.change.delete")
     merge_verb = LazyModule("indextables.table.change.merge")
     update_verb = LazyModule("indextables.table.change.update")
@@ -250,8 +252,11 @@ class Changing(Handle):
         )
 
     def _moved(self, report: ChangeReport) -> ChangeReport:
-        if report.version is not None:
-            self._pin(report.version)
+        if report.version is None:
+            return report
+        self._pin(report.version)
+        if report.added_files:
+            after_verb.after_write(self._log, self._pinned.metadata, report.version, report.added_files)
         return report
 
 
