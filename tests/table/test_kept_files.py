@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.table.operate_world import Faulty, new_table, rows, splits
 
@@ -128,3 +129,28 @@ def test_files_are_looked_for_before_every_put_of_a_version():
         slow.append(rows(9))
     assert reports[0].count("split") == 1
     assert state_of(table) == before
+
+
+class SlowPuts:
+    """A store whose data files take an hour each."""
+
+    def __init__(self, env, clock):
+        self._inner, self._clock = env.store, clock
+        self.env = msgspec.structs.replace(env, store=self)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def put_file(self, key, path):
+        self._inner.put_file(key, path)
+        self._clock.advance(hours=1)
+
+
+def test_a_file_is_as_old_as_the_beginning_of_its_put():
+    """Purge may have taken a file since then, however long the put took."""
+    table, clock = new_table()
+    began = clock.now_ms()
+    table_of(SlowPuts(table._log.env, clock).env).append(rows(1))
+    assert clock.now_ms() - began >= 3_600_000
+    (told,) = table.refresh().files()["modificationTime"].to_pylist()
+    assert told == began
