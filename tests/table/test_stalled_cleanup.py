@@ -186,6 +186,34 @@ def test_nothing_goes_of_what_took_the_place_of_the_planned_table(tmp_path, plac
 
 
 @pytest.mark.slow
+def test_nothing_goes_once_the_newest_version_file_is_another(tmp_path, places):
+    """A copy that is put back file by file may leave the old ones as they are, and bring another newest version."""
+    stops = 0
+    for at in range(first_stop(tmp_path / "whole", places, "clean_up"), 1000, 4):
+        path = tmp_path / str(at)
+        shutil.copytree(places / "planned", path)
+        indextables.invalidate_caches()
+        left = set()
+
+        def meanwhile(path=path, left=left):
+            newest = max((path / "_transaction_log").glob("0*.json"))
+            data = newest.read_bytes()
+            newest.unlink()
+            newest.write_bytes(data)
+            left |= log_files(path)
+
+        store, _ = stalled(path, "clean_up", at, meanwhile)
+        if store.left > 0:
+            break
+        if store.announced_before:
+            stops += 1
+            assert left <= log_files(path), at
+        shutil.rmtree(path)
+    assert store.left > 0
+    assert stops > 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "step"), [("clean_up", 2), ("truncate", 7)])
 def test_a_version_that_was_protected_while_the_sweep_ran_out_stays(tmp_path, places, verb, step):
     outcomes = set()
