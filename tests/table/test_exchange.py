@@ -113,9 +113,56 @@ def test_columns_that_only_later_dicts_of_an_iterator_have_are_taken_if_the_tabl
     rows = [{"id": number} for number in range(10_000)]
     table.append(iter([*rows, {"M": "late"}]))
     assert table.search("late").to_pylist()[0]["m"] == "late"
-    with pytest.raises(SchemaMismatch, match="later row"):
+    with pytest.raises(SchemaMismatch, match="a later row"):
         table.append(iter([*rows, {"other": 1}]))
     assert table.version == 2
+
+
+@pytest.mark.parametrize("how", ["list", "iterator"])
+@pytest.mark.parametrize("verb", ["append", "overwrite", "upsert", "merge"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        [None, {"id": 1, "m": "x"}],
+        [{"id": 1, "m": "x"}, None],
+        [None, pa.record_batch({"id": [1]})],
+        [{"id": 1, "m": "a"}, {"ID": 2, "m": "b"}],
+        [{"id": 1, "M": "a"}, {"id": 2, "m": "b"}],
+    ],
+    ids=["nothing first", "nothing last", "nothing before a batch", "two cases", "two cases of another"],
+)
+def test_rows_with_nothing_among_them_or_one_name_in_two_cases_are_refused(table, data, verb, how):
+    given = iter(data) if how == "iterator" else data
+    calls = {
+        "append": lambda: table.append(given, txn=("job", 1)),
+        "overwrite": lambda: table.overwrite(given),
+        "upsert": lambda: table.upsert(given, "id"),
+        "merge": lambda: table.merge(given, "t.id = s.id").when_not_matched_by_source_delete().execute(),
+    }
+    with pytest.raises((InvalidArgument, SchemaMismatch)):
+        calls[verb]()
+    assert (table.refresh().version, table.to_arrow().to_pylist()) == (1, ROWS)
+
+
+@pytest.mark.parametrize("how", [list, iter])
+def test_rows_that_lack_a_column_keep_it_or_are_refused_in_an_upsert(table, how):
+    with pytest.raises(SchemaMismatch):
+        table.upsert(how([{"id": 1}]), "id")
+    with pytest.raises(InvalidArgument):
+        table.upsert(how([{"m": "x"}]), "id")
+    table.upsert(how([{"id": 1}, {"id": 9}]), "id", merge_schema=True)
+    assert table.to_arrow().sort_by("id").to_pylist() == [*ROWS, {"id": 9, "m": None}]
+
+
+def test_a_dict_that_is_filled_again_and_again_is_many_rows(table):
+    one = {}
+    table.append(one for number in range(5) if one.update(id=number) is None)
+    assert table.to_arrow(["id"])["id"].to_pylist()[3:] == [0, 1, 2, 3, 4]
+
+
+def test_no_table_is_made_for_the_columns_of_an_iterator(tmp_path):
+    with pytest.raises(InvalidArgument, match="read once"):
+        indextables.create(tmp_path / "t", iter([{"id": 1}]))
 
 
 def test_what_an_iterator_raises_is_raised_and_nothing_is_written(table):

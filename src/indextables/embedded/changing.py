@@ -233,7 +233,7 @@ class Changing(Handle):
 
     def _read_source(self, data: Any) -> pa.Table:
         schema = self._snapshot.schema
-        return merge_verb.source_of(read_rows(data, schema), schema)
+        return merge_verb.source_of(read_rows(data, schema, fills=False), schema)
 
     def _terms(
         self,

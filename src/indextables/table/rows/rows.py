@@ -51,12 +51,13 @@ class FittedRows(msgspec.Struct, frozen=True):
         return FittedRows(self.schema, checked())
 
 
-def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = False) -> Rows:
+def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = False, fills: bool = True) -> Rows:
     """What the user gave as Arrow: columns of any library, dicts, or an iterator of either, taken piece by piece.
 
     `schema` gives the types of dicts, which have none; where it `widens`, a wider one if only that holds their values
-    (of an iterator, those of the first piece). Raises InvalidArgument for anything else, SchemaMismatch for
-    dicts whose values do not fit, if only later pieces tell while the batches are taken.
+    (of an iterator, those of the first piece). Dicts of an iterator that `fills` have all columns of the schema, null
+    where no row has one; else they have those of the first piece. Raises InvalidArgument for anything else,
+    SchemaMismatch for dicts whose values do not fit, if only later pieces tell while the batches are taken.
     """
     if isinstance(data, pa.Table):
         return Rows(data.schema, data.to_batches() if data.num_columns else [_without_columns(data.num_rows)])
@@ -75,12 +76,14 @@ def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = Fals
     if of_library is not None:
         return of_library
     if isinstance(data, Iterator | Sequence) and not isinstance(data, str | bytes | bytearray):
-        return _piecewise_rows(iter(data), schema, widens=widens)
+        return _piecewise_rows(iter(data), schema, widens=widens, fills=fills)
     raise _not_rows(data)
 
 
 def schema_of(data: Any) -> pa.Schema:
     """The Arrow schema of a schema, or of data that a table is to be made for. Raises InvalidArgument."""
+    if isinstance(data, Iterator) and not hasattr(data, "schema"):
+        raise InvalidArgument("rows of an iterator are read once: give the schema, then append the iterator")
     return data if isinstance(data, pa.Schema) else read_rows(data).schema
 
 
@@ -167,19 +170,24 @@ def _library_rows(data: Any) -> Rows | None:
     return None
 
 
-def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: bool) -> Rows:
+_NOTHING = object()
+
+
+def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: bool, fills: bool) -> Rows:
     """Batches, tables or dicts one after the other; dicts become batches of some thousand."""
-    first = next(pieces, None)
-    if first is None:
+    first = next(pieces, _NOTHING)
+    if first is _NOTHING:
         return Rows(pa.schema([]) if schema is None else schema, [])
     rest = itertools.chain([first], pieces)
     if not isinstance(first, Mapping):
         head = _piece(first)
         return Rows(head.schema, (batch for piece in rest for batch in _piece(piece).batches))
 
-    chunks = iter(lambda: list(itertools.islice(rest, _DICTS)), [])
+    # Copies: whoever makes the dicts may fill one and the same again and again.
+    kept = (dict(row) if isinstance(row, Mapping) else row for row in rest)
+    chunks = iter(lambda: list(itertools.islice(kept, _DICTS)), [])
     head = _chunk(next(chunks), schema, widens=widens)
-    known = {field.name.lower(): pa.field(field.name, field.type) for field in schema or ()}
+    known = {field.name.lower(): pa.field(field.name, field.type) for field in (schema or ()) if fills}
     for field in head.schema:
         name = known[field.name.lower()].name if field.name.lower() in known else field.name
         known[field.name.lower()] = pa.field(name, field.type)
@@ -189,10 +197,15 @@ def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: 
 
 
 def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False) -> pa.RecordBatch:
-    wrong = next((row for row in rows if not isinstance(row, Mapping)), None)
-    if wrong is not None:
-        raise _not_rows(wrong)
-    return batch_of_dicts(rows, types, widens=widens)
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _not_rows(row)
+    batch = batch_of_dicts(rows, types, widens=widens)
+    names = [name.lower() for name in batch.schema.names]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        message = f"the rows have the column {', '.join(twice)} twice, in upper and lower case. Nothing was written"
+        raise SchemaMismatch(message, differences=[f"{name} is there twice" for name in twice])
+    return batch
 
 
 def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -201,10 +214,10 @@ def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
     unknown = [name for name in batch.schema.names if name.lower() not in {one.lower() for one in columns.names}]
     if unknown:
         message = (
-            f"{', '.join(unknown)}: neither the table nor the first {_DICTS:,} rows have this column, a later row "
-            "has. Nothing was written: let the first rows have all columns, null where they have no value"
+            f"the first {_DICTS:,} rows have no column {', '.join(unknown)}, a later row has. Nothing was written: let "
+            "the first rows have all columns, null where they have no value"
         )
-        raise SchemaMismatch(message, differences=[f"{name} is not a column of the table" for name in unknown])
+        raise SchemaMismatch(message, differences=[f"{name} is not a column of the first rows" for name in unknown])
     arrays = [
         pa.nulls(batch.num_rows, field.type)
         if field.name.lower() not in places
