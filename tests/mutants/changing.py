@@ -23,13 +23,6 @@ BUGS = [
         CHANGE_TESTS,
     ),
     Bug(
-        "a vector that shrank is taken for one that grew",
-        LANDING,
-        "if not file.before <= now or (strict and now & file.rows):",
-        "if strict and now & file.rows:",
-        CHANGE_TESTS,
-    ),
-    Bug(
         "two updates of one row both write it",
         LANDING,
         "if not file.before <= now or (strict and now & file.rows):",
@@ -154,12 +147,5 @@ BUGS = [
         '        updates = [n for n, choice in enumerate(self._bound.choices) if choice.clause.action == "update"]\n',
         "        updates: list[int] = []\n",
         MERGE_TESTS,
-    ),
-    Bug(
-        "a list with a null proves that whole files match",
-        "indextables/query/prune.py",
-        "(isinstance(term, In) and not term.has_null)",
-        "isinstance(term, In)",
-        PRUNE_TESTS,
     ),
 ]

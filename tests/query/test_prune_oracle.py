@@ -248,6 +248,7 @@ def test_a_file_is_taken_whole_where_values_or_bounds_prove_it():
         "s = 'a' AND i BETWEEN 0 AND 9": [True, False, False],
         "s = 'b' OR i > 0": [True, True, False],
         "i IN (1, 2, 3, 4, 5, NULL)": [False, False, False],
+        "i IN (9, NULL)": [False, False, False],
         "i + 1 > 0": [False, False, False],
         "NOT (s = 'b')": [True, False, True],
     }.items():

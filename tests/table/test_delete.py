@@ -174,6 +174,21 @@ def test_rows_that_came_back_by_a_restore_are_deleted_too(table):
     assert seen_everywhere(table) == [n for n in range(40) if n not in (5, 30)]
 
 
+def test_rows_that_came_back_to_a_file_that_loses_others_are_deleted_too(table):
+    before = table.version
+    table.delete("id IN (5, 6)")
+    other = indextables.open(table.url)
+    report = table.delete("id IN (5, 7)", progress=meanwhile(lambda: other.restore(version=before)))
+    assert report.deleted == 2
+    assert seen_everywhere(table) == [n for n in range(40) if n not in (5, 7)]
+
+
+def test_a_list_with_a_null_deletes_the_rows_that_it_names_and_no_whole_file(table):
+    assert table.delete("id IN (7, NULL)").deleted == 1
+    assert table.delete("id IN (100, NULL)").deleted == 0
+    assert seen_everywhere(table) == [n for n in range(40) if n != 7]
+
+
 def test_rows_that_a_merge_moved_meanwhile_are_deleted_where_they_are_now(table):
     table.append(rows(range(40, 60)))
     other = indextables.open(table.url)

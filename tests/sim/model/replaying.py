@@ -150,7 +150,9 @@ class Replay:
                     known = head.load(log)
                     seen = tokens.identity_of(log.env, known.version) if self.world.local else None
                     head.remember(log, msgspec.structs.replace(known, identity=seen))
-                tx = Transaction(log, operation="WRITE").add([Add(f"t{number}", {}, 1, 1, dataChange=True)])
+                tx = Transaction(log, operation="WRITE").add(
+                    [Add(f"t{number}", {}, 1, 1, dataChange=True, numRecords=1)]
+                )
                 try:
                     self.told[number] = f"version {tx.commit_or_raise().version}"
                 except CommitStateUnknown:
