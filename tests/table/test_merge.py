@@ -380,6 +380,35 @@ def test_an_upsert_that_would_lose_something_is_refused(table, rows_given, on, e
     assert indextables.open(table.url).version == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "given_kind", "number"),
+    [
+        (pa.float32(), pa.float64(), 0.5),
+        (pa.float32(), pa.decimal128(4, 2), Decimal("0.1")),
+        (pa.float64(), pa.decimal128(4, 2), Decimal("0.1")),
+        (pa.int32(), pa.float64(), 7.0),
+        (pa.float64(), pa.int64(), 7),
+    ],
+    ids=str,
+)
+def test_an_upsert_knows_a_key_again_that_it_wrote_in_another_type(tmp_path, kind, given_kind, number):
+    table = indextables.create(tmp_path / "t", pa.schema([("k", kind), ("n", pa.int64())]))
+    source = pa.table({"k": pa.array([number], given_kind), "n": [1]})
+    done = [table.upsert(source, "k") for _ in range(3)]
+    assert [(one.inserted, one.updated) for one in done] == [(1, 0), (0, 1), (0, 1)]
+    assert table.count() == 1
+
+
+def test_keys_of_an_upsert_are_the_same_if_they_would_be_written_the_same(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("k", pa.float32()), ("n", pa.int64())]))
+    near = [Decimal("0.1"), Decimal("0.1000000000001")]
+    with pytest.raises(CardinalityViolation, match="same key"):
+        table.upsert(pa.table({"k": pa.array(near, pa.decimal128(20, 13)), "n": [1, 2]}), "k")
+    with pytest.raises(InvalidArgument, match="column k"):
+        table.upsert(pa.table({"k": [0.1], "n": [1]}), "k")
+    assert indextables.open(table.url).version == 0
+
+
 def test_a_null_for_a_column_that_must_not_be_is_refused(tmp_path):
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())])
     table = indextables.create(tmp_path / "t", schema)

@@ -143,6 +143,42 @@ def test_a_value_that_cannot_be_computed_is_told_with_its_column(table, value, w
     assert table.refresh().version == before
 
 
+FLOATS = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("g", pa.float64())])
+INFINITE, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("number", [1e300, -1e300, 1e-300, 0.1, 16777217.0])
+def test_a_double_that_a_float_column_would_change_is_refused(tmp_path, number):
+    table = indextables.create(tmp_path / "t", FLOATS)
+    table.append([{"id": 1, "f": 1.5, "g": number}])
+    source = pa.table({"id": [1, 2], "f": [0.5, number], "g": [0.5, 0.5]})
+    ways = {
+        "a column": lambda: table.update({"f": "g"}),
+        "a literal": lambda: table.update({"f": f"{number:.17e}"}),
+        "an upsert": lambda: table.upsert(source, "id"),
+        "all columns": lambda: table.merge(source, "t.id = s.id - 1").when_matched_update_all().execute(),
+        "an insert": lambda: table.merge(source, "t.id = s.id").when_not_matched_insert_all().execute(),
+        "a clause": lambda: table.merge(source, "t.id = s.id - 1").when_matched_update({"f": "s.f"}).execute(),
+    }
+    for way, change in ways.items():
+        with pytest.raises(InvalidArgument, match="column f"):
+            change()
+        assert indextables.open(table.url).to_arrow()["f"].to_pylist() == [1.5], way
+    assert indextables.open(table.url).version == 1
+
+
+def test_a_double_that_a_float_column_holds_is_written_as_it_is(tmp_path):
+    table = indextables.create(tmp_path / "t", FLOATS)
+    numbers = [0.5, -0.0, 2.0**-149, 16777216.0, INFINITE, -INFINITE, NAN, None]
+    table.append([{"id": place, "g": number} for place, number in enumerate(numbers)])
+    table.update({"f": "g"})
+    assert repr(table.to_arrow().sort_by("id")["f"].to_pylist()) == repr(numbers)
+    table.update({"f": "cast(g + 0.1 as float)"}, "id = 0")
+    assert table.to_arrow(where="id = 0")["f"].to_pylist() == [pytest.approx(0.6)]
+    table.update({"f": "0.1"}, "id = 0")
+    assert table.to_arrow(where="id = 0")["f"].to_pylist() == [pytest.approx(0.1)]
+
+
 def test_a_batch_is_done_once_and_a_dry_run_writes_nothing(table):
     assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 1
     assert table.update({"n": "n + 1"}, "id = 1", txn=("job", 1)).updated == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +14,7 @@ from indextables.query.parse import parse_value
 from indextables.query.scope import Scope
 from indextables.table.rows import fit, fits, read_rows
 
-__all__ = ["assigned", "check_storable", "computed"]
+__all__ = ["assigned", "check_storable", "computed", "is_storable", "stored"]
 
 
 def assigned(value: object, scope: pa.Schema | Scope, field: pa.Field, zone: str) -> Node:
@@ -38,26 +36,57 @@ def computed(node: Node, rows: pa.Table, wanted: pa.DataType, name: str) -> pa.A
     Raises InvalidArgument where they do not fit, QueryInvalid where they cannot be computed.
     """
     values = evaluate_value(node, rows, what=f"the new value of {name}")
-    return _stored(values, rows.num_rows, wanted, name)
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values, rows.num_rows) if values.is_valid else pa.nulls(rows.num_rows, wanted)
+    return stored(as_array(values), wanted, name)
+
+
+def is_storable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if a column of the type `wanted` takes values of this one, some of them at least."""
+    return fits(given, wanted) or (is_number(given) and is_number(wanted))
 
 
 def check_storable(given: pa.DataType, wanted: pa.DataType, name: str) -> None:
     """Raises InvalidArgument if a column of the type `wanted` never takes values of this one."""
-    if not fits(given, wanted) and not (is_number(given) and is_number(wanted)):
+    if not is_storable(given, wanted):
         message = f"column {name} is {wanted}, and is set to {given}: write a CAST. Nothing was written"
         raise InvalidArgument(message, columns=[name])
 
 
-def _stored(values: Any, count: int, wanted: pa.DataType, name: str) -> pa.Array:
-    """Values, or one for all rows, as the column holds them; none is cut or rounded. Raises InvalidArgument."""
-    if isinstance(values, pa.Scalar):
-        values = pa.repeat(values, count) if values.is_valid else pa.nulls(count, wanted)
-    values = as_array(values)
+def stored(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    """Values as the column `name` of this type holds them; none is cut, and no double is rounded.
+
+    Raises InvalidArgument where they do not fit.
+    """
     if values.type == wanted:
         return values
     check_storable(values.type, wanted, name)
     try:
-        return pc.cast(values, wanted)
+        kept = pc.cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         message = f"what column {name} is set to does not fit {wanted}: {cause}. Nothing was written"
         raise InvalidArgument(message, columns=[name]) from cause
+    if pa.types.is_floating(wanted) and len(other := _other_numbers(values, kept)):
+        message = (
+            f"what column {name} is set to does not fit {wanted}: {other[0].as_py()!r} would become another number. "
+            f"Nothing was written; cast it to {wanted} to have it rounded"
+        )
+        raise InvalidArgument(message, columns=[name])
+    return kept
+
+
+def _other_numbers(values: pa.Array, kept: pa.Array) -> pa.Array:
+    """Those values that a cast to a float, which Arrow does not check, made another number of.
+
+    A decimal is seldom a float: it becomes the nearest one, but neither infinite nor 0.
+    """
+    if fits(values.type, kept.type):
+        return values.slice(0, 0)
+    if pa.types.is_floating(values.type):
+        same = pc.or_(pc.equal(pc.cast(kept, values.type), values), pc.is_nan(values))
+    elif pa.types.is_decimal(values.type):
+        vanished = pc.and_(pc.equal(kept, pa.scalar(0, kept.type)), pc.not_equal(pc.sign(values), 0))
+        same = pc.invert(pc.or_(pc.is_inf(kept), vanished))
+    else:
+        return values.slice(0, 0)
+    return values.filter(pc.invert(same))

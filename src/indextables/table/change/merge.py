@@ -17,9 +17,10 @@ from indextables.env import Env
 from indextables.errors import CardinalityViolation, InvalidArgument, SchemaMismatch
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import schema_from_json, tracks_rows
+from indextables.query.convert import as_array
 from indextables.query.expr import columns_of
 from indextables.split.file import with_ids
-from indextables.table.change.assigned import computed
+from indextables.table.change.assigned import computed, is_storable, stored
 from indextables.table.change.clauses import Aliases, Bound, Choice, Clause, bind, check_clauses, source_columns
 from indextables.table.change.keys import Ints
 from indextables.table.change.landing import Terms, execute
@@ -85,16 +86,17 @@ class Merge(msgspec.Struct, frozen=True):
         elif self.keys:
             _check_known(self.source.schema, schema)
         after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
+        source = _with_keys_as_written(self.source, self.keys, after)
         bound = bind(
             self.on,
             self.clauses,
-            source=self.source.schema,
+            source=source.schema,
             target=plain_schema(schema, schema.names),
             evolved=plain_schema(after, after.names) if self.merge_schema else None,
             aliases=self.aliases,
             zone=env.options[opt.TIME_ZONE],
         )
-        return _Merging(self, env, snapshot, bound, evolution)
+        return _Merging(self, env, snapshot, bound, source, evolution)
 
     def counts(self, gone: int, located: Located) -> Counts:
         updated = sum(_by(self, located.pairs, "update").values())
@@ -178,14 +180,19 @@ class _Merging:
     """A MERGE over one version."""
 
     def __init__(
-        self, statement: Merge, env: Env, snapshot: Snapshot, bound: Bound, evolution: Evolution | None
+        self,
+        statement: Merge,
+        env: Env,
+        snapshot: Snapshot,
+        bound: Bound,
+        source: pa.Table,
+        evolution: Evolution | None,
     ) -> None:
         self._statement = statement
         self._env = env
         self._snapshot = snapshot
         self._bound = bound
         self._evolution = evolution
-        source = statement.source
         self._source = source.rename_columns([bound.prefix + name for name in source.column_names])
         self._matching = Matching(env, snapshot, bound, self._source)
         if statement.keys and (both := self._matching.keys.twice()) is not None:
@@ -316,6 +323,20 @@ def _by(statement: Merge, pairs: Pairs | None, action: str) -> dict[str, int]:
 
 def _beside(old: pa.Table, given: pa.Table) -> pa.Table:
     return pa.table([*old.columns, *given.columns], names=[*old.column_names, *given.column_names])
+
+
+def _with_keys_as_written(source: pa.Table, keys: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The source with the columns of a key in the types of the table, so that it knows a key again that it wrote.
+
+    Types that no column takes are left to `bind`. Raises InvalidArgument for values that do not fit.
+    """
+    fields = {field.name.lower(): field for field in schema}
+    wanted = {name.lower() for name in keys} & fields.keys()
+    for place, name in enumerate(source.column_names):
+        field = fields.get(name.lower())
+        if name.lower() in wanted and field is not None and is_storable(source.schema.field(place).type, field.type):
+            source = source.set_column(place, name, stored(as_array(source.column(place)), field.type, field.name))
+    return source
 
 
 def _check_known(given: pa.Schema, schema: pa.Schema) -> None:
