@@ -65,6 +65,20 @@ BUGS = [
         CHANGE_TESTS,
     ),
     Bug(
+        "a batch that the table holds is computed before anybody asks for it",
+        LANDING,
+        "    if held is not None or terms.expect_version is None:\n        return newest, held\n",
+        "    if held is not None or terms.expect_version is None:\n        return newest, None\n",
+        ("tests/table/test_repeated_batches.py",),
+    ),
+    Bug(
+        "a double becomes infinite in a float column",
+        TABLE + "change/assigned.py",
+        "    return values.filter(pc.invert(same))\n",
+        "    return values.slice(0, 0)\n",
+        CHANGE_TESTS,
+    ),
+    Bug(
         "a row that two rows of a source want is changed by the first",
         MATCHING,
         "        if careful and not self._may_repeat:\n",

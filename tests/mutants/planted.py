@@ -70,7 +70,7 @@ BUGS = [
     Bug(
         "a batch counts as written because the process remembers it, whatever log is there now",
         TRANSACTION,
-        "        newest = head.load(self.log, with_txns=True)\n",
+        "        newest = newest_of_log(self.log)\n",
         "        newest = base\n",
         (HISTORY + "test_a_batch_that_is_acknowledged_is_in_the_log_that_is_there",),
     ),
@@ -539,9 +539,9 @@ BUGS = [
     ),
     Bug(
         "a batch that the table holds is written again",
-        TRANSACTION,
-        "            if held is not None and held.version >= txn.version:",
-        "            if held is not None and held.version > txn.version:",
+        LOG + "commit/repetition.py",
+        "        if held is not None and held.version >= txn.version:",
+        "        if held is not None and held.version > txn.version:",
         COMMIT_TESTS,
     ),
     Bug(

@@ -9,9 +9,10 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, LogError, TableReplaced
+from indextables.errors import InvalidArgument, TableReplaced
 from indextables.log.commit import conflict, head, lost_base
 from indextables.log.commit.head import Head
+from indextables.log.commit.repetition import held_at, newest_of_log, repetition, repetition_by_now
 from indextables.log.commit.row_ids import counted
 from indextables.log.commit.rule import Encoded, Landed, commit
 from indextables.log.commit.staged import Files, Removes, Staged, changes_data, encode, has_vectors, paths_of
@@ -40,8 +41,6 @@ from indextables.log.wire import (
 __all__ = ["Isolation", "Transaction"]
 
 Isolation = Literal["WriteSerializable", "Serializable"]
-
-_LOOK_BACK = 1000
 
 
 class Transaction:
@@ -197,23 +196,28 @@ class Transaction:
             raise InvalidArgument("a transaction can be committed once: begin another one")
         self._done = True
         follow = self.log.after_commit
-        base = self._base()
-        protocol.check_writable(base.protocol, self.log.env.store.url)
+        base = self._checked_base()
         clock.check(self.log.env)
-        if self._table_id is not None and base.metadata.id != self._table_id:
-            raise self._replaced(base)
         self._check_metadata(base)
-        if (repeated := self._repetition(base)) is not None:
+        txns = self._staged.txns
+        if (repeated := repetition(self.log, base, txns, self.token)) is not None:
             return repeated
-        if (outdated := self._outdated(base)) is not None:
-            return outdated
-        settled = commit(self.log, self, base, self.token)
+        settled = self._outdated(base) or commit(self.log, self, base, self.token)
         if isinstance(settled, Landed):
             if self._landed is not None:
                 self._landed(settled.outcome)
             follow(self.log, settled)
             return settled.outcome
+        if isinstance(settled, Conflicted):
+            return repetition_by_now(self.log, base, txns, self.token) or settled
         return settled
+
+    def repeated(self) -> Committed | None:
+        """What `commit` would answer because its snapshot holds a batch of this commit; None if it does not.
+
+        For who would compute what to stage from rows that the batch has changed already. Raises as `commit`.
+        """
+        return repetition(self.log, self._checked_base(), self._staged.txns, self.token)
 
     def commit_or_raise(self) -> Committed:
         """As `commit`, with exceptions: CommitConflict, MetadataChanged, ProtocolChanged, CommitStateUnknown."""
@@ -340,19 +344,24 @@ class Transaction:
             self._bound = (base.version, merged)
         return msgspec.structs.replace(self._bound[1], metadata=self._staged.metadata)
 
+    def _checked_base(self) -> Head:
+        base = self._base()
+        protocol.check_writable(base.protocol, self.log.env.store.url)
+        if self._table_id is not None and base.metadata.id != self._table_id:
+            raise self._replaced(base)
+        return base
+
     def _base(self) -> Head:
         """What the commit starts from; it holds a batch of ours only if the log that is there now holds it.
 
         What this process remembers, or the caller has read, may be of a log that was replaced since: it is no reason to
         leave rows out. Raises what `lost_ground` gives where the snapshot is of such a log.
         """
-        base = self._known_base()
-        if not self._held(base):
+        base, txns = self._known_base(), self._staged.txns
+        if not held_at(base, txns):
             return base
-        head.forget(self.log)
-        self.log.look_again()
-        newest = head.load(self.log, with_txns=True)
-        if self.snapshot is not None and not self._held(newest):
+        newest = newest_of_log(self.log)
+        if self.snapshot is not None and not held_at(newest, txns):
             raise lost_base.lost_ground(self.log, base)
         return newest
 
@@ -384,29 +393,6 @@ class Transaction:
         return (
             staged.metadata is not None or staged.protocol is not None or (self._bind is None and len(staged.adds) > 0)
         )
-
-    def _held(self, base: Head) -> Txn | None:
-        """A batch of this commit that the table holds at `base`, or a later one of its application."""
-        for txn in self._staged.txns:
-            held = (base.txns or {}).get(txn.appId)
-            if held is not None and held.version >= txn.version:
-                return txn
-        return None
-
-    def _repetition(self, base: Head) -> Committed | None:
-        txn = self._held(base)
-        return None if txn is None else Committed(self._holder(txn, base.version), self.token, repeated=True)
-
-    def _holder(self, txn: Txn, newest: int) -> int:
-        """The newest version that brought this or a later batch; `newest` if that cannot be read any more."""
-        for version in range(newest, max(newest - _LOOK_BACK, -1), -1):
-            try:
-                content = self.log.read_version(version)
-            except LogError:
-                break
-            if any(held.appId == txn.appId and held.version >= txn.version for held in content.txns):
-                return version
-        return newest
 
     def _outdated(self, base: Head) -> Conflicted | None:
         """What stands in the way of files that were written for other metadata; else the staged is put on today's."""

@@ -70,8 +70,10 @@ def execute(log: Log, statement: Statement, terms: Terms, progress: Progress | N
     limit = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
     reruns = 0
     while True:
-        snapshot = log.snapshot(terms.expect_version)
+        snapshot, held = _begin(log, statement, terms)
         check_rows_writable(snapshot.protocol, log.url)
+        if held is not None:
+            return _repetition(statement, terms, held, reruns)
         env = table_env(log.env, snapshot.metadata)
         attempt = _Attempt(log, env, snapshot, statement, terms, progress)
         outcome = attempt.run(reruns)
@@ -124,7 +126,7 @@ class _Attempt:
         if isinstance(outcome, Committed):
             if outcome.repeated:
                 self._discard()
-                return self._report(outcome.version, reruns, repeated=True)
+                return _repetition(self._statement, self._terms, outcome, reruns)
             self._discard_vectors(but_last=True)
             self._tell("committed", files=len(self._losses.touched))
             return self._report(outcome.version, reruns)
@@ -275,15 +277,15 @@ class _Attempt:
         made = self._losses.superseded() if but_last else self._losses.made
         _delete_quietly(self._env, made)
 
-    def _report(self, version: int | None, reruns: int, *, repeated: bool = False) -> ChangeReport:
+    def _report(self, version: int | None, reruns: int) -> ChangeReport:
         counts, files = self._counts(), self._losses.counts()
-        told = {} if repeated else self._statement.metrics(counts, self._prepared, files)
+        told = self._statement.metrics(counts, self._prepared, files)
         return ChangeReport(
             operation=self._statement.operation,
             version=version,
-            deleted=0 if repeated else counts.deleted,
-            updated=0 if repeated else counts.updated,
-            inserted=0 if repeated else counts.inserted,
+            deleted=counts.deleted,
+            updated=counts.updated,
+            inserted=counts.inserted,
             removed_files=files.removed,
             added_files=len(self._prepared.adds),
             vectors=files.added,
@@ -297,6 +299,26 @@ class _Attempt:
     def _tell(self, what: str, *, rows: int = 0, files: int = 0) -> None:
         if self._progress is not None:
             self._progress(Step(what, 1, 1, rows=rows, files=files))
+
+
+def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Committed | None]:
+    """The version that the statement runs over, and what its commit is if the table holds its batch.
+
+    That is asked before anything is computed: rows that the batch has changed may be none that it can be done to again.
+    """
+    if terms.txn is None:
+        return log.snapshot(terms.expect_version), None
+    newest = log.snapshot()
+    held = Transaction(log, newest, operation=statement.operation).set_txn(*terms.txn).repeated()
+    if held is not None or terms.expect_version is None:
+        return newest, held
+    return log.snapshot(terms.expect_version), None
+
+
+def _repetition(statement: Statement, terms: Terms, held: Committed, reruns: int) -> ChangeReport:
+    """That the table holds the batch: nothing was done, or would be."""
+    version = None if terms.dry_run else held.version
+    return ChangeReport(operation=statement.operation, version=version, reruns=reruns, dry_run=terms.dry_run)
 
 
 def _delete_quietly(env: Env, keys: Sequence[str]) -> None:
