@@ -167,6 +167,16 @@ def test_a_double_that_a_float_column_would_change_is_refused(tmp_path, number):
     assert indextables.open(table.url).version == 1
 
 
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "g + 1E+309"])
+def test_a_number_that_no_double_holds_is_refused(tmp_path, text):
+    table = indextables.create(tmp_path / "t", FLOATS)
+    table.append([{"id": 1, "g": 1.5}])
+    with pytest.raises(QueryInvalid, match="larger than every double"):
+        table.update({"g": text})
+    table.update({"g": "cast('Infinity' as double)"}, "g < 1e400")
+    assert indextables.open(table.url).to_arrow()["g"].to_pylist() == [INFINITE]
+
+
 def test_a_double_that_a_float_column_holds_is_written_as_it_is(tmp_path):
     table = indextables.create(tmp_path / "t", FLOATS)
     numbers = [0.5, -0.0, 2.0**-149, 16777216.0, INFINITE, -INFINITE, NAN, None]

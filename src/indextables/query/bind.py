@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -91,6 +92,14 @@ class Binder:
         self._query = text
         self._scope = scope
         self._zone = zone
+
+    def value(self, tree: Any) -> Node:
+        """The whole text as a value, to be written: a number in it that no double holds does not become infinite."""
+        node = self.bind(tree)
+        for literal in tree.find_all(exp.Literal):
+            if not literal.is_string and "e" in literal.this.lower() and math.isinf(float(literal.this)):
+                raise self._fault(literal, "is larger than every double")
+        return node
 
     def predicate(self, tree: Any) -> Node:
         """The whole text as a condition."""

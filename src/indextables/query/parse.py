@@ -56,7 +56,7 @@ def parse_value(text: str, schema: pa.Schema | Scope, *, time_zone: str = "UTC")
     check_zone(time_zone)
     scope = schema if isinstance(schema, Scope) else Scope(schema)
     try:
-        return simplify(Binder(text, scope, time_zone).bind(_read(text)))
+        return simplify(Binder(text, scope, time_zone).value(_read(text)))
     except RecursionError:
         raise _too_deep(text) from None
     except QueryInvalid as fault:
