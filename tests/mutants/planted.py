@@ -851,14 +851,14 @@ BUGS = [
         "indextables/process.py",
         "os.register_at_fork(before=_before_fork, after_in_child=",
         "os.register_at_fork(after_in_child=",
-        ("tests/test_process.py",),
+        ("tests/test_process.py::test_a_child_can_load_a_module_that_a_thread_of_its_parent_was_loading",),
     ),
     Bug(
         "a forked child finds the lock of an object held",
         "indextables/process.py",
         "    for lock in _LOCKS:\n        lock.open()\n",
         "",
-        ("tests/test_process.py",),
+        ("tests/test_process.py::test_a_child_finds_the_lock_of_an_object_open",),
     ),
     Bug(
         "a failing merge fails the write",
