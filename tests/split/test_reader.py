@@ -408,11 +408,12 @@ def test_column_names_with_dots_and_blanks_are_read(store):
 
 
 def test_metadata_of_columns_survives(store):
-    schema = pa.schema([pa.field("a", pa.int64(), metadata={b"PARQUET:field_id": b"7", b"indextables.id": b"c7"})])
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={b"indextables.id": b"7", b"comment": b"ours"})])
     table = pa.table({"a": [1, 2]}, schema=schema)
     (split,) = write_splits(store, [table], schema, options())
     reader = SplitReader(store, split.ref)
-    assert reader.fetch([0]).schema.field("a").metadata[b"indextables.id"] == b"c7"
+    assert reader.fetch([0]).schema.field("a").metadata[b"indextables.id"] == b"7"
+    assert reader.fetch([0]).schema.field("a").metadata[b"comment"] == b"ours"
     assert reader.footer.schema.field("a").metadata[b"PARQUET:field_id"] == b"7"
 
 
