@@ -55,7 +55,6 @@ PARTS = (
     Part("state", ("tests/state",), 240),
     Part("sim-care", CARE, 180),
     Part("log", ("tests/log",), 120, is_quick=True),
-    Part("foreign", ("tests/foreign",), 120, is_quick=True),
     Part("contract", ("tests/contract",), 90),
     Part("cli", ("tests/cli",), 90, is_quick=True),
     Part("storage", ("tests/storage",), 60),

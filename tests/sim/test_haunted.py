@@ -9,7 +9,7 @@ import pytest
 from tests.sim import haunted
 from tests.sim.playing import play
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_HAUNTED", "80"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_HAUNTED", "60"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_HAUNTED_SOAK", "50000"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.sim import merging
 from tests.sim.playing import faults_of, play, run_with_fault
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MERGES", "120"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MERGES", "80"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_MERGE_SOAK", "20000"))
 
 

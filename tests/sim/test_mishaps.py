@@ -9,7 +9,7 @@ import pytest
 from tests.sim import mishaps
 from tests.sim.playing import play
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MISHAPS", "100"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_MISHAPS", "80"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_MISHAPS_SOAK", "30000"))
 
 

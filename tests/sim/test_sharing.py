@@ -9,7 +9,7 @@ import pytest
 from tests.sim import sharing
 from tests.sim.playing import play
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_SHARING", "150"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_SHARING", "100"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_SHARING_SOAK", "20000"))
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.split.file.fetch import index_array
 
 if TYPE_CHECKING:
