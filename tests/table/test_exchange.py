@@ -85,6 +85,19 @@ def test_a_pickled_handle_of_a_replaced_table_reads_nothing_of_the_new_one(tmp_p
         pickle.loads(kept)  # noqa: S301 - our own bytes
 
 
+def test_a_pickled_handle_reads_no_other_version_of_its_number(tmp_path):
+    place, kept = tmp_path / "t", tmp_path / "kept"
+    table = indextables.create(place, SCHEMA)
+    shutil.copytree(place, kept)
+    table.append(ROWS)
+    told = pickle.dumps(table)
+    shutil.rmtree(place)
+    shutil.copytree(kept, place)
+    indextables.open(place).append([{"id": 9, "m": "another version 1"}])
+    with pytest.raises(VersionExpired, match="a copy of the table was put back"):
+        pickle.loads(told).to_arrow()  # noqa: S301 - our own bytes
+
+
 def test_a_handle_as_a_context_lets_go_of_the_version_that_it_protects(table, tmp_path):
     with indextables.open(table.url, {"reader.leaseHours": "1"}) as handle:
         assert len(_protected(tmp_path)) == 1

@@ -132,7 +132,7 @@ def test_a_handle_never_shows_another_version_of_the_number_that_it_wrote(tmp_pa
     for number in range(1 + further):
         assert elsewhere.append(row(100 + number)) == 2 + number
     for _ in range(2):
-        with pytest.raises(VersionExpired, match="is not the one that this handle has written"):
+        with pytest.raises(VersionExpired, match="is not the one that this handle has read or written"):
             READS[read](table)
     table.refresh()
     assert ids(table) == ids(indextables.open(path))

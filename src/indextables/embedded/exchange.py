@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from indextables.embedded.handle import Handle
 from indextables.errors import not_installed
 from indextables.log.care import open_log
+from indextables.log.read import check_ours
+from indextables.log.wire import token_of
 from indextables.table.environment import open_env
 from indextables.table.read import count, plain_schema, scan_table
 
@@ -72,12 +74,22 @@ class Exchange(Handle):
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Exchange], tuple[object, ...]]:
-        """A handle is its URL, its version and the options that were given, credentials among them."""
+        """A handle is its URL, its version and the options that were given, credentials among them.
+
+        With it goes the token of the commit that made the version: the copy reads no other one of its number.
+        """
         env, snapshot = self._log.env, self._seen
-        return _opened, (type(self), env.store.url, dict(env.options.asked), snapshot.version, snapshot.table_id)
+        token = token_of(snapshot.state.tokens, snapshot.version)
+        known = (snapshot.version, snapshot.table_id, token)
+        return _opened, (type(self), env.store.url, dict(env.options.asked), *known)
 
 
-def _opened(kind: type[Exchange], url: str, options: dict[str, object], version: int, table_id: str) -> Exchange:
-    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now."""
+def _opened(
+    kind: type[Exchange], url: str, options: dict[str, object], version: int, table_id: str, token: str | None
+) -> Exchange:
+    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now.
+
+    Its reads raise VersionExpired where a copy of the table was put back that has another version of this number.
+    """
     log = open_log(open_env(url, options)).of_table(table_id)
-    return kind(log, log.snapshot(version))
+    return kind(log, log.snapshot(version).checked(lambda state: check_ours(log.env, state, token)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from indextables.log.read.folding import fold_skips, header_after, live_files, replay
     from indextables.log.read.histories import HISTORY_SCHEMA, commit_time, history, moment
     from indextables.log.read.log import AfterCommit, Log, ReadTail, Snapshot
-    from indextables.log.read.meant import ANOTHER_HISTORY
+    from indextables.log.read.meant import ANOTHER_HISTORY, check_ours
     from indextables.log.read.newest import discover
     from indextables.log.read.readable import newest_readable, snapshot_at
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
@@ -41,6 +41,7 @@ __all__ = [
     "Told",
     "by_anchor",
     "check_newest",
+    "check_ours",
     "clock",
     "commit_time",
     "confirm",
@@ -79,7 +80,7 @@ if not TYPE_CHECKING:
             "folding": ("fold_skips", "header_after", "live_files", "replay"),
             "histories": ("HISTORY_SCHEMA", "commit_time", "history", "moment"),
             "log": ("AfterCommit", "Log", "ReadTail", "Snapshot"),
-            "meant": ("ANOTHER_HISTORY",),
+            "meant": ("ANOTHER_HISTORY", "check_ours"),
             "newest": ("discover",),
             "readable": ("newest_readable", "snapshot_at"),
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),

@@ -57,8 +57,9 @@ def check_ours(env: Env, state: TableState | PrunedState, token: str | None) -> 
     if None in {token, found} or found == token:
         return
     message = (
-        f"version {state.version} at {env.store.url} is not the one that this handle has written: a copy of the table "
-        "was put back, and others wrote to it. What was written is not in the table; refresh() goes on with what is"
+        f"version {state.version} at {env.store.url} is not the one that this handle has read or written: a copy of "
+        "the table was put back, and others wrote to it. What came with that version is not in the table; refresh() "
+        "goes on with what is"
     )
     raise VersionExpired(message, version=state.version, url=env.store.url, reason=ANOTHER_HISTORY)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,10 +16,10 @@ from indextables.query.parse import parse_value
 from indextables.query.scope import Scope
 from indextables.table.rows import fit, fits, read_rows
 
-__all__ = ["assigned", "check_storable", "computed", "is_storable", "stored"]
+__all__ = ["check_storable", "computed", "is_storable", "named", "stored"]
 
 
-def assigned(value: object, scope: pa.Schema | Scope, field: pa.Field, zone: str) -> Node:
+def _assigned(value: object, scope: pa.Schema | Scope, field: pa.Field, zone: str) -> Node:
     """What a column is set to: a text is computed from the columns of `scope`, anything else is taken as it is.
 
     Raises QueryInvalid for a text, SchemaMismatch for a value.
@@ -28,6 +30,25 @@ def assigned(value: object, scope: pa.Schema | Scope, field: pa.Field, zone: str
     nullable = field.with_nullable(nullable=True)
     (batch,) = fit(read_rows([{field.name: value}], pa.schema([nullable])), pa.schema([nullable])).batches
     return Literal(batch.column(0)[0])
+
+
+def named(values: Mapping[str, object], scope: pa.Schema | Scope, schema: pa.Schema, zone: str) -> dict[str, Node]:
+    """What each column of `schema` that is named, in any case, is set to.
+
+    Raises InvalidArgument for a column that is not there or is set twice, QueryInvalid for a text, SchemaMismatch for
+    a value.
+    """
+    spelled = {name.lower(): name for name in schema.names}
+    found: dict[str, Node] = {}
+    for given, value in values.items():
+        name = spelled.get(given.lower())
+        if name is None:
+            message = f"there is no column {given}: the table has {', '.join(schema.names)}"
+            raise InvalidArgument(message, columns=[given])
+        if name in found:
+            raise InvalidArgument(f"column {name} is set twice", columns=[given])
+        found[name] = _assigned(value, scope, schema.field(name), zone)
+    return found
 
 
 def computed(node: Node, rows: pa.Table, wanted: pa.DataType, name: str) -> pa.Array:

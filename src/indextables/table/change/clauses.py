@@ -12,7 +12,7 @@ from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
 from indextables.query.expr import And, Column, Comparison, Node, columns_of, conjuncts
 from indextables.query.parse import parse
 from indextables.query.scope import Side, Sides
-from indextables.table.change.assigned import assigned, check_storable
+from indextables.table.change.assigned import check_storable, named
 
 __all__ = ["Aliases", "Bound", "Choice", "Clause", "When", "bind", "check_clauses", "source_columns"]
 
@@ -141,7 +141,7 @@ def bind(
         values = (
             _star(clause, source, schema, prefix, lenient=evolved is not None)
             if clause.is_star
-            else _named(clause, scope, schema, zone)
+            else named(clause.values or {}, scope, schema, zone)
         )
         for name, node in values.items():
             check_storable(node.type, schema.field(name).type, name)
@@ -196,17 +196,3 @@ def _star(clause: Clause, source: pa.Schema, schema: pa.Schema, prefix: str, *, 
         raise SchemaMismatch(message, differences=[f"{name} is missing" for name in missing])
     found = [(field.name, source.field(places[field.name.lower()])) for field in wanted if field.name not in missing]
     return {name: Column(prefix + field.name, field.type) for name, field in found}
-
-
-def _named(clause: Clause, scope: Sides, schema: pa.Schema, zone: str) -> dict[str, Node]:
-    spelled = {name.lower(): name for name in schema.names}
-    found: dict[str, Node] = {}
-    for given, value in (clause.values or {}).items():
-        name = spelled.get(given.lower())
-        if name is None:
-            message = f"there is no column {given}: the table has {', '.join(schema.names)}"
-            raise InvalidArgument(message, columns=[given])
-        if name in found:
-            raise InvalidArgument(f"column {name} is set twice", columns=[given])
-        found[name] = assigned(value, scope, schema.field(name), zone)
-    return found

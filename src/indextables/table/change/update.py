@@ -12,13 +12,12 @@ from pyroaring import BitMap
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import InvalidArgument
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Metadata, tracks_rows
 from indextables.query.expr import Node
 from indextables.split.file import ROW_ID_FIELD, ids_at, place_of_ids, with_ids
 from indextables.split.search import Hits
-from indextables.table.change.assigned import assigned, computed
+from indextables.table.change.assigned import computed, named
 from indextables.table.change.delete import Removal, bound
 from indextables.table.change.keys import Ints
 from indextables.table.change.landing import Terms, execute
@@ -70,19 +69,8 @@ class Update(msgspec.Struct, frozen=True):
         return {**told, "numRemovedFiles": str(files.removed), **files.metrics()}
 
     def _values(self, snapshot: Snapshot) -> dict[str, Node]:
-        schema = snapshot.schema
-        spelled = {name.lower(): name for name in schema.names}
         zone = self.log.env.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
-        found: dict[str, Node] = {}
-        for given, value in self.assignments.items():
-            name = spelled.get(given.lower())
-            if name is None:
-                message = f"there is no column {given}: the table has {', '.join(schema.names)}"
-                raise InvalidArgument(message, columns=[given])
-            if name in found:
-                raise InvalidArgument(f"column {name} is set twice", columns=[given])
-            found[name] = assigned(value, schema, schema.field(name), zone)
-        return found
+        return named(self.assignments, snapshot.schema, snapshot.schema, zone)
 
 
 class _Change(Removal):
