@@ -18,7 +18,7 @@ from indextables.errors import CheckpointCorrupt, LimitExceeded, LogCorrupt
 from indextables.foreign.delta.jsonlines import read_json_lines
 from indextables.foreign.delta.names import commit_key
 from indextables.lazy import pc
-from indextables.log.wire import DV_TYPE, STRING_MAP, Metadata, Protocol, combined
+from indextables.log.wire import DV_TYPE, METADATA_TYPE, PROTOCOL_TYPE, STRING_MAP, Metadata, Protocol, combined
 
 __all__ = [
     "ADD",
@@ -38,7 +38,6 @@ _BLOCK_BYTES = 16 << 20
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_STRINGS = pa.list_(pa.string())
 
 ADD = pa.struct(
     [
@@ -52,35 +51,15 @@ ADD = pa.struct(
     ]
 )
 _REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DV_TYPE)])
-_PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", _STRINGS),
-        ("writerFeatures", _STRINGS),
-    ]
-)
-_METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", _STRINGS),
-        ("configuration", STRING_MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
 _SIDECAR = pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())])
 _ABOUT = pa.struct([("version", pa.int64())])
 
-COMMIT = pa.schema([("add", ADD), ("remove", _REMOVE), ("protocol", _PROTOCOL), ("metaData", _METADATA)])
+COMMIT = pa.schema([("add", ADD), ("remove", _REMOVE), ("protocol", PROTOCOL_TYPE), ("metaData", METADATA_TYPE)])
 CHECKPOINT = pa.schema(
     [
         ("add", ADD),
-        ("protocol", _PROTOCOL),
-        ("metaData", _METADATA),
+        ("protocol", PROTOCOL_TYPE),
+        ("metaData", METADATA_TYPE),
         ("sidecar", _SIDECAR),
         ("checkpointMetadata", _ABOUT),
     ]

@@ -23,7 +23,8 @@ from indextables.log.checkpoint.json import Parsed
 from indextables.log.checkpoint.seal import BLANK, check_seal, seal
 from indextables.log.wire import (
     FILES_SCHEMA,
-    STRING_MAP,
+    METADATA_TYPE,
+    PROTOCOL_TYPE,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -42,27 +43,6 @@ MAX_BYTES = 8 << 30
 
 _ROWS_PER_GROUP = 100_000
 
-_STRINGS = pa.list_(pa.string())
-_PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", _STRINGS),
-        ("writerFeatures", _STRINGS),
-    ]
-)
-_METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", _STRINGS),
-        ("configuration", STRING_MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
 _TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 _DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
 
@@ -70,8 +50,8 @@ _SCHEMA = pa.schema(
     [
         ("txn", _TXN),
         ("add", pa.struct(list(FILES_SCHEMA))),
-        ("metaData", _METADATA),
-        ("protocol", _PROTOCOL),
+        ("metaData", METADATA_TYPE),
+        ("protocol", PROTOCOL_TYPE),
         ("domainMetadata", _DOMAIN),
     ]
 )

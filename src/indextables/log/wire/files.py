@@ -18,6 +18,8 @@ __all__ = [
     "ADD_TYPE",
     "DV_TYPE",
     "FILES_SCHEMA",
+    "METADATA_TYPE",
+    "PROTOCOL_TYPE",
     "REMOVE_FIELDS",
     "REMOVE_TYPE",
     "STRING_MAP",
@@ -28,6 +30,29 @@ __all__ = [
 ]
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
+_STRINGS = pa.list_(pa.string())
+
+PROTOCOL_TYPE = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", _STRINGS),
+        ("writerFeatures", _STRINGS),
+    ]
+)
+METADATA_TYPE = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", _STRINGS),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+"""As Delta has both, which Parquet checkpoints of either system hold."""
 
 
 class FileField(NamedTuple):
