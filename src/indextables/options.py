@@ -400,6 +400,11 @@ MERGE_GROUPS_PER_COMMIT = count(
     0,
     "number of merged splits that are committed together; 0 is four times as many as are merged at once",
 )
+MERGE_MAX_DELETED_ROWS_RATIO = ratio(
+    "merge.maxDeletedRowsRatio",
+    0.05,
+    "share of deleted rows above which merge splits writes a split anew without them, also a large one, also alone",
+)
 MERGE_SKIP_COOLDOWN_HOURS = count(
     "skippedFiles.cooldownDuration", 24, "hours for which a split that could not be merged is left alone"
 )
@@ -424,6 +429,11 @@ MERGE_ON_WRITE_SMALL_SIZE = size(
 )
 MERGE_ON_WRITE_MAX_GROUPS = count(
     "mergeOnWrite.maxGroups", 4, "merged splits that a merge on write commits together at most", least=1
+)
+MERGE_ON_WRITE_MAX_DELETED_ROWS_RATIO = ratio(
+    "mergeOnWrite.maxDeletedRowsRatio",
+    0.3,
+    "share of deleted rows above which a merge on write writes a split anew without them",
 )
 MERGE_LEASE_SECONDS = count(
     "mergeOnWrite.leaseSeconds",

@@ -66,9 +66,12 @@ def test_small_files_that_no_merge_would_take_are_not_advised_on():
     assert table.merge_splits(dry_run=True).plan.num_rows == 61
 
 
-@pytest.mark.parametrize(("counts", "verb"), [([10], "REINDEX"), ([10, 10], "MERGE SPLITS")])
-def test_deleted_rows_are_dropped_by_the_command_that_the_advice_names(tmp_path, counts, verb):
-    table = table_of(tmp_path / "t", counts)
+@pytest.mark.parametrize(
+    ("counts", "kept", "verb"),
+    [([10], "0.05", "MERGE SPLITS"), ([10, 10], "0.05", "MERGE SPLITS"), ([10], "1", "REINDEX")],
+)
+def test_deleted_rows_are_dropped_by_the_command_that_the_advice_names(tmp_path, counts, kept, verb):
+    table = table_of(tmp_path / "t", counts, properties={"merge.maxDeletedRowsRatio": kept})
     delete_rows(log_of(table), {path: range(5) for path in table.files()["path"].to_pylist()})
     advice = {line.code: line.command for line in table.refresh().health().advice}
     assert advice["deleted-rows"].startswith(verb)

@@ -111,6 +111,37 @@ def test_of_a_partition_with_more_files_than_a_group_may_have_what_is_not_sorted
     assert plan.groups == []
 
 
+def with_deleted(file: dict, gone: int) -> dict:
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": gone}
+    return {**file, "numRecords": 100, "deletionVector": vector}
+
+
+def test_a_file_that_lost_many_rows_is_written_anew_alone_or_with_neighbours_by_what_is_left_of_it():
+    alone = [with_deleted({"size": 100}, 6), with_deleted({"size": 100}, 5), {"size": 100}]
+    assert groups(alone, fold_above=0.05) == [["f000"]]
+    assert groups(alone, fold_above=0.05, cooling={"f000"}) == []
+    beside = [{"size": 40}, with_deleted({"size": 100}, 50), {"size": 40}]
+    assert groups(beside, fold_above=0.05) == [["f000", "f001"]]
+    assert groups(beside) == []
+    full = [with_deleted({"tags": [(FULL, "1000")]}, 10), {}]
+    assert groups(full, fold_above=0.05) == [["f000"]]
+    order = [with_deleted({"size": 100}, 6), *sizes(10, 10), with_deleted({"size": 100}, 6)]
+    assert groups(order, fold_above=0.05) == [["f000"], ["f001", "f002"], ["f003"]]
+
+
+def test_a_sorted_file_that_lost_many_rows_is_sorted_again_alone():
+    done = {"tags": [(CLUSTERED, "zorder(x)")]}
+    limits = Limits(target_bytes=100, max_sources=2, memory_bytes=1000, fold_above=0.05)
+
+    def planned(rows: list[dict]) -> list[list[str]]:
+        plan = clustering_groups(files_of(rows), [], (), limits, "zorder(x)")
+        return [plan.files["path"].take(pa.array(group)).to_pylist() for group in plan.groups]
+
+    assert planned([with_deleted(done, 6), done, with_deleted(done, 5)]) == [["f000"]]
+    assert planned([with_deleted(done, 6), {}]) == [["f000", "f001"]]
+    assert planned([{}, with_deleted(done, 6), {}, {}]) == [["f000", "f002"], ["f003"], ["f001"]]
+
+
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.data())

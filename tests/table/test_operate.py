@@ -708,6 +708,7 @@ def test_advice_is_for_the_worst_first_and_quotes_places():
         files=100,
         rows=10,
         deleted_rows=10,
+        deleted_share=0.5,
         reader_version=2,
         skips=[MergeSkip("p", 1, "broken", "MERGE", retryAfter=10**15)],
         state=msgspec.structs.replace(base.state, needs_compaction=True, unusable={"x": "damaged"}),

@@ -258,3 +258,26 @@ def test_the_crowd_is_told_by_partition_and_tier():
     assert (crowd.small, crowd.most, crowd.tiers) == (5, 4, [3, 1, 1])
     assert crowd_of(Model().table(), ["p"], EIGHT).tiers == []
     assert not np.any(Model().due().plan.groups)
+
+
+def test_a_file_that_lost_many_rows_is_due_alone_whatever_its_size_unless_it_is_merged_anyway():
+    model = Model(Tiers(fan_in=3, small_bytes=64 * MIB, target_bytes=1024 * MIB, memory_bytes=1 << 30, fold_above=0.3))
+
+    def lost(gone: int, **more) -> dict:
+        vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": gone}
+        return {"deletionVector": vector, **more}
+
+    def groups(cooling=()) -> list[list[str]]:
+        due = model.due(cooling)
+        return [due.plan.files.take(pa.array(group))["path"].to_pylist() for group in due.plan.groups]
+
+    model.append(1_000_000, **lost(300_001))
+    model.append(1_000_000, **lost(300_000))
+    model.append(100, **lost(40, tags=[(CLUSTERED, "zorder(x)")]))
+    assert groups() == [["f1"], ["f3"]]
+    assert groups(cooling={"f1"}) == [["f3"]]
+    for _ in range(3):
+        model.append(10, **lost(5))
+    assert groups() == [["f4", "f5", "f6"], ["f1"], ["f3"]]
+    plan, _ = within(model.due(), 0.0, most=4, crowded=0)
+    assert len(plan.groups) == 1, "what is left for somebody who lives longer"

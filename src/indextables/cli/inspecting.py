@@ -201,10 +201,11 @@ def _short_health(found: Health) -> dict[str, Any]:
 
     share = "unknown" if found.index_coverage is None else f"{found.index_coverage:.0%} of rows"
     about = "" if found.orphans_exact else "about "
+    deleted = f"{found.deleted_rows:,} ({found.deleted_share:.0%})"
     return {
         "small files": f"{found.small_files:,} ({found.small_share:.0%}), {found.mergeable_files:,} to be merged",
         "upkeep": _short_upkeep(found),
-        "deleted rows": f"{found.deleted_rows:,}",
+        "deleted rows": f"{deleted}, {found.foldable_files:,} files to be written anew without them",
         "indexed as wanted": share,
         "merge skips": f"{len(found.skips):,}",
         "oldest version": f"{found.oldest_version:,} ({found.version_files:,} version files)",

@@ -255,8 +255,9 @@ class Changing(Handle):
         if report.version is None:
             return report
         self._pin(report.version)
-        if report.added_files:
-            after_verb.after_write(self._log, self._pinned.metadata, report.version, report.added_files)
+        after_verb.after_change(
+            self._log, self._pinned.metadata, report.version, report.added_files, report.sparse_files
+        )
         return report
 
 

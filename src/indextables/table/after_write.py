@@ -17,7 +17,7 @@ from indextables.log.wire import Metadata
 from indextables.options import Options
 from indextables.table.environment import table_env
 
-__all__ = ["Writer", "after_write"]
+__all__ = ["Writer", "after_change", "after_write"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -51,8 +51,19 @@ _MEMORY = process.declare(
 def after_write(log: Log, metadata: Metadata, version: int, added: int, by: Writer = "process") -> None:
     """To be called when `version` is committed, with so many new files. `metadata` is for the table's properties."""
     options = log.env.over(metadata.configuration)
+    _follow(log, options, version, added, by, looks=_looks(options, version, added, by))
+
+
+def after_change(log: Log, metadata: Metadata, version: int, added: int, sparse: int, by: Writer = "process") -> None:
+    """As `after_write`, of a change of rows: `sparse` files have lost so many rows that they are to be written anew."""
+    options = log.env.over(metadata.configuration)
+    looks = _looks(options, version, added, by) if not sparse else _is_kept(options, by)
+    _follow(log, options, version, added, by, looks=looks and bool(added or sparse))
+
+
+def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:
     work = _Work(log, options, added, by)
-    merges = _looks(options, version, added, by) and work.begin("merge")
+    merges = looks and work.begin("merge")
     purges = _purge_is_due(log, version, options) and work.begin("purge")
     if not (merges or purges):
         return
@@ -81,11 +92,14 @@ def _looks(options: Options, version: int, added: int, by: Writer) -> bool:
     Every version has one writer, and that one asks; a little more often than a merge becomes due, so that writers which
     never look are not in step with it.
     """
-    enabled = options[opt.MERGE_ON_WRITE_ENABLED]
-    if by == "batch":
-        enabled = enabled and options.given(opt.MERGE_ON_WRITE_ENABLED)
     fan_in = options[opt.MERGE_ON_WRITE_MIN_SPLITS]
-    return enabled and version % max(1, (fan_in - _SOONER) // max(1, added)) == 0
+    return _is_kept(options, by) and version % max(1, (fan_in - _SOONER) // max(1, added)) == 0
+
+
+def _is_kept(options: Options, by: Writer) -> bool:
+    """True if the table merges after writes of this kind. Pure."""
+    enabled = options[opt.MERGE_ON_WRITE_ENABLED]
+    return enabled and (by != "batch" or options.given(opt.MERGE_ON_WRITE_ENABLED))
 
 
 class _Work:

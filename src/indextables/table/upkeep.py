@@ -1,4 +1,6 @@
-"""A table that is fed by small appends merges them by itself, by tiers: who does it, when, and how much of it.
+"""A table merges its small splits by itself, by tiers: who does it, when, and how much of it.
+
+So it folds splits that have lost many rows: they are written anew without them.
 
 Whoever writes a version asks whether something may be due, by the number of the version alone. Who is to look reads
 the files and plans; a lease keeps others from doing the same work, and keeps for them what came of it. A process gives
@@ -104,6 +106,7 @@ def tiers_of(env: Env) -> Tiers:
         small_bytes=min(options[opt.MERGE_ON_WRITE_SMALL_SIZE], target // 2),
         target_bytes=target,
         memory_bytes=options[opt.SPLIT_MEMORY_BUDGET],
+        fold_above=options[opt.MERGE_ON_WRITE_MAX_DELETED_ROWS_RATIO],
     )
 
 

@@ -289,6 +289,7 @@ class _Attempt:
             removed_files=files.removed,
             added_files=len(self._prepared.adds),
             vectors=files.added,
+            sparse_files=self._losses.sparse(self._env.options[opt.MERGE_ON_WRITE_MAX_DELETED_ROWS_RATIO]),
             located_by=self._prepared.located.found_by,
             repairs=self._repairs,
             reruns=reruns,

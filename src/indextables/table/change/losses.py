@@ -82,6 +82,11 @@ class Losses:
         stays = {path for path, file in self.touched.items() if file.stays}
         return FileCounts(len(self.touched) - len(stays), len(stays), len(had & stays), len(had))
 
+    def sparse(self, share: float) -> int:
+        """How many files stay with more than this share of their rows deleted."""
+        gone = ((len(file.before) + len(file.rows), file.num_rows) for file in self.touched.values() if file.stays)
+        return sum(deleted > share * rows for deleted, rows in gone)
+
     def stage(self) -> Staged:
         """What the log is told. Writes the vectors that do not stand in it."""
         payloads = {path: dv.encode(file.before | file.rows) for path, file in self.touched.items() if file.stays}

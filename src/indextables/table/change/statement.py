@@ -89,8 +89,9 @@ class ChangeReport(msgspec.Struct, frozen=True):
     """What a statement did to rows.
 
     `version` is the one that it made, None where nothing had to be changed, or with a dry run. `metrics` are those of
-    the history, by Delta's names. `repairs` counts the versions of others that it went around without starting again,
-    `reruns` how often it started again.
+    the history, by Delta's names. `sparse_files` have lost so many rows by now that the table writes them anew by
+    itself (`mergeOnWrite.maxDeletedRowsRatio`). `repairs` counts the versions of others that it went around without
+    starting again, `reruns` how often it started again.
     """
 
     operation: str
@@ -101,6 +102,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     removed_files: int = 0
     added_files: int = 0
     vectors: int = 0
+    sparse_files: int = 0
     located_by: str = "files"
     repairs: int = 0
     reruns: int = 0

@@ -50,7 +50,7 @@ from indextables.split.write import stale_in
 from indextables.storage.store import ObjectMeta
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge import LOG_END, Names, listed_table
-from indextables.table.merge import Limits, crowd_of, plan_due, plan_groups
+from indextables.table.merge import Limits, crowd_of, deleted_shares, plan_due, plan_groups
 from indextables.table.read import live_rows, shared_index_cache
 from indextables.table.rows import partitionings
 from indextables.table.upkeep import LEASE as MERGE_LEASE
@@ -62,8 +62,11 @@ __all__ = ["Advice", "Health", "Upkeep", "advise", "health"]
 _MANY = 4
 """So many times `mergeOnWrite.minSplits` small files in a partition are more than upkeep leaves behind."""
 
+_MANY_DELETED = 0.2
+
 _SAMPLE = 2000
 _PLACES = 8
+_PLANNED = ["path", "partitionValues", "size", "numRecords", "tags", "addedAtVersion", "addedAtLine", "deletionVector"]
 _HOUR_MS = 3_600_000
 
 
@@ -96,11 +99,13 @@ class Health(msgspec.Struct, frozen=True):
     """What is known about a table. Shares are from 0 to 1; what could not be found out is None.
 
     `small_files` are smaller than `mergeOnWrite.smallSize`; `mergeable_files` are those that merge splits would take
-    now. `index_coverage` is the share of rows whose files were written with the index that the table wants now.
-    `orphans` estimates the data files that the newest version does not name and that are older than
-    `purge.defaultRetentionHours`, some of which older versions may need; `orphans_exact` says that all files were
-    looked at. `leases` tell who is at work that only one may do at a time. `clock_skew_ms` is None where this process
-    has not written to the store: clocks are compared by a write, and this writes nothing.
+    now. `deleted_share` is the share of the rows in files that vectors delete, `foldable_files` have more than
+    `merge.maxDeletedRowsRatio` of them: merge splits writes them anew. `index_coverage` is the share of rows whose
+    files were written with the index that the table wants now. `orphans` estimates the data files that the newest
+    version does not name and that are older than `purge.defaultRetentionHours`, some of which older versions may need;
+    `orphans_exact` says that all files were looked at. `leases` tell who is at work that only one may do at a time.
+    `clock_skew_ms` is None where this process has not written to the store: clocks are compared by a write, and this
+    writes nothing.
     """
 
     url: str
@@ -115,6 +120,8 @@ class Health(msgspec.Struct, frozen=True):
     bytes: int
     rows: int | None
     deleted_rows: int
+    deleted_share: float
+    foldable_files: int
     small_files: int
     small_share: float
     mergeable_files: int
@@ -146,6 +153,8 @@ class _LogFacts(msgspec.Struct, frozen=True):
 class _FileFacts(msgspec.Struct, frozen=True):
     rows: int | None
     deleted: int
+    deleted_share: float
+    foldable: int
     small: int
     mergeable: int
     coverage: float | None
@@ -183,6 +192,8 @@ def health(log: Log) -> Health:
         bytes=int(pc.sum(files["size"], min_count=0).as_py() or 0),
         rows=of_files.rows,
         deleted_rows=of_files.deleted,
+        deleted_share=of_files.deleted_share,
+        foldable_files=of_files.foldable,
         small_files=of_files.small,
         small_share=of_files.small / max(1, files.num_rows),
         mergeable_files=of_files.mergeable,
@@ -255,11 +266,11 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
             f"{len(found.skips)} splits could not be merged, one because: {found.skips[-1].reason}",
             f"MERGE SPLITS {place}" if ready else f"DESCRIBE INDEXTABLES STATE {place}",
         )
-    if found.rows is not None and found.deleted_rows > 0.2 * (found.rows + found.deleted_rows):
-        # Merging drops them, too, where it takes most of the files.
-        merges = 2 * found.mergeable_files > found.files
+    if found.deleted_share > _MANY_DELETED:
+        merges = options[opt.MERGE_MAX_DELETED_ROWS_RATIO] < _MANY_DELETED
         command = f"MERGE SPLITS {place}" if merges else f"REINDEX INDEXTABLE {place} FORCE"
-        say("deleted-rows", f"{found.deleted_rows} deleted rows are still in the files", command)
+        problem = f"{found.deleted_rows} deleted rows ({found.deleted_share:.0%}) are still in the files"
+        say("deleted-rows", problem, command)
     if found.orphans > max(100, found.files // 10) or found.expired_intents > 100:
         about = "" if found.orphans_exact else "about "
         needed = f"versions from {found.oldest_version} on may need some of them, as long as they are retained"
@@ -296,8 +307,17 @@ def _file_facts(snapshot: Snapshot, env: Env, now_ms: int) -> _FileFacts:
     small = pc.sum(pc.less(files["size"], env.options[opt.MERGE_ON_WRITE_SMALL_SIZE]), min_count=0).as_py() or 0
     vectors = combined(files["deletionVector"]).drop_null()
     deleted = pc.sum(pc.struct_field(vectors, "cardinality"), min_count=0).as_py() or 0 if len(vectors) else 0
-    mergeable = _mergeable(snapshot, env, now_ms)
-    return _FileFacts(live_rows(files), int(deleted), int(small), mergeable, _coverage(snapshot, files, env.options))
+    known = pc.sum(files["numRecords"], min_count=0).as_py() or 0
+    foldable = int((deleted_shares(files) > env.options[opt.MERGE_MAX_DELETED_ROWS_RATIO]).sum())
+    return _FileFacts(
+        rows=live_rows(files),
+        deleted=int(deleted),
+        deleted_share=deleted / max(1, known),
+        foldable=foldable,
+        small=int(small),
+        mergeable=_mergeable(snapshot, env, now_ms),
+        coverage=_coverage(snapshot, files, env.options),
+    )
 
 
 def _mergeable(snapshot: Snapshot, env: Env, now_ms: int) -> int:
@@ -306,9 +326,11 @@ def _mergeable(snapshot: Snapshot, env: Env, now_ms: int) -> int:
         target_bytes=env.options[opt.MERGE_TARGET_SIZE],
         max_sources=env.options[opt.MERGE_MAX_SOURCES],
         memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
+        fold_above=env.options[opt.MERGE_MAX_DELETED_ROWS_RATIO],
     )
-    files = snapshot.files.select(["path", "partitionValues", "size", "tags", "addedAtVersion", "addedAtLine"])
-    plan = plan_groups(files, snapshot.partition_columns, retry_times(snapshot, now_ms), limits)
+    plan = plan_groups(
+        snapshot.files.select(_PLANNED), snapshot.partition_columns, retry_times(snapshot, now_ms), limits
+    )
     return sum(map(len, plan.groups))
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from indextables.table.merge import skips, verb
     from indextables.table.merge.batch import Group, Merging, Moved, groups_of, run_batch
     from indextables.table.merge.landing import Landing, land
-    from indextables.table.merge.plan import Limits, MergePlan, plan_groups
+    from indextables.table.merge.plan import Limits, MergePlan, deleted_shares, plan_groups
     from indextables.table.merge.tiers import Crowd, Due, Tiers, crowd_of, plan_due, within
     from indextables.table.merge.unit import Source, ref_of
     from indextables.table.merge.verb import MergeReport, merge_planned, merge_splits
@@ -28,6 +28,7 @@ __all__ = [
     "Source",
     "Tiers",
     "crowd_of",
+    "deleted_shares",
     "groups_of",
     "land",
     "merge_planned",
@@ -47,7 +48,7 @@ if not TYPE_CHECKING:
         {
             "batch": ("Group", "Merging", "Moved", "groups_of", "run_batch"),
             "landing": ("Landing", "land"),
-            "plan": ("Limits", "MergePlan", "plan_groups"),
+            "plan": ("Limits", "MergePlan", "deleted_shares", "plan_groups"),
             "tiers": ("Crowd", "Due", "Tiers", "crowd_of", "plan_due", "within"),
             "unit": ("Source", "ref_of"),
             "verb": ("MergeReport", "merge_planned", "merge_splits"),

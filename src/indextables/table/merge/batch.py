@@ -277,7 +277,7 @@ def _mismatch(merging: Merging, group: Group, pieces: Sequence[Piece]) -> str | 
                 f"{source.path} has {rows} rows, its log says {source.num_rows} less {gone} deleted ones: it is not "
                 "merged. Run verify() on the table"
             )
-    if not merging.columns and sum(len(piece.adds) for piece in pieces) > len(group.sources):
+    if not merging.columns and sum(len(piece.adds) for piece in pieces) > len(group.sources) > 1:
         return f"{names} do not fit fewer files: raise split.memoryBudget"
     return None
 
@@ -288,7 +288,9 @@ def _inherited(merging: Merging, group: Group, pieces: Sequence[Piece]) -> list[
     shared = dict(group.tags[0] or {})
     for tags in group.tags[1:]:
         shared = {key: value for key, value in shared.items() if key in (tags or {}) and (tags or {})[key] == value}
-    kept: dict[str, str | None] = {key: value for key, value in shared.items() if key not in _OWN_TAGS}
+    # The rows of one file that is written anew stay sorted.
+    own = _OWN_TAGS - {CLUSTERED} if len(group.sources) == 1 else _OWN_TAGS
+    kept: dict[str, str | None] = {key: value for key, value in shared.items() if key not in own}
     if merging.columns:
         kept[CLUSTERED] = cluster_tag(merging.columns, merging.curve)
     found: list[Add] = []

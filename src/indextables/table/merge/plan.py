@@ -3,6 +3,9 @@
 A group is a run of neighbours: files of one partition between which, in the order of the table's rows, stands no other
 file of that partition. So the merged file can take the place of its sources, and rows keep their order. What must not
 be merged (a file that is large enough, one in its cooldown, one that no memory budget lets grow) ends a run.
+
+A file too many of whose rows are deleted is folded: it counts by what is left of it, and is written anew alone where
+nothing can be merged with it. Otherwise the vector of a large file would stay for ever.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ __all__ = [
     "MergePlan",
     "by_partition",
     "clustering_groups",
+    "deleted_shares",
     "full_tag",
     "is_full",
     "is_in",
@@ -40,13 +44,14 @@ class Limits(msgspec.Struct, frozen=True):
     """How far a merge may go.
 
     `target_bytes` bounds the sources of a group together, `max_sources` their number. At most `max_groups` groups are
-    planned, those with the most sources.
+    planned, those with the most sources. Files with a larger share of deleted rows than `fold_above` are folded.
     """
 
     target_bytes: int
     max_sources: int
     memory_bytes: int
     max_groups: int | None = None
+    fold_above: float = 1.0
 
 
 class MergePlan(msgspec.Struct, frozen=True):
@@ -65,15 +70,20 @@ def plan_groups(
 
     1. The sources of a group are neighbours in one partition, in the order of their rows.
     2. No file is in two groups.
-    3. Sizes add up to at most `target_bytes`, and there are 2 to `max_sources` of them.
+    3. Sizes, of a file that is folded that of its live rows, add up to at most `target_bytes`, and there are 2 to
+       `max_sources` of them. A file that is folded may be alone, and then it is of any size.
     """
     files, codes = by_partition(in_order(files), partition_columns)
     if not files.num_rows:
         return MergePlan(files, [], 0)
-    sizes = _sizes(files)
     left_alone = is_in(files["path"], cooling)
+    shares = deleted_shares(files)
+    folds = (shares > limits.fold_above) & ~left_alone
+    sizes = np.where(folds, _sizes(files) * (1 - shares), _sizes(files)).astype(np.int64)
     takes_part = (sizes < limits.target_bytes) & ~left_alone & ~is_full(files, limits.memory_bytes)
     groups = list(_packed(sizes, _runs(codes, takes_part), limits))
+    folds[np.concatenate([*groups, np.empty(0, np.int64)])] = False
+    groups = sorted([*groups, *np.flatnonzero(folds).reshape(-1, 1)], key=lambda group: int(group[0]))
     return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
 
@@ -84,7 +94,7 @@ def clustering_groups(
 
     A partition all of whose files carry the tag value `done` under `CLUSTERED` is left as it is. Of one that has more
     files than a group may have, those without the tag are sorted, in as many groups as it takes: so that every run gets
-    further, and one that is repeated comes to an end.
+    further, and one that is repeated comes to an end. Of files that stay, those that are folded are, each alone.
     """
     files, codes = by_partition(in_order(files), partition_columns)
     if not files.num_rows:
@@ -95,15 +105,18 @@ def clustering_groups(
             zero_copy_only=False
         )
     )
+    folds = deleted_shares(files) > limits.fold_above
     starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
-    groups = []
+    groups: list[_Rows] = []
     for start, end in zip(starts, np.r_[starts[1:], len(codes)], strict=True):
         rows = np.arange(start, end)[~left_alone[start:end]]
         fresh = rows[~sorted_already[rows]]
         if len(fresh) and len(rows) <= limits.max_sources:
             groups.append(rows)
-        elif len(fresh):
+            continue
+        if len(fresh):
             groups += np.split(fresh, range(limits.max_sources, len(fresh), limits.max_sources))
+        groups += [*rows[sorted_already[rows] & folds[rows]].reshape(-1, 1)]
     return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
 
@@ -114,6 +127,17 @@ CLUSTERED = "indextables.clusterBy"
 def full_tag(memory_bytes: int) -> dict[str, str | None]:
     """The tag of a file that would be larger, had there been memory."""
     return {FULL: str(memory_bytes)}
+
+
+def deleted_shares(files: pa.Table) -> npt.NDArray[np.float64]:
+    """For each file the share of its rows that its vector deletes; 0 where its rows are not known."""
+    shares = np.zeros(files.num_rows, np.float64)
+    vectors = files["deletionVector"]
+    if vectors.null_count == files.num_rows:
+        return shares
+    gone = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0).to_numpy()
+    rows = pc.fill_null(files["numRecords"], 0).to_numpy()
+    return np.asarray(np.divide(gone, rows, out=shares, where=rows > 0), np.float64)
 
 
 def by_partition(files: pa.Table, partition_columns: Collection[str]) -> tuple[pa.Table, _Rows]:

@@ -11,6 +11,8 @@ as its highest, its *tier*. A block with `fan_in` files or more is merged,
 A file that must not be merged (large, in its cooldown, closed for want of memory, sorted by somebody) is of the
 highest tier and only parts others. Fewer than `fan_in` files are left in every block: `fan_in - 1` per tier is the
 bound on small splits, and a row is rewritten a few times per tier.
+
+A file too many of whose rows are deleted, of whatever size, is folded: written anew alone, unless it is in a group.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import pyarrow as pa
 
 from indextables.log.wire import int64_array, int64_values, validity
 from indextables.query.stats import map_values
-from indextables.table.merge.plan import CLUSTERED, MergePlan, by_partition, is_full, is_in
+from indextables.table.merge.plan import CLUSTERED, MergePlan, by_partition, deleted_shares, is_full, is_in
 from indextables.table.read import in_order
 
 __all__ = ["Crowd", "Due", "Tiers", "crowd_of", "plan_due", "within"]
@@ -45,23 +47,27 @@ _START_S, _PER_SOURCE_S, _PER_BYTE_S = 0.04, 0.005, 1 / 4e6
 _PIECE_S = 0.5
 """What whoever finds something due does at least, however short it has lived."""
 
-_NARROW = ("path", "partitionValues", "size", "numRecords", "tags", "addedAtVersion", "addedAtLine")
+_NARROW = ("path", "partitionValues", "size", "numRecords", "tags", "addedAtVersion", "addedAtLine", "deletionVector")
 _ROW = "row"
 
 _Rows = npt.NDArray[np.int64]
 
 
 class Tiers(msgspec.Struct, frozen=True):
-    """How a table is kept. Files below `small_bytes` are small; sources of a group add up to at most `target_bytes`."""
+    """How a table is kept. Files below `small_bytes` are small; sources of a group add up to at most `target_bytes`.
+
+    Files with a larger share of deleted rows than `fold_above` are folded.
+    """
 
     fan_in: int
     small_bytes: int
     target_bytes: int
     memory_bytes: int
+    fold_above: float = 1.0
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Groups that are due, those of low tiers first; `plan.files` holds their sources and nothing else.
+    """Groups that are due, those of low tiers first, folds last; `plan.files` holds their sources and nothing else.
 
     `seconds` is about what each takes, `crowded` tells whether its partition has too many small files to wait.
     """
@@ -83,10 +89,11 @@ def plan_due(files: pa.Table, partition_columns: Collection[str], cooling: Colle
     """What is due. `cooling` are the paths that are left alone for now.
 
     1. The sources of a group are neighbours in one partition, in the order of their rows, all of them small.
-    2. No file is in two groups, and there are at least two in each.
+    2. No file is in two groups, and there are at least two in each, unless the only one is folded.
     3. As long as a partition has `fan_in` files or more in a block of small ones, something of it is due.
     """
-    if files.num_rows < tiers.fan_in or int((int64_values(files["size"]) < tiers.small_bytes).sum()) < tiers.fan_in:
+    few = files.num_rows < tiers.fan_in or int((int64_values(files["size"]) < tiers.small_bytes).sum()) < tiers.fan_in
+    if few and not (deleted_shares(files) > tiers.fold_above).any():
         return Due(MergePlan(files.slice(0, 0), [], 0), [], [])
     narrow, codes, levels = _levels(files, partition_columns, cooling, tiers)
     is_small = levels < _LARGE
@@ -96,9 +103,12 @@ def plan_due(files: pa.Table, partition_columns: Collection[str], cooling: Colle
     for code in np.flatnonzero(counts >= tiers.fan_in).tolist():
         start, end = np.searchsorted(codes, [code, code + 1]).tolist()
         for level, first, last in _due_in(levels[start:end], tiers.fan_in):
-            for group in _cut(sizes, start + first, start + last, tiers):
-                seconds = _START_S + _PER_SOURCE_S * len(group) + _PER_BYTE_S * float(sizes[group].sum())
-                found.append((level, seconds, bool(counts[code] >= _CROWDED * tiers.fan_in), group))
+            cut = _cut(sizes, start + first, start + last, tiers)
+            crowded = bool(counts[code] >= _CROWDED * tiers.fan_in)
+            found += [(level, _takes(sizes[group]), crowded, group) for group in cut]
+    folds = (deleted_shares(narrow) > tiers.fold_above) & ~is_in(narrow["path"], cooling)
+    folds[np.concatenate([*(rows for *_, rows in found), np.empty(0, np.int64)])] = False
+    found += [(_LARGE, _takes(sizes[[row]]), False, np.array([row])) for row in np.flatnonzero(folds).tolist()]
     found.sort(key=lambda group: (group[0], group[3][0]))
     chosen = np.concatenate([*(rows for *_, rows in found), np.empty(0, np.int64)])
     ends = np.cumsum([len(rows) for *_, rows in found]).tolist()
@@ -125,6 +135,11 @@ def within(due: Due, seconds: float, *, most: int, crowded: int, piece: bool = T
             left -= takes
             crowded -= due.crowded[number]
     return msgspec.structs.replace(due.plan, groups=[due.plan.groups[number] for number in chosen]), seconds - left
+
+
+def _takes(sizes: _Rows) -> float:
+    """About how many seconds it takes to merge files of these sizes."""
+    return _START_S + _PER_SOURCE_S * len(sizes) + _PER_BYTE_S * float(sizes.sum())
 
 
 def crowd_of(files: pa.Table, partition_columns: Collection[str], tiers: Tiers) -> Crowd:

@@ -124,7 +124,8 @@ def _merge_pieces(env: Env, work: MergeUnit, pieces: list[Piece], broken: list[B
     if broken and work.clustering is not None:
         # Sorted rows of some sources are no part of the whole: the group is sorted again without the broken ones.
         return
-    runs = list(_runs(refs, least=1 if work.clustering is not None else 2))
+    # One that comes alone is written anew for its own sake: rows of it are deleted.
+    runs = list(_runs(refs, least=1 if work.clustering is not None or len(refs) == 1 else 2))
     while runs:
         first, run = runs.pop(0)
         merged = _merge(env, work, target, run)

@@ -90,7 +90,7 @@ def merge_splits(
     runner: Runner,
     progress: Progress | None = None,
 ) -> MergeReport:
-    """Merge small splits of the newest version.
+    """Merge small splits of the newest version, and write those anew that have many deleted rows.
 
     Args:
         log: The table.
@@ -236,6 +236,7 @@ def _limits(env: Env, request: MergeSplits) -> Limits:
         max_sources=request.max_source_splits_per_merge or env.options[opt.MERGE_MAX_SOURCES],
         memory_bytes=env.options[opt.SPLIT_MEMORY_BUDGET],
         max_groups=request.max_dest_splits,
+        fold_above=env.options[opt.MERGE_MAX_DELETED_ROWS_RATIO],
     )
 
 
