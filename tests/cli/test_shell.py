@@ -72,7 +72,8 @@ def test_a_pipe_is_read(logs):
         ("MERGE SPLITS nope", "nope"),
         ("PURGE INDEXTABLE '/nowhere/at/all' DRY RUN", "nowhere"),
         ("SELECT 1 FROM indextables.`/nowhere/at/all`", "nowhere"),
-        ("DELETE FROM t WHERE status = 200", ""),
+        ("DELETE FROM t WHERE statu = 200", "statu"),
+        ("INSERT INTO t VALUES (1)", ""),
     ],
 )
 def test_a_wrong_command_is_one_line(command, logs, text, words):

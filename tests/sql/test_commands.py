@@ -300,5 +300,5 @@ def test_a_fault_is_told_before_anything_is_done(context, place):
 
 
 def test_what_is_no_command_is_left_alone(context):
-    for text in ("SELECT 1", "MERGE INTO logs USING x ON true WHEN MATCHED THEN DELETE", ""):
+    for text in ("SELECT 1", "INSERT INTO logs VALUES (1)", ""):
         assert run_command(text, context) is None

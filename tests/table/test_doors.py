@@ -73,8 +73,9 @@ STATEMENTS = {
 }
 """Statements that are no request, and what does the same in Python."""
 
-OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.CreateTable, st.DescribeLog}
-"""Statements with clauses that Python says otherwise: by two methods, by a schema, by one version."""
+ROWS = {st.DeleteRows, st.UpdateRows, st.MergeRows, st.Explain}
+OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.CreateTable, st.DescribeLog, *ROWS}
+"""Statements with clauses that Python says otherwise: by two methods, by a schema, by one version, by a builder."""
 
 WHICH_TABLE = {"path", "options", "target"}
 

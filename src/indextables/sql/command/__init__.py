@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.sql.command import statements
+    from indextables.sql.command.changing import CHANGED, change_rows, told_of
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import Args, literal
     from indextables.sql.command.grammar import parse_command
@@ -34,20 +35,37 @@ if TYPE_CHECKING:
         unsigned_zeros,
     )
     from indextables.sql.command.run import Consent, execute, run_command
-    from indextables.sql.command.statements import Ask, TableName
+    from indextables.sql.command.statements import (
+        Ask,
+        DeleteRows,
+        MergeRows,
+        OnlyIfOurs,
+        RowChange,
+        SourceRows,
+        TableName,
+        UpdateRows,
+    )
 
 __all__ = [
+    "CHANGED",
     "FORMAT",
     "QUOTED",
     "Args",
     "Ask",
     "Consent",
     "Context",
+    "DeleteRows",
     "Found",
     "LocalContext",
+    "MergeRows",
+    "OnlyIfOurs",
     "Reference",
+    "RowChange",
+    "SourceRows",
     "TableName",
     "Token",
+    "UpdateRows",
+    "change_rows",
     "check_comparisons",
     "check_kind",
     "check_plan",
@@ -68,6 +86,7 @@ __all__ = [
     "statements",
     "table_names",
     "tokens",
+    "told_of",
     "unquoted",
     "unsigned_zeros",
     "value_of",
@@ -77,6 +96,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "changing": ("CHANGED", "change_rows", "told_of"),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "literal"),
             "grammar": ("parse_command",),
@@ -103,6 +123,15 @@ if not TYPE_CHECKING:
                 "unsigned_zeros",
             ),
             "run": ("Consent", "execute", "run_command"),
-            "statements": ("Ask", "TableName"),
+            "statements": (
+                "Ask",
+                "DeleteRows",
+                "MergeRows",
+                "OnlyIfOurs",
+                "RowChange",
+                "SourceRows",
+                "TableName",
+                "UpdateRows",
+            ),
         },
     )

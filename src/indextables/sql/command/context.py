@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound
+from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, TableNotFound
 from indextables.log.care import open_log
 from indextables.log.read import Log
 from indextables.query.convert import zone_info
-from indextables.sql.command.statements import TableName
+from indextables.sql.command.statements import OnlyIfOurs, RowChange, SourceRows, TableName
 from indextables.table.arguments import millis
 from indextables.table.environment import open_env
 from indextables.table.requests import Moment
 from indextables.table.running import Progress, Runner, Threads
+
+if TYPE_CHECKING:
+    from indextables.table.change import Terms
 
 __all__ = ["Context", "LocalContext", "is_table", "moment_ms"]
 
@@ -33,8 +38,8 @@ class Context(Protocol):
         """The zone of times that name none."""
         ...
 
-    def knows(self, target: TableName) -> bool:
-        """True if the target is a table of ours: a path with a log of ours, or a name that means one."""
+    def knows(self, asked: OnlyIfOurs) -> bool:
+        """True if the statement is ours: its table is a path with a log of ours, or a name that means one."""
         ...
 
     def log(self, target: TableName) -> Log:
@@ -49,19 +54,35 @@ class Context(Protocol):
         """Let a name mean the table at `url` from now on. Raises InvalidArgument."""
         ...
 
+    def change(self, statement: RowChange) -> pa.Table:
+        """Run a statement that changes rows; the answer has the columns of `changing.CHANGED`."""
+        ...
+
+    def explain(self, statement: RowChange) -> pa.Table:
+        """What such a statement would do; nothing is written. The answer has the columns of `changing.PLAN`."""
+        ...
+
 
 class LocalContext:
-    """Commands in one Python process, with its threads. `names` maps names in lower case to paths and is added to."""
+    """Commands in one Python process, with its threads. `names` maps names in lower case to paths and is added to.
+
+    `read` gives the rows of the source of a MERGE, `terms` say how changes of rows are committed.
+    """
 
     def __init__(
         self,
         names: dict[str, str] | None = None,
         options: Mapping[str, object] | None = None,
         progress: Progress | None = None,
+        *,
+        read: Callable[[SourceRows], pa.Table] | None = None,
+        terms: Terms | None = None,
     ) -> None:
         self._names = {} if names is None else names
         self._options = options
         self._progress = progress
+        self._read = read or _no_reader
+        self._terms = terms
 
     @property
     def progress(self) -> Progress | None:
@@ -71,7 +92,11 @@ class LocalContext:
     def time_zone(self) -> str:
         return str(opt.Options(self._options or {})[opt.TIME_ZONE])
 
-    def knows(self, target: TableName) -> bool:
+    def knows(self, asked: OnlyIfOurs) -> bool:
+        if asked.changes_rows:
+            # No other engine here would take it.
+            return True
+        target = asked.target
         if not target.is_path:
             return target.text.lower() in self._names
         return is_table(open_log(open_env(target.text, self._options)))
@@ -94,6 +119,22 @@ class LocalContext:
         if known is not None and known != url:
             raise InvalidArgument(f"the name {name!r} means the table at {known} already", name=name)
         self._names[name.lower()] = url
+
+    def change(self, statement: RowChange) -> pa.Table:
+        from indextables.sql.command.changing import change_rows, told_of
+        from indextables.table.change import Terms
+
+        log = self.log(statement.target)
+        terms = self._terms or Terms()
+        return told_of(change_rows(log, statement, read=self._read, terms=terms, progress=self._progress), log.url)
+
+    def explain(self, statement: RowChange) -> pa.Table:
+        del statement
+        raise NotSupported("EXPLAIN of a change is not offered yet")
+
+
+def _no_reader(source: SourceRows) -> pa.Table:
+    raise NotSupported(f"there is no engine here that runs the query {source.query}: give the MERGE to a LocalSession")
 
 
 def is_table(log: Log) -> bool:

@@ -25,6 +25,8 @@ _NOT_A_NAME = frozenset({"WHERE", "FROM", "TO", "AT", "FOR", "OLDER", "DRY", "SE
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _MOST = 2**63
+_PAIRS = {"(": ")", "[": "]", "CASE": "END"}
+"""What a predicate may open, and what closes it."""
 
 
 class Cursor:
@@ -45,6 +47,16 @@ class Cursor:
     def token(self) -> Token | None:
         """What comes next; None at the end."""
         return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    @property
+    def position(self) -> int:
+        """Where the next token stands, or the end."""
+        return len(self.text) if self.token is None else self.token.start
+
+    @property
+    def last_end(self) -> int:
+        """Where the token that was taken last ends."""
+        return self._tokens[self._at - 1].end if self._at else 0
 
     def ahead(self, count: int) -> Token | None:
         """The token so many places after the next one."""
@@ -101,21 +113,25 @@ class Cursor:
             self.fail("a path in quotes or the name of a table")
         if token.kind in ("text", "parameter"):
             return TableName(self.string("a path in quotes or the name of a table"), is_path=True, position=token.start)
-        parts = [self.name("a path in quotes or the name of a table")]
+        parts = self.dotted("a path in quotes or the name of a table")
         last = self._tokens[self._at - 1]
-        while self._adjacent_dot():
-            parts.append(self.name("the next part of the name"))
-            last = self._tokens[self._at - 1]
         if self.token is not None and self.token.kind == "mark" and self.token.text in ":/-":
             self.fail("a path is written in quotes: 's3://bucket/table'; here is", bare=True)
         if len(parts) == 2 and parts[0].upper() == "INDEXTABLES" and last.kind == "name":
             return TableName(parts[1], is_path=True, position=token.start)
         return TableName(".".join(parts), is_path=False, position=token.start)
 
+    def dotted(self, what: str) -> list[str]:
+        """The parts of a name with dots."""
+        parts = [self.name(what)]
+        while self._adjacent_dot():
+            parts.append(self.name("the next part of the name"))
+        return parts
+
     def name(self, what: str = "a name") -> str:
         token = self._take(what, "word", "name")
         if token.kind == "name" and token.text == "``":
-            self._fail_at(token, f"expected {what}, found an empty name")
+            self.fail_at(token, f"expected {what}, found an empty name")
         return unquoted(token)
 
     def names(self, what: str = "a column") -> tuple[str, ...]:
@@ -134,7 +150,7 @@ class Cursor:
             return unquoted(token)
         value = self._value(token)
         if not isinstance(value, str):
-            self._fail_at(token, f"expected {what}, {token.text} is bound to {value!r}")
+            self.fail_at(token, f"expected {what}, {token.text} is bound to {value!r}")
         return value
 
     def whole(self, what: str, *, least: int = 0) -> int:
@@ -144,7 +160,7 @@ class Cursor:
         if isinstance(value, str) and token.kind == "number" and value.isascii() and value.isdigit():
             value = int(value) if len(value) < 20 else _MOST
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _MOST:
-            self._fail_at(token, f"expected {what}, a whole number of at least {least}, found {_shown(token, value)}")
+            self.fail_at(token, f"expected {what}, a whole number of at least {least}, found {_shown(token, value)}")
         return value
 
     def hours(self, what: str) -> float:
@@ -167,10 +183,10 @@ class Cursor:
             value = f"{value}{unit.text}"
         parsed = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
         if parsed is None or not parsed[1].isascii() or len(parsed[1]) > 24:
-            self._fail_at(token, f"expected {what} such as 100M, 1G or a number of bytes, found {_shown(token, value)}")
+            self.fail_at(token, f"expected {what} such as 100M, 1G or a number of bytes, found {_shown(token, value)}")
         found = int(decimal.Decimal(parsed[1]) * (1 << _SHIFTS[parsed[2].upper()]))
         if not 1 <= found < _MOST:
-            self._fail_at(token, f"{what} must be at least 1 byte and below 2^63, found {_shown(token, value)}")
+            self.fail_at(token, f"{what} must be at least 1 byte and below 2^63, found {_shown(token, value)}")
         return found
 
     def moment(self) -> Moment:
@@ -184,30 +200,40 @@ class Cursor:
         if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
             return value.isoformat()
         if not isinstance(value, str | int | dt.datetime) or isinstance(value, bool):
-            self._fail_at(token, f"expected {what}, {token.text} is bound to {value!r}")
+            self.fail_at(token, f"expected {what}, {token.text} is bound to {value!r}")
         return value
 
-    def predicate(self, *stops: tuple[str, ...]) -> str:
-        """SQL text up to the first of `stops` outside of parentheses, or the end, with bound values as literals."""
+    def predicate(self, *stops: tuple[str, ...], what: str = "a predicate", marks: str = "") -> str:
+        """SQL text up to the first of `stops` or `marks` outside of parentheses and CASE, or the end.
+
+        Bound values stand in it as literals.
+        """
         first = self.token
         if first is None:
-            self.fail("a predicate")
-        depth = 0
+            self.fail(what)
+        inside: list[str] = []
         pieces: list[str] = []
         start = end = first.start
         while (token := self.token) is not None:
-            if depth == 0 and (token.text == ";" or any(self.sees(*stop) for stop in stops)):
+            is_mark = token.kind == "mark"
+            if not inside and (
+                token.text == ";" or (is_mark and token.text in marks) or any(self.sees(*stop) for stop in stops)
+            ):
                 break
             if token.kind == "open":
-                self.fail("a predicate", bare=False)
-            depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+                self.fail(what, bare=False)
+            sign = token.text if is_mark else token.upper
+            if sign in _PAIRS:
+                inside.append(_PAIRS[sign])
+            elif inside and sign == inside[-1]:
+                inside.pop()
             if token.kind == "parameter":
                 pieces += [self.text[start : token.start], self._literal(token)]
                 start = token.end
             end = token.end
             self._at += 1
         if end == first.start:
-            self.fail("a predicate")
+            self.fail(what)
         return "".join([*pieces, self.text[start:end]])
 
     def inside(self, what: str) -> str:
@@ -242,8 +268,19 @@ class Cursor:
         if isinstance(value, bool):
             value = str(value).lower()
         if not isinstance(value, str | int | float):
-            self._fail_at(token, f"expected a value, {token.text} is bound to {value!r}")
+            self.fail_at(token, f"expected a value, {token.text} is bound to {value!r}")
         return key, str(value)
+
+    def typed(self, start: int, end: int) -> tuple[str, Args]:
+        """The text between two positions as it was typed, and the values of the parameters in it."""
+        marks = [t for t in self._tokens if t.kind == "parameter" and start <= t.start < end]
+        for token in marks:
+            self._value(token)
+        text = self.text[start:end]
+        if isinstance(self._args, Mapping):
+            names = {token.text[1:] for token in marks}
+            return text, {name: value for name, value in self._args.items() if name in names}
+        return text, [self._value(token) for token in marks]
 
     # Faults
 
@@ -252,12 +289,13 @@ class Cursor:
         token = self.token
         if token is not None and token.kind == "open":
             what = "comment" if token.text.startswith("/*") else "quote"
-            self._fail_at(token, f"a {what} is not closed")
+            self.fail_at(token, f"a {what} is not closed")
         found = "the end" if token is None else repr(token.text[:60])
         lead = expected if bare else f"expected {expected}, found"
-        self._fail_at(token, f"{lead} {found}")
+        self.fail_at(token, f"{lead} {found}")
 
-    def _fail_at(self, token: Token | None, message: str) -> NoReturn:
+    def fail_at(self, token: Token | None, message: str) -> NoReturn:
+        """Raises CommandSyntaxError at a token, at the end for None."""
         position = len(self.text.rstrip().rstrip(";").rstrip()) if token is None else token.start
         raise fault(self.text, position, message, self.syntax)
 
@@ -282,18 +320,18 @@ class Cursor:
         if token.text == "?":
             place = self._places[token.start]
             if isinstance(args, Mapping) or place >= len(args):
-                self._fail_at(token, f"no value is bound to the parameter {place + 1}: give it in args")
+                self.fail_at(token, f"no value is bound to the parameter {place + 1}: give it in args")
             return args[place]
         name = token.text[1:]
         if not isinstance(args, Mapping) or name not in args:
-            self._fail_at(token, f"no value is bound to {token.text}: give it in args")
+            self.fail_at(token, f"no value is bound to {token.text}: give it in args")
         return args[name]
 
     def _literal(self, token: Token) -> str:
         try:
             return literal(self._value(token))
         except InvalidArgument as cause:
-            self._fail_at(token, f"{token.text} cannot be bound: {cause}")
+            self.fail_at(token, f"{token.text} cannot be bound: {cause}")
 
 
 def fault(text: str, position: int, message: str, syntax: str) -> CommandSyntaxError:

@@ -17,6 +17,14 @@ from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceede
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
+from indextables.sql.command.row_grammar import (
+    ROW_SYNTAX,
+    explained,
+    lead_of,
+    rows_deleted,
+    rows_merged,
+    rows_updated,
+)
 from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
@@ -59,6 +67,7 @@ SYNTAX: dict[str, str] = {
     "CREATE": "CREATE INDEXTABLE [IF NOT EXISTS] ('<path>' | <name> LOCATION '<path>') (<column> <type>, ...) "
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
+    **ROW_SYNTAX,
 }
 """The grammar of each command, as errors and documentation show it."""
 
@@ -106,12 +115,21 @@ def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | Non
         return None
     if first == "INVALIDATE" and (ours or words[1:4] == ["TRANSACTION", "LOG", "CACHE"]):
         return "INVALIDATE CACHE", _invalidate, False
-    if first == "MERGE":
-        return ("MERGE SPLITS", _merge_splits, False) if second == "SPLITS" else None
+    if words[:2] == ["MERGE", "SPLITS"]:
+        return "MERGE SPLITS", _merge_splits, False
+    if (rule := _ROW_RULES.get(first)) is not None:
+        return (first, rule, True) if _changes_rows(words) else None
     if first in _SHARED and not _names_a_table(ours=ours, head=head):
         return (first, _SHARED[first], True) if len(head) > 1 else None
-    rule = _RULES.get(first) if ours else None
-    return None if rule is None else (*rule, False)
+    found = _RULES.get(first) if ours else None
+    return None if found is None else (*found, False)
+
+
+def _changes_rows(words: list[str]) -> bool:
+    """True for `DELETE FROM`, `UPDATE`, `MERGE INTO` and `MERGE WITH`, and EXPLAIN before them."""
+    words = words[1:] if words[0] == "EXPLAIN" else words
+    first, second, *_ = [*words, "", ""]
+    return first == "UPDATE" or (first, second) in {("DELETE", "FROM"), ("MERGE", "INTO"), ("MERGE", "WITH")}
 
 
 def _names_a_table(*, ours: bool, head: list[Token]) -> bool:
@@ -123,15 +141,19 @@ def _shared(text: str, found: list[Token], args: Args | None, key: str, rule: _R
     """A statement that may be another system's: its faults are told only once its table is known to be ours."""
     try:
         cursor = Cursor(text, found, args, SYNTAX[key])
-        cursor.expect(found[0].upper)
-        cursor.accept("TABLE|HISTORY|DETAIL")
+        if key in ROW_SYNTAX:
+            lead_of(key)(cursor)
+        else:
+            cursor.expect(found[0].upper)
+            cursor.accept("TABLE|HISTORY|DETAIL")
         target = cursor.target()
     except CommandSyntaxError:
         return None
+    changes = key in ROW_SYNTAX
     try:
-        return st.OnlyIfOurs(target, command=rule(Cursor(text, found, args, SYNTAX[key])))
+        return st.OnlyIfOurs(target, command=rule(Cursor(text, found, args, SYNTAX[key])), changes_rows=changes)
     except InvalidArgument as error:
-        return st.OnlyIfOurs(target, fault=error)
+        return st.OnlyIfOurs(target, fault=error, changes_rows=changes)
 
 
 def _merge_splits(at: Cursor) -> st.Command:
@@ -450,6 +472,13 @@ def _is_dotted(at: Cursor) -> bool:
 
 _SHARED: dict[str, _Rule] = {"OPTIMIZE": _optimize, "VACUUM": _vacuum, "RESTORE": _restore, "REINDEX": _reindex}
 
+_ROW_RULES: dict[str, _Rule] = {
+    "DELETE": rows_deleted,
+    "UPDATE": rows_updated,
+    "MERGE": rows_merged,
+    "EXPLAIN": explained,
+}
+
 _RULES: dict[str, tuple[str, _Rule]] = {
     "PURGE": ("PURGE", _purge),
     "DROP": ("DROP PARTITIONS", _drop_partitions),
@@ -468,4 +497,4 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "CREATE": ("CREATE", _create),
 }
 
-_FIRST = frozenset({"MERGE", "DESCRIBE", "DESC", "INVALIDATE", *_RULES, *_SHARED})
+_FIRST = frozenset({"DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from itertools import islice
+from typing import Literal
 
 from indextables.errors import CommandSyntaxError, NotSupported, QueryInvalid
 from indextables.sql.command.cursor import KEYWORDS, fault
 from indextables.sql.command.grammar import SYNTAX, parse_command
 from indextables.sql.command.lexer import Token, tokens
+from indextables.sql.command.statements import OnlyIfOurs
 
 __all__ = ["check_kind"]
 
@@ -18,16 +20,17 @@ _ONLY_QUERIES = "only queries are run here: give a SELECT statement"
 _INSTEAD = {
     "ALTER": "a table gets columns from append(rows, merge_schema=True)",
     "COPY": "to_arrow(), to_pandas() and `indextables search --json` give rows to others",
-    "DELETE": "delete(where) of a table deletes rows",
+    "DELETE": "delete(where) of a table deletes rows, as this statement does in a LocalSession",
     "INSERT": "append(rows) of a table adds rows",
+    "MERGE": "merge(rows, on) of a table merges rows, as this statement does in a LocalSession",
     "SHOW": "schema of a table tells its columns, history() its versions",
     "TABLE": "write SELECT * FROM the table",
     "TRUNCATE": "delete() of a table deletes all of its rows",
-    "UPDATE": "update(values, where) of a table changes rows",
+    "UPDATE": "update(values, where) of a table changes rows, as this statement does in a LocalSession",
 }
 _NO_QUERIES = frozenset(_INSTEAD) | {
     *("ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "COMMENT", "COMMIT", "CREATE", "DEALLOCATE", "DECLARE"),
-    *("DETACH", "DROP", "END", "EXECUTE", "EXPORT", "FETCH", "GRANT", "IMPORT", "KILL", "LOAD", "LOCK", "MERGE"),
+    *("DETACH", "DROP", "END", "EXECUTE", "EXPORT", "FETCH", "GRANT", "IMPORT", "KILL", "LOAD", "LOCK"),
     *("PRAGMA", "PREPARE", "REFRESH", "RENAME", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SET"),
     *("START", "UNCACHE", "UNLOAD", "UNLOCK", "UPSERT", "USE"),
 }
@@ -36,7 +39,8 @@ _HEADS = {
     # The words up to the first choice.
     key: [word for word in grammar.partition("(")[0].split() if word.isalpha()][:2]
     for key, grammar in SYNTAX.items()
-}
+    if key != "EXPLAIN"
+} | {"MERGE": ["MERGE", "INTO"]}
 
 
 def check_kind(text: str) -> None:
@@ -46,12 +50,15 @@ def check_kind(text: str) -> None:
     """
     head = list(islice(tokens(text), _HEAD_TOKENS))
     words = [token.upper for token in head if token.text != ";"]
-    if not words or head[0].kind != "word" or (words[0] in _QUERIES and words != ["SELECT"]) or _is_ours(text):
+    if not words or head[0].kind != "word" or (words[0] in _QUERIES and words != ["SELECT"]):
+        return
+    kind = _kind_of(text)
+    if kind == "command":
         return
     if words == ["SELECT"]:
         message = "SELECT says nothing to select: write SELECT * FROM t"
         raise QueryInvalid(message, query=text, position=head[0].start)
-    if (almost := _almost_a_command(text, head, words)) is not None:
+    if kind == "other" and (almost := _almost_a_command(text, head, words)) is not None:
         raise almost
     if words[0] in _NO_QUERIES:
         instead = _INSTEAD.get(words[0])
@@ -59,11 +66,15 @@ def check_kind(text: str) -> None:
         raise NotSupported(message, query=text, position=head[0].start)
 
 
-def _is_ours(text: str) -> bool:
+def _kind_of(text: str) -> Literal["command", "change", "other"]:
+    """What a text is. One that changes rows is not left alone: who runs those has not taken it."""
     try:
-        return parse_command(text) is not None
+        found = parse_command(text)
     except CommandSyntaxError:
-        return True
+        return "command"
+    if found is None:
+        return "other"
+    return "change" if isinstance(found, OnlyIfOurs) and found.changes_rows else "command"
 
 
 def _almost_a_command(text: str, head: list[Token], words: list[str]) -> CommandSyntaxError | None:

@@ -65,7 +65,7 @@ def run_command(
     """
     command = parse_command(text, args)
     if isinstance(command, st.OnlyIfOurs):
-        if not context.knows(command.target):
+        if not context.knows(command):
             return None
         if command.fault is not None:
             raise command.fault
@@ -266,6 +266,14 @@ def _health(command: st.DescribeHealth, context: Context) -> pa.Table:
     return rows_of(health.Health, [health.health(context.log(command.target))])
 
 
+def _change(command: st.RowChange, context: Context) -> pa.Table:
+    return context.change(command)
+
+
+def _explain(command: st.Explain, context: Context) -> pa.Table:
+    return context.explain(command.statement)
+
+
 def _plain(report: msgspec.Struct, *leave_out: str) -> dict[str, Any]:
     """The fields of a report as Arrow takes them."""
     found = {name: getattr(report, name) for name in report.__struct_fields__ if name not in leave_out}
@@ -371,6 +379,10 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.FlushCache: _flush,
     st.DescribeSkips: _describe_skips,
     st.DescribeHealth: _health,
+    st.DeleteRows: _change,
+    st.UpdateRows: _change,
+    st.MergeRows: _change,
+    st.Explain: _explain,
 }
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.

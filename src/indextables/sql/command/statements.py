@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from indextables.errors import InvalidArgument
 from indextables.table.requests import Request
 
+if TYPE_CHECKING:
+    from indextables.table.change import Clause
+
 __all__ = [
     "Ask",
     "Checkpoint",
     "Command",
     "CreateTable",
+    "DeleteRows",
     "DescribeDetail",
     "DescribeHealth",
     "DescribeHistory",
     "DescribeLog",
     "DescribeSkips",
     "DescribeState",
+    "Explain",
     "FlushCache",
     "InvalidateCache",
+    "MergeRows",
     "OnlyIfOurs",
     "Repair",
+    "RowChange",
+    "SourceRows",
     "TableName",
+    "UpdateRows",
 ]
 
 
@@ -124,6 +134,60 @@ class CreateTable(_Command, frozen=True):
     indexing: dict[str, str] = {}
 
 
+class DeleteRows(_Command, frozen=True):
+    """The rows for which `where`, a text of SQL that may hold TEXTSEARCH, is true go; all rows without it.
+
+    `alias` is what texts may put before a column: as typed, else the last part of the name, else `t`.
+    """
+
+    target: TableName
+    alias: str
+    where: str | None = None
+
+
+class UpdateRows(_Command, frozen=True):
+    """`set` has a text of SQL for each column that changes, computed from the row as it was; `where` as in a DELETE."""
+
+    target: TableName
+    alias: str
+    set: dict[str, str]
+    where: str | None = None
+
+
+class SourceRows(msgspec.Struct, frozen=True):
+    """Where the rows of a MERGE come from: `query`, a SELECT in the engine's own words, with `args` for its parameters.
+
+    `table` is the table whose rows they are, all of them and as they are now; None for a query and an older version.
+    `alias` is what texts put before a column: as typed, else the last part of the name, else `s`.
+    """
+
+    query: str
+    alias: str
+    args: Mapping[str, object] | Sequence[object] = ()
+    table: TableName | None = None
+
+
+class MergeRows(_Command, frozen=True):
+    """Each clause has its texts as typed, with bound values as literals; `merge_schema` for WITH SCHEMA EVOLUTION."""
+
+    target: TableName
+    alias: str
+    source: SourceRows
+    on: str
+    clauses: tuple[Clause, ...]
+    merge_schema: bool = False
+
+
+RowChange: TypeAlias = DeleteRows | UpdateRows | MergeRows
+"""A statement that changes rows."""
+
+
+class Explain(_Command, frozen=True):
+    """What a statement would do; nothing is written."""
+
+    statement: RowChange
+
+
 Command: TypeAlias = (
     Ask
     | Checkpoint
@@ -137,15 +201,21 @@ Command: TypeAlias = (
     | InvalidateCache
     | FlushCache
     | CreateTable
+    | DeleteRows
+    | UpdateRows
+    | MergeRows
+    | Explain
 )
 
 
 class OnlyIfOurs(msgspec.Struct, frozen=True):
-    """A statement that other systems know too (OPTIMIZE, VACUUM, RESTORE): ours only if its table is.
+    """A statement that other systems know too (OPTIMIZE, RESTORE, DELETE): ours only if its table is.
 
-    `fault` is what is wrong with it, to be raised only then; `command` is None in that case.
+    `fault` is what is wrong with it, to be raised only then; `command` is None in that case. `changes_rows` for DELETE,
+    UPDATE and MERGE, and EXPLAIN of them.
     """
 
     target: TableName
     command: Command | None = None
     fault: InvalidArgument | None = None
+    changes_rows: bool = False

@@ -21,6 +21,7 @@ from indextables.sql.command import (
     Found,
     LocalContext,
     Reference,
+    SourceRows,
     TableName,
     Token,
     find_references,
@@ -67,7 +68,7 @@ class LocalSession:
             consent: A function that is called before a command deletes something; what it raises stops the command.
         """
         self._names = {name.lower(): path for name, path in names.items()}
-        self._context = LocalContext(self._names, options, progress)
+        self._context = LocalContext(self._names, options, progress, read=self._rows)
         self._options = opt.Options(options or {})
         self._consent = consent
         self._pinned = {name.lower(): version for name, version in (pinned or {}).items()}
@@ -113,8 +114,13 @@ class LocalSession:
             IndexTablesError: What reading the tables, or the method that a command stands for, raises.
         """
         rows = run_command(text, self._context, params, consent=self._consent)
-        if rows is not None:
-            return rows
+        return self._select(text, params) if rows is None else rows
+
+    def _rows(self, source: SourceRows) -> pa.Table:
+        """The rows of the source of a MERGE."""
+        return self._select(source.query, source.args if isinstance(source.args, Mapping) else None)
+
+    def _select(self, text: str, params: Mapping[str, object] | None) -> pa.Table:
         from indextables.sql.local.engine import run
 
         translated = self._translated(text, params)

@@ -43,7 +43,9 @@ from indextables.sql.command import (
     FORMAT,
     Args,
     Found,
+    OnlyIfOurs,
     Reference,
+    RowChange,
     TableName,
     find_references,
     first_word,
@@ -63,6 +65,8 @@ from indextables.table.read import MarkedRows, live_rows
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indextables.spark.session import DataFrame, SparkSession
     from indextables.sql.spark.rewrite import Rewritten
 
@@ -94,6 +98,12 @@ _CANNOT_ALTER = {
         "Nothing was changed"
     ),
 }
+
+
+_CANNOT_CHANGE = (
+    "DELETE, UPDATE and MERGE of {} are not offered in Spark yet: run the statement with indextables.LocalSession or "
+    "`indextables sql`, or overwrite partitions with replaceWhere. Nothing was written"
+)
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -173,7 +183,8 @@ class SessionContext:
 
         return session_zone(self.spark) or "UTC"
 
-    def knows(self, target: TableName) -> bool:
+    def knows(self, asked: OnlyIfOurs) -> bool:
+        target = asked.target
         if not target.is_path:
             return self.is_table_name(target.text)
         try:
@@ -214,6 +225,12 @@ class SessionContext:
 
     def register(self, name: str, url: str) -> None:
         registry.register(self.spark, name, url)
+
+    def change(self, statement: RowChange) -> pa.Table:
+        raise NotSupported(_CANNOT_CHANGE.format(statement.target.text))
+
+    def explain(self, statement: RowChange) -> pa.Table:
+        raise NotSupported(_CANNOT_CHANGE.format(statement.target.text))
 
     def table(self, target: TableName) -> SparkHandle:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""

@@ -10,6 +10,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.log.read import Log, Snapshot
 from indextables.query.parse import parse
+from indextables.query.scope import Scope, Side, Sides
 from indextables.table.change.landing import Terms, execute
 from indextables.table.change.located import Located, Selection, locate
 from indextables.table.change.losses import FileCounts
@@ -17,15 +18,19 @@ from indextables.table.change.statement import ChangeReport, Counts, Prepared, R
 from indextables.table.environment import table_env
 from indextables.table.running import Progress
 
-__all__ = ["Delete", "Removal", "bound", "delete"]
+__all__ = ["Delete", "Removal", "bound", "delete", "scope_of"]
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """A DELETE as it was asked for: a predicate of SQL, a search, both or neither, which means every row."""
+    """A DELETE as it was asked for: a predicate of SQL, a search, both or neither, which means every row.
+
+    `alias` may stand before columns in the predicate.
+    """
 
     log: Log
     where: str | None = None
     query: str | None = None
+    alias: str | None = None
 
     @property
     def operation(self) -> str:
@@ -41,7 +46,7 @@ class Delete(msgspec.Struct, frozen=True):
         return {name: text for name, text in told.items() if text is not None}
 
     def over(self, env: Env, snapshot: Snapshot) -> Run:
-        return Removal(env, snapshot, bound(self.log, snapshot, self.where, self.query))
+        return Removal(env, snapshot, bound(self.log, snapshot, self.where, self.query, self.alias))
 
     def counts(self, gone: int, located: Located) -> Counts:
         del located
@@ -72,12 +77,17 @@ class Removal:
         return Prepared(located)
 
 
-def bound(log: Log, snapshot: Snapshot, where: str | None, query: str | None) -> Selection:
+def bound(log: Log, snapshot: Snapshot, where: str | None, query: str | None, alias: str | None) -> Selection:
     """What a predicate and a search mean for the schema of a version. Raises QueryInvalid."""
     if where is None:
         return Selection(query=query)
     zone = table_env(log.env, snapshot.metadata).options[opt.TIME_ZONE]
-    return Selection(parse(where, snapshot.schema, time_zone=zone), query)
+    return Selection(parse(where, scope_of(snapshot.schema, alias), time_zone=zone), query)
+
+
+def scope_of(schema: pa.Schema, alias: str | None) -> Scope:
+    """The columns that a text about one table may name."""
+    return Scope(schema) if alias is None else Sides([Side(alias, schema)])
 
 
 def delete(
@@ -85,8 +95,9 @@ def delete(
     *,
     where: str | None = None,
     query: str | None = None,
+    alias: str | None = None,
     terms: Terms | None = None,
     progress: Progress | None = None,
 ) -> ChangeReport:
     """Delete rows of the newest version. Raises as `landing.execute`."""
-    return execute(log, Delete(log, where, query), terms or Terms(), progress)
+    return execute(log, Delete(log, where, query, alias), terms or Terms(), progress)

@@ -33,7 +33,7 @@ from indextables.table.read import plain_schema
 from indextables.table.rows import Evolution, Rows, merged_schema
 from indextables.table.running import Progress
 
-__all__ = ["Merge", "merge", "source_of", "upsert"]
+__all__ = ["Merge", "check", "merge", "source_of", "upsert"]
 
 _INSERT_ROWS = 65_536
 _SHOWN = 200
@@ -123,11 +123,16 @@ class Merge(msgspec.Struct, frozen=True):
 
 def merge(statement: Merge, *, terms: Terms | None = None, progress: Progress | None = None) -> ChangeReport:
     """Merge into the newest version. Raises as `landing.execute`, and CardinalityViolation, SchemaMismatch."""
-    check_clauses(statement.clauses)
-    if statement.aliases.source.lower() == statement.aliases.target.lower():
-        message = f"source and table are both called {statement.aliases.source}: give one of them another alias"
-        raise InvalidArgument(message)
+    check(statement.clauses, statement.aliases)
     return execute(statement.log, statement, terms or Terms(), progress)
+
+
+def check(clauses: Sequence[Clause], aliases: Aliases) -> None:
+    """Raises InvalidArgument for clauses and aliases that no merge can have; before the source is read."""
+    check_clauses(clauses)
+    if aliases.source.lower() == aliases.target.lower():
+        message = f"source and table are both called {aliases.source}: give one of them another alias"
+        raise InvalidArgument(message)
 
 
 def upsert(

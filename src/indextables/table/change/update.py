@@ -18,7 +18,7 @@ from indextables.query.expr import Node
 from indextables.split.file import ROW_ID_FIELD, ids_at, place_of_ids, with_ids
 from indextables.split.search import Hits
 from indextables.table.change.assigned import computed, named
-from indextables.table.change.delete import Removal, bound
+from indextables.table.change.delete import Removal, bound, scope_of
 from indextables.table.change.keys import Ints
 from indextables.table.change.landing import Terms, execute
 from indextables.table.change.located import Located, Selection
@@ -35,12 +35,16 @@ _BATCH_ROWS = 8_192
 
 
 class Update(msgspec.Struct, frozen=True):
-    """An UPDATE as it was asked for: a text of SQL, or a value, for each column that changes."""
+    """An UPDATE as it was asked for: a text of SQL, or a value, for each column that changes.
+
+    `alias` may stand before columns in texts.
+    """
 
     log: Log
     assignments: Mapping[str, object]
     where: str | None = None
     query: str | None = None
+    alias: str | None = None
 
     @property
     def operation(self) -> str:
@@ -58,7 +62,7 @@ class Update(msgspec.Struct, frozen=True):
     def over(self, env: Env, snapshot: Snapshot) -> Run:
         # Values are bound first, so that a column that is not there is told before a row is looked for.
         values = self._values(snapshot)
-        return _Change(env, snapshot, bound(self.log, snapshot, self.where, self.query), values)
+        return _Change(env, snapshot, bound(self.log, snapshot, self.where, self.query, self.alias), values)
 
     def counts(self, gone: int, located: Located) -> Counts:
         del located
@@ -70,7 +74,7 @@ class Update(msgspec.Struct, frozen=True):
 
     def _values(self, snapshot: Snapshot) -> dict[str, Node]:
         zone = self.log.env.over(snapshot.metadata.configuration)[opt.TIME_ZONE]
-        return named(self.assignments, snapshot.schema, snapshot.schema, zone)
+        return named(self.assignments, scope_of(snapshot.schema, self.alias), snapshot.schema, zone)
 
 
 class _Change(Removal):
@@ -96,11 +100,12 @@ def update(
     *,
     where: str | None = None,
     query: str | None = None,
+    alias: str | None = None,
     terms: Terms | None = None,
     progress: Progress | None = None,
 ) -> ChangeReport:
     """Update rows of the newest version. Raises as `landing.execute`, InvalidArgument, SchemaMismatch for a value."""
-    return execute(log, Update(log, assignments, where, query), terms or Terms(), progress)
+    return execute(log, Update(log, assignments, where, query, alias), terms or Terms(), progress)
 
 
 class Part(msgspec.Struct, frozen=True):
