@@ -50,6 +50,23 @@ settings.load_profile("tests")
 settings.register_profile("mutants", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", type=int, help="of each test with parameters run at most so many cases, spread evenly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out cases beyond `--cases`; every test function keeps at least one."""
+    most = config.getoption("--cases")
+    if most is None:
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(some[at * len(some) // most]) for some in cases.values() for at in range(most)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
 @pytest.fixture
 def with_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables merge small splits by themselves, as they do where nobody says otherwise; so do processes of this test."""

@@ -24,6 +24,8 @@ from tests.spark_session import MODE
 
 ROOT = Path(__file__).parent.parent
 LANES = 2
+QUICK_CASES = 3
+"""How many cases of each test with parameters `make quick` runs: every behaviour is asked, not every spelling of it."""
 NOTHING_COLLECTED = 5
 """What pytest ends with where no test was chosen."""
 
@@ -41,6 +43,8 @@ class Part:
     """Files below `paths` that are another part's."""
     is_quick: bool = False
     """`make quick` runs it, without what is marked `slow`."""
+    cases: int | None = None
+    """How many cases of each test with parameters run; all where nothing is said."""
 
 
 CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill", "caring", "merge_kill", "merging"))
@@ -85,7 +89,9 @@ def main() -> int:
         help="run only what is marked soak, and property tests in new places, without a time limit",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="run only what tells soon: no Spark, no simulation, nothing marked slow"
+        "--quick",
+        action="store_true",
+        help="run only what tells soon: no Spark, no simulation, nothing marked slow, few cases of each test",
     )
     given = parser.parse_args()
     known = [part.name for part in _all_parts()]
@@ -94,7 +100,9 @@ def main() -> int:
         parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(known)}")
     parts = [part for part in _all_parts() if not given.parts or part.name in given.parts]
     if given.quick:
-        parts = [replace(part, marker=f"{part.marker} and not slow") for part in parts if part.is_quick]
+        parts = [
+            replace(part, marker=f"{part.marker} and not slow", cases=QUICK_CASES) for part in parts if part.is_quick
+        ]
     if given.soak:
         parts = [replace(p, marker=p.marker.replace("not soak", "(soak or hypothesis)")) for p in parts]
     with ThreadPoolExecutor(LANES) as lanes:
@@ -122,6 +130,8 @@ def _run(part: Part, *, soak: bool) -> Outcome:
         return Outcome(part, 1, 0, {}, why=f"{', '.join(lost)} does not exist: name its tests where they are now")
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-m", part.marker, "--durations=12", *part.paths]
     command += [f"--ignore={path}" for path in part.without]
+    if part.cases is not None:
+        command += [f"--cases={part.cases}"]
     if soak:
         command += ["--timeout=0", "--hypothesis-profile=explore"]
     began = time.monotonic()

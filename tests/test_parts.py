@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +55,14 @@ def test_a_part_with_nothing_to_soak_does_not_fail():
     nothing = Part("one", ("tests/test_parts.py",), 60, "soak")
     assert _run(nothing, soak=True).code == 0
     assert _run(nothing, soak=False).code != 0
+
+
+def test_a_quick_part_asks_every_test_in_few_of_its_cases():
+    every = Part("one", ("tests/test_options.py",), 60)
+    functions = len(re.findall(r"^def test_", (ROOT / "tests/test_options.py").read_text(), re.MULTILINE))
+    one = _run(replace(every, cases=1), soak=False).counts["passed"]
+    assert one == functions
+    assert one < _run(replace(every, cases=3), soak=False).counts["passed"] <= 3 * functions
 
 
 def test_a_skip_is_counted_and_named_with_its_reason(part, capsys):

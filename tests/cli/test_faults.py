@@ -139,6 +139,7 @@ def test_a_command_that_takes_something_away_is_not_suggested_for_another(comman
     assert not {"purge", "restore", "truncate", "drop-partitions"} & set(command(typed, "t").err.split("'"))
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_the_command(logs):
     ran = subprocess.run([sys.executable, "-m", "indextables", "count", logs], capture_output=True, check=True)
     assert ran.stdout == subprocess.run([*LINE, "count", logs], capture_output=True, check=True).stdout

@@ -168,6 +168,7 @@ def test_a_file_that_changes_during_an_ingest_is_in_the_table_once(command, tmp_
     assert sorted(table.refresh().to_arrow()["x"].to_pylist()) == [1, 2, 10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_there", [True, False], ids=["a table", "no table yet"])
 def test_who_loses_the_race_for_a_file_does_not_say_that_it_added_rows(command, tmp_path, monkeypatch, is_there):
     if is_there:

@@ -111,6 +111,7 @@ def test_damage_anywhere_ends_in_an_error_of_ours_or_in_an_answer(case, tmp_path
     assert only_our_errors(tmp_path / "table") == is_read, "what was damaged is remembered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_without_any_one_file_a_version_has_all_its_rows_or_is_refused(case, tmp_path):
     shutil.copytree(case / "table", tmp_path / "table", copy_function=shutil.copyfile)

@@ -112,6 +112,7 @@ def test_a_version_out_of_range_has_no_key(version):
         names.version_key(version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "home"),
     [

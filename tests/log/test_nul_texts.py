@@ -32,6 +32,7 @@ except indextables.errors.LogCorrupt as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 60])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_version_file_with_a_nul_where_none_may_be_is_refused(tmp_path, bad, others):

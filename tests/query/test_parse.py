@@ -120,6 +120,7 @@ def test_text_beyond_the_limits_is_refused(text):
         parse(text, ROWS.schema)
 
 
+@pytest.mark.slow
 def test_long_chains_and_lists_are_fine():
     chain = parse(" or ".join(f"a = {n}" for n in range(2_000)), ROWS.schema)
     assert evaluate(chain, ROWS).to_pylist() == [True, True, None, True]
@@ -171,6 +172,7 @@ def test_any_text_selects_exactly_the_rows_that_hold_it(text):
     assert evaluate(parse(f"S = '{quoted}'", rows.schema), rows).to_pylist() == [True, False, None]
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.text(st.sampled_from("abS='\"`()%-+*/<>=,. 0123456789;:_\\\n[]{}?|&^~!#@") | st.characters(), max_size=40))
 def test_any_text_is_a_predicate_or_a_typed_error(text):

@@ -110,6 +110,7 @@ def test_a_renamed_column_keeps_its_field():
     assert [(f.id, f.column) for f in then.fields] == [("c7", "new")]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_ids_are_safe_and_different_for_different_names(name):
     found = column_id(pa.field(name, pa.string()))

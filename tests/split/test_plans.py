@@ -6,6 +6,7 @@ import ast
 from itertools import product
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +107,7 @@ def test_no_plan_holds_a_part_that_is_known_beforehand(tree):
                 assert not isinstance(inner, Everything | Nothing)
 
 
+@pytest.mark.slow
 def test_only_the_builders_make_nodes():
     made = {
         str(path.relative_to(SOURCE))

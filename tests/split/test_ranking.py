@@ -119,6 +119,7 @@ def test_five_processes_score_as_one(layouts, tmp_path):
         assert_same(found, scores(layouts[1].searcher, query))
 
 
+@pytest.mark.slow
 def test_a_where_clause_changes_neither_scores_nor_their_order(layouts):
     where = parse("status >= 200 AND ratio IS NOT NULL AND title LIKE '%foo%'", SCHEMA)
     expected = scores(layouts[1].searcher, "message:foo message:bar", where=where)

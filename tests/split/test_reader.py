@@ -264,6 +264,7 @@ def test_reading_ahead_gives_the_same_rows(several):
     assert found.equals(table)
 
 
+@pytest.mark.slow
 def test_reading_ahead_raises_what_the_store_raised_behind_the_rows_before_it(several):
     store, table, split = several
     error = ObjectNotFound("gone", key=split.ref.key)

@@ -77,6 +77,7 @@ def test_a_great_many_combined_queries_find_exactly_the_rows_they_describe(world
         assert world.ids(text) == world.meant(meaning), text
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=RELAXED)
 @given(case=any_query())
 def test_count_and_hits_and_matches_agree(world, case):

@@ -112,6 +112,7 @@ def test_any_condition_gives_the_rows_it_holds_for(predicate):
     assert ids(f"SELECT id FROM t WHERE {text} ORDER BY id") == expected
 
 
+@pytest.mark.slow
 @given(predicates, predicates)
 @settings(max_examples=40, deadline=None)
 def test_a_condition_on_the_optional_side_of_a_join_gives_the_rows_it_holds_for(on, where):

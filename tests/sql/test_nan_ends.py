@@ -29,6 +29,7 @@ GROUPED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 @pytest.mark.parametrize("statement", GROUPED)
 def test_ends_of_groups_are_refused_where_nan_would_take_a_number_away(tmp_path, kind, statement):

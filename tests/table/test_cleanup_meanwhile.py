@@ -92,6 +92,7 @@ def test_a_handle_reads_its_version_or_says_that_it_expired(template, tmp_path):
     assert heard == ({"read"} if is_avro else {"read", "expired"})
 
 
+@pytest.mark.slow
 def test_a_new_handle_reads_whatever_cleanup_does(template, tmp_path):
     for at in range(1, 60):
         path = tmp_path / str(at)

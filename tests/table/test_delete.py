@@ -290,6 +290,7 @@ RIVALS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(DELETES, st.one_of(st.none(), RIVALS)), min_size=1, max_size=4))
 def test_any_deletes_beside_any_others_leave_what_one_after_the_other_leaves(tmp_path_factory, steps):

@@ -69,6 +69,7 @@ def _found(table: indextables.Table) -> tuple[int, int]:
     return table.version, table.search("foo").num_rows
 
 
+@pytest.mark.slow
 def test_workers_of_a_pool_are_given_handles(table):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(_found, [table, table.at(0)]) == [(1, 1), (0, 0)]

@@ -49,6 +49,7 @@ def grown(table, upto: int) -> None:
         table.append(rows(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("states", "upto"), [("avro", 82), ("json", 32), ("parquet", 32)])
 def test_an_append_by_one_handle_asks_the_same_however_many_versions_there_are(tmp_path, requests, states, upto):
     table = indextables.create(str(tmp_path / "t"), COLUMNS, properties={"state.format": states})
@@ -60,6 +61,7 @@ def test_an_append_by_one_handle_asks_the_same_however_many_versions_there_are(t
     assert sorted(table.to_arrow()["n"].to_pylist()) == list(range(upto + 1))
 
 
+@pytest.mark.slow
 def test_what_a_handle_appended_is_read_from_the_newest_checkpoint_on(tmp_path, requests):
     table = indextables.create(str(tmp_path / "t"), COLUMNS)
     grown(table, 45)

@@ -145,6 +145,7 @@ def test_every_verb_of_a_table_is_tried_on_a_replaced_one():
     assert {name for name in dir(Table) if not name.startswith("_")} == known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", ["longer", "shorter"])
 @pytest.mark.parametrize("verb", REFUSED)
 def test_a_verb_of_an_old_handle_does_nothing_to_the_table_that_took_its_place(path, templates, verb, length):
@@ -262,6 +263,7 @@ def twins(request, tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "opened"),
     [
@@ -293,6 +295,7 @@ def test_a_version_with_a_checkpoint_of_its_own_is_never_answered_from_a_table_a
     assert answer == right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", ["longer", "shorter"])
 def test_refresh_goes_on_with_the_new_table_and_every_verb_works_on_it(path, templates, length):
     table = indextables.open(path, options=SETTINGS)
@@ -352,6 +355,7 @@ def test_a_write_on_top_of_a_damaged_version_leaves_no_file(path, verb):
     assert contents(path) == left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["avro", "json", "parquet"])
 def test_a_handle_that_nobody_has_looked_at_does_not_show_the_table_that_came_later(tmp_path, state):
     schema = pa.schema([("id", pa.int64())])

@@ -69,6 +69,7 @@ def test_rows_come_after_those_that_were_there_and_are_new_to_a_stream(table):
     assert [file["dataChange"] for file in log.snapshot().files.to_pylist()] == [True, True]
 
 
+@pytest.mark.slow
 def test_files_of_a_good_size_and_lone_ones_stay(table):
     log = with_options(table, **{"split.targetSize": "1"})
     metadata, adds = written(log, 3)

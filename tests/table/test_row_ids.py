@@ -57,6 +57,7 @@ def test_rows_are_numbered_as_they_are_committed(table):
     assert "deletionVectors" in table.protocol.readerFeatures
 
 
+@pytest.mark.slow
 def test_a_row_that_changes_or_moves_keeps_its_id(table):
     table.update({"message": "'new'"}, where="key = 13")
     assert ids(table) == BORN
@@ -137,6 +138,7 @@ def test_restored_rows_have_the_ids_they_had_and_the_counter_goes_on(table):
     assert ids(table) == {**BORN, 31: 7}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "parquet", "avro"])
 def test_a_checkpoint_carries_ids_and_the_counter(tmp_path, form):
     made = indextables.create(tmp_path / "t", SCHEMA)

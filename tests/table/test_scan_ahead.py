@@ -54,6 +54,7 @@ def test_no_split_is_held_in_memory_whole(place):
     assert sum(ambient.sizes) > 380 * MIB
 
 
+@pytest.mark.slow
 def test_rows_come_in_order_and_all_of_them(place):
     assert indextables.open(place).to_arrow(columns=["id"])["id"].to_pylist() == list(range(4 * ROWS))
 

@@ -33,6 +33,7 @@ def test_a_child_searches_whatever_a_thread_of_its_parent_was_doing(tmp_path):
     assert table.search("bar").num_rows == 2
 
 
+@pytest.mark.slow
 def test_a_child_searches_without_a_handle_whatever_a_thread_of_its_parent_was_doing(tmp_path):
     options = {"cache.directory": str(tmp_path / "cache"), "storage.fsync": "false"}
     table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"}, options=options)

@@ -76,6 +76,7 @@ READS: dict[str, Callable[[indextables.Table], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", READS)
 def test_a_split_with_the_bytes_of_another_is_refused_by_every_read(tmp_path, twins, verb):
     first, second = twins

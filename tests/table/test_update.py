@@ -219,6 +219,7 @@ RIVALS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(STATEMENTS, st.one_of(st.none(), RIVALS)), min_size=1, max_size=3))
 def test_any_updates_beside_any_others_leave_what_one_after_the_other_leaves(tmp_path_factory, steps):
