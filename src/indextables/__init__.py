@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from indextables.embedded import Table, create
     from indextables.embedded import open_table as open  # noqa: A004 - as gzip.open and io.open
+    from indextables.embedded.converting import convert
     from indextables.errors import IndexTablesError
     from indextables.spark.source import write
     from indextables.spark.table import IndexTable
@@ -37,6 +38,7 @@ __all__ = [
     "LocalSession",
     "Table",
     "cache_stats",
+    "convert",
     "create",
     "disable",
     "enable",
@@ -58,6 +60,7 @@ _HOMES = {
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
     "LocalSession": ("indextables.sql.local", "LocalSession"),
     "Table": ("indextables.embedded", "Table"),
+    "convert": ("indextables.embedded.converting", "convert"),
     "create": ("indextables.embedded", "create"),
     "disable": ("indextables.sql.spark", "disable"),
     "enable": ("indextables.sql.spark", "enable"),

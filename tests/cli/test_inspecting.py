@@ -92,6 +92,7 @@ def test_doctor_says_what_to_do_without_java(command, monkeypatch, tmp_path):
 COMMANDS = [
     "create",
     "ingest",
+    "convert",
     "search",
     "sql",
     "count",

@@ -137,7 +137,7 @@ def test_every_verb_is_answered_or_refused_by_name(world, name):
     if name in ANSWERED:
         assert name in vars(ForeignTable)
         return
-    with pytest.raises(NotSupported, match=rf"^{name}: .* is one of Delta, .*indextables.create") as caught:
+    with pytest.raises(NotSupported, match=rf"^{name}: .* is one of Delta, .*indextables.convert") as caught:
         getattr(table, name)()
     assert (caught.value.verb, caught.value.system) == (name, "Delta")
 

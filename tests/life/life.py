@@ -6,6 +6,7 @@ import shutil
 import uuid
 from typing import Any
 
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -460,6 +461,32 @@ class Life(Merging):
         finally:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.rmtree(log, ignore_errors=True)
+
+    @rule(whole=st.booleans())
+    def convert(self, whole: bool) -> None:
+        """The rows as Parquet files of nobody's table become a table, at once or in two goes."""
+        now = self.book.now
+        files, made = self.folder / uuid.uuid4().hex, self.folder / uuid.uuid4().hex
+        files.mkdir()
+        rows = indextables.open(str(self.path)).to_arrow()
+        first = rows.num_rows if whole else rows.num_rows // 2
+        how: dict[str, Any] = {"options": {}, "source_options": {}, "progress": lambda _: None}
+        anew = {"name": "t", "description": "a copy", "properties": {"checkpoint.interval": "5"}, "version": 0}
+        try:
+            pq.write_table(rows.slice(0, first), files / "a.parquet")
+            indexing = {"message": "text"} if "message" in rows.column_names else {}
+            by = list(now.shape.partition_by)
+            self.it.convert(str(files), str(made), system="parquet", partition_by=by, indexing=indexing, **anew, **how)
+            if not whole:
+                pq.write_table(rows.slice(first), files / "b.parquet")
+                assert self.it.convert(str(files), str(made), **how).rows == rows.num_rows - first
+            assert self.it.convert(str(files), str(made), **how).files == 0
+            table = indextables.open(str(made))
+            self.same_rows(table.to_arrow(), now)
+            assert table.count() == len(now.rows)
+        finally:
+            shutil.rmtree(files, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
 
     @rule(fresh=st.booleans(), drawn=drafts)
     def another_process_appends(self, fresh: bool, drawn: list[Row]) -> None:

@@ -122,6 +122,20 @@ class Shell(World):
         self.book.commit("WRITE", rows=[*self.book.now.rows, *rows])
         self.caught_up()
 
+    @rule(quiet=st.booleans())
+    def convert(self, quiet: bool) -> None:
+        """The rows, as a folder of Parquet files, become another table."""
+        files, made = self.path.parent / uuid.uuid4().hex, self.path.parent / uuid.uuid4().hex
+        files.mkdir()
+        pq.write_table(indextables.open(str(self.path)).to_arrow(), files / "rows.parquet")
+        flags = ["--text", "message", "--fast", "n", "--index", "p=string", "--property", "checkpoint.interval=5"]
+        flags += ["--system", "parquet", "--version", "0", *(["--quiet"] if quiet else [])]
+        if self.book.now.shape.partition_by:
+            flags += ["--partition-by", "p"]
+        self.run("convert", files, made, *flags)
+        self.run("convert", files, made)
+        self.same_rows(indextables.open(str(made)).to_arrow(), self.book.now)
+
     @rule(where=wheres_by_place, dry=st.booleans(), as_sql=st.booleans())
     def drop_partitions(self, where: Where, dry: bool, as_sql: bool) -> None:
         partitioned = bool(self.book.now.shape.partition_by)

@@ -105,6 +105,8 @@ def everything_once(machine) -> None:
     one.clean_up(0, dry=False, at_once=True)
     one.let_go()
     one.purge(0, at_once=True, dry=False)
+    for whole in (False, True):
+        one.convert(whole)
     for rebuilt in (False, True):
         one.repair(rebuilt, in_place=rebuilt)
         one.repair(rebuilt, in_place=False)

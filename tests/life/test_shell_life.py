@@ -30,6 +30,7 @@ def everything_once(machine) -> None:
         one.merge_splits(order, dry=order == 0, as_sql=False, where=BY_PLACE[0])
     for yes in (False, True):
         one.reindex(yes, WHERES[0])
+        one.convert(quiet=yes)
         one.read(1, yes, WHERES[0], "alpha", forget=yes)
         one.select(1, yes, WHERES[0], "alpha", forget=yes)
         one.drop_partitions(BY_PLACE[0], dry=not yes, as_sql=False)

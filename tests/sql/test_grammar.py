@@ -52,6 +52,24 @@ def _unplaced(target):
 
 
 SPELLINGS = [
+    (
+        """CONVERT TO INDEXTABLES DELTA 's3://lake/t' VERSION AS OF 3 INDEXING (m text) PARTITIONED BY (d) COMMENT 'c'
+        TBLPROPERTIES ('a' = '1') AT LOCATION 's3://bucket/path';""",
+        st.ConvertTable(
+            source=st.TableName("s3://lake/t", is_path=True),
+            target=PATH,
+            system="DELTA",
+            version=3,
+            partition_by=("d",),
+            comment="c",
+            properties={"a": "1"},
+            indexing={"m": "text"},
+        ),
+    ),
+    (
+        "convert to indextable '/x' at location 's3://bucket/path'",
+        st.ConvertTable(source=st.TableName("/x", is_path=True), target=PATH),
+    ),
     # Those of the documents that the format comes from, as they stand there.
     ("CHECKPOINT INDEXTABLES 's3://bucket/path';", st.Checkpoint(target=PATH)),
     ("COMPACT INDEXTABLES 's3://bucket/path';", st.Checkpoint(target=PATH, compact=True)),

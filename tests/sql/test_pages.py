@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import indextables
@@ -26,6 +27,8 @@ def template(tmp_path_factory):
     table = indextables.create(path, schema, partition_by=["day"], indexing={"message": "text"})
     for number in range(4):
         table.append([{"id": number, "day": f"2026-01-0{1 + number % 2}", "message": f"row {number}"}])
+    (path.parent / "lines").mkdir()
+    pq.write_table(table.to_arrow(), path.parent / "lines" / "lines.parquet")
     return path
 
 
@@ -33,6 +36,7 @@ def template(tmp_path_factory):
 def test_the_examples_of_a_page_run_and_answer_with_its_columns(page, template, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(template, tmp_path / "logs")
+    shutil.copytree(template.parent / "lines", tmp_path / "lines")
     context = LocalContext({"logs": str(tmp_path / "logs")}, options={"cache.directory": str(tmp_path / "cache")})
     for block in BLOCK.finditer(page.read_text()):
         answer = None

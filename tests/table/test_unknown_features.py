@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.world.commits import record_skip
 
@@ -64,12 +66,20 @@ def rows(d, x):
     return pa.table({"d": [d], "x": [x], "m": [f"text {x}"]}, schema=SCHEMA)
 
 
+FILES = Path(tempfile.gettempdir()) / f"indextables-unknown-{os.getpid()}"
+"""Rows of which the table has taken some."""
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
     """A table in which every verb has something to do: splits to merge, a skip, old versions, an orphan, no pointer."""
     path = tmp_path_factory.mktemp("template") / "t"
-    table = indextables.create(path, SCHEMA, partition_by=["d"], indexing={"m": "text"}, options=SETTINGS)
-    for x in range(4):
+    FILES.mkdir()
+    pq.write_table(rows("b", 0), FILES / "0.parquet")
+    indextables.convert(FILES, path, partition_by=["d"], indexing={"m": "text"}, options=SETTINGS)
+    pq.write_table(rows("a", 5), FILES / "1.parquet")
+    table = indextables.open(path, options=SETTINGS)
+    for x in range(1, 4):
         table.append(rows("a" if x % 2 else "b", x))
         if x in (1, 2):
             table.checkpoint()
@@ -81,7 +91,8 @@ def template(tmp_path_factory):
     (path / ".indextables-tmp").rmdir()
     for file in path.rglob("*"):
         os.utime(file, (time.time() - 7200,) * 2)
-    return path
+    yield path
+    shutil.rmtree(FILES)
 
 
 @pytest.fixture
@@ -164,6 +175,7 @@ TABLE_READS = {
     "version": lambda t: t.version,
 }
 MODULE_WRITES = {
+    "convert": lambda p: indextables.convert(FILES, p),
     "rebuild": lambda p: indextables.rebuild(p, at=p.parent / "rebuilt"),
     "recreate_pointer": indextables.recreate_pointer,
     "repair": lambda p: indextables.repair(p, at=p.parent / "repaired"),
@@ -178,6 +190,7 @@ MODULE_READS = {
 MODULE_OTHERS = {"IndexTable", "IndexTablesError", "LocalSession", "Table", "errors"}
 SPARKS = {"disable", "enable", "sql", "write"}
 SQL_WRITES = {
+    "ConvertTable": f"CONVERT TO INDEXTABLES PARQUET '{FILES}' AT LOCATION '{{t}}'",
     "Checkpoint": "CHECKPOINT INDEXTABLES t",
     "ClearSkips": "CLEAR INDEXTABLES SKIPS FROM t",
     "DropPartitions": "DROP INDEXTABLES PARTITIONS FROM t WHERE d = 'a'",
@@ -202,6 +215,7 @@ SQL_READS = {
     "Verify": "VERIFY INDEXTABLES t",
 }
 SHELL_WRITES = {
+    "convert": [str(FILES), "{t}"],
     "checkpoint": ["{t}"],
     "clean-up": ["{t}", "--yes"],
     "compact": ["{t}"],

@@ -1,4 +1,4 @@
-"""Commands that write: create and ingest."""
+"""Commands that write: create, ingest and convert."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     once_files = LazyModule("indextables.table.writing.once")
 
-__all__ = ["create", "ingest"]
+__all__ = ["convert", "create", "ingest"]
 
 _Text = Annotated[
     list[str] | None,
@@ -145,6 +145,53 @@ def ingest(
         source = inputs.open_input(name, file_kind, schema)
         source.identity = identity
         _ingest_one(source, schema, partial(place.take, txn=txn), quiet=quiet)
+
+
+def convert(
+    source: Annotated[str, Argument(metavar="SOURCE", help="The table of another system: a folder or URL.")],
+    table: Annotated[str, Argument(metavar="TABLE", help="The table of ours: another folder or URL.")],
+    system: Annotated[
+        str | None,
+        Option("--system", metavar="KIND", help="delta, parquet or indextables4spark; default: what is there."),
+    ] = None,
+    version: Annotated[
+        int | None, Option("--version", "-v", metavar="N", help="Take this version; default: the newest.")
+    ] = None,
+    partition_by: _PartitionBy = None,
+    text: _Text = None,
+    index: _Index = None,
+    fast: _Fast = None,
+    table_property: _Properties = None,
+    option: Settings = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
+) -> None:
+    """Copy a table of Delta or IndexTables4Spark, or a folder of Parquet files; run it again for what is new.
+
+    The source is only read. All rows come in one version, after they were compared with those of the source.
+
+    \b
+    Examples:
+      indextables convert lake/events logs --text message
+      indextables convert s3://lake/events s3://search/events --partition-by day
+    """
+    import indextables
+
+    _check_lasts(table)
+    report = indextables.convert(
+        source,
+        table,
+        system=system,
+        version=version,
+        partition_by=names(partition_by, "--partition-by"),
+        indexing=_indexing(text, index, fast),
+        properties=pairs(table_property, "--property"),
+        options=pairs(option, "--option"),
+    )
+    what = f"{report.system} version {report.source_version}" if report.system != "Parquet" else "Parquet files"
+    if report.files:
+        _say(f"{source}: {report.rows:,} rows of {what}, version {report.version} of {table}", quiet=quiet)
+    else:
+        _say(f"{source}: nothing new, {table} has all of {what}", quiet=quiet)
 
 
 _TAKEN = "{}: taken before, nothing added"

@@ -262,8 +262,8 @@ class ForeignTable(Table):
 
     def _copy_rows(self, snapshot: ForeignSnapshot) -> _Copy:
         _LOGGER.warning(
-            "a search in a table of %s copies all its rows first (%s): copy them for good with indextables.create and "
-            "append, and search there",
+            "a search in a table of %s copies all its rows first (%s): copy them for good with indextables.convert, "
+            "and search there",
             self.system,
             self.url,
         )
@@ -310,8 +310,8 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
     def refuse(self: ForeignTable, *_: object, **__: object) -> NoReturn:
         message = (
             f"{name}: the table at {self.url} is one of {self.system}, which is only read here. To change, index or "
-            "keep its rows, copy them into a table of ours: indextables.create(path, table.schema), then "
-            "append(table.scan()); or use the library that wrote it"
+            "keep its rows, copy them into a table of ours: indextables.convert(source, target); or use the library "
+            "that wrote it"
         )
         raise NotSupported(message, url=self.url, system=self.system, verb=name)
 

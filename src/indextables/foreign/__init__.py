@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.foreign.columns import plain_field
+    from indextables.foreign.columns import kept_field, plain_field
+    from indextables.foreign.delta import AddedFile, DeltaTable
     from indextables.foreign.quickwit import check_types, read_bundle_rows
     from indextables.foreign.rows import ForeignFile, live_rows_of, read_rows_of
     from indextables.foreign.snapshot import ForeignSnapshot
     from indextables.foreign.source import ForeignSource, find_source
 
 __all__ = [
+    "AddedFile",
+    "DeltaTable",
     "ForeignFile",
     "ForeignSnapshot",
     "ForeignSource",
     "check_types",
     "find_source",
+    "kept_field",
     "live_rows_of",
     "plain_field",
     "read_bundle_rows",
@@ -29,7 +33,8 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "columns": ("plain_field",),
+            "columns": ("kept_field", "plain_field"),
+            "delta": ("AddedFile", "DeltaTable"),
             "quickwit": ("check_types", "read_bundle_rows"),
             "rows": ("ForeignFile", "live_rows_of", "read_rows_of"),
             "snapshot": ("ForeignSnapshot",),

@@ -14,11 +14,12 @@ import pyarrow as pa
 from indextables.errors import SplitCorrupt
 from indextables.lazy import pc
 
-__all__ = ["Match", "fit_column", "place_of", "plain_field"]
+__all__ = ["Match", "fit_column", "kept_field", "place_of", "plain_field"]
 
 _PHYSICAL = b"delta.columnMapping.physicalName"
 _ID = b"json:delta.columnMapping.id"
 _PARQUET_ID = b"PARQUET:field_id"
+_KEPT = (b"comment", b"spark.type")
 
 
 class Match(Enum):
@@ -37,6 +38,20 @@ class Match(Enum):
 def plain_field(field: pa.Field) -> pa.Field:
     """The field as a user sees it: name, type and nullability, on every level."""
     return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def kept_field(field: pa.Field) -> pa.Field:
+    """The field as a table that takes its rows over has it: as users see it, with its comment, on every level."""
+    told = {key: value for key, value in (field.metadata or {}).items() if key in _KEPT}
+    return pa.field(field.name, _kept_type(field.type), field.nullable, metadata=told or None)
+
+
+def _kept_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([kept_field(child) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kept_field(kind.key_field), kept_field(kind.item_field))
+    return pa.list_(kept_field(kind.value_field)) if pa.types.is_list(kind) else kind
 
 
 def place_of(field: pa.Field, there: list[pa.Field], match: Match, path: str) -> int | None:

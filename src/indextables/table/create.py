@@ -16,7 +16,7 @@ from indextables.table.arguments import check_mapping, check_spelling, check_tex
 from indextables.table.rows import Rows, check_indexing, check_partition_columns, fit, nested_texts, wanted_indexing
 from indextables.table.writing import discard, registered, target_of, write_adds
 
-__all__ = ["create", "create_with_rows", "given_properties", "indexing_properties"]
+__all__ = ["configuration_of", "create", "create_with_rows", "given_properties", "indexing_properties"]
 
 _FAMILIES = {
     "type": opt.INDEXING_TYPEMAP,
@@ -44,7 +44,7 @@ def create(
         log,
         schema,
         partition_by=tuple(columns),
-        configuration=_configuration(log, schema, properties),
+        configuration=configuration_of(log, schema, properties),
         name=name,
         description=description,
     )
@@ -68,7 +68,7 @@ def create_with_rows(
     """
     check_not_foreign(log.env.store)
     columns = check_partition_columns(schema, partition_by)
-    configuration = _configuration(log, schema, properties)
+    configuration = configuration_of(log, schema, properties)
     metadata = new_metadata(log, schema, partition_by=tuple(columns), configuration=configuration)
     target = target_of(metadata, log.env.options.setting(configuration))
     adds = write_adds(log.env, target, fit(rows, target.schema, url=log.env.store.url))
@@ -84,7 +84,7 @@ def create_with_rows(
     return committed.version, committed.repeated
 
 
-def _configuration(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
+def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
     """The properties of a new table. Raises InvalidArgument for indexing of a column that it does not have."""
     given = {key: str(value) for key, value in (properties or {}).items()}
     check_indexing(given, schema.names, "properties")

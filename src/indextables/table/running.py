@@ -15,7 +15,7 @@ from indextables.ambient import Pool
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 
-__all__ = ["Job", "Progress", "Runner", "Step", "Threads", "batches"]
+__all__ = ["Answer", "Job", "Progress", "Runner", "Step", "Threads", "batches"]
 
 Job: TypeAlias = Callable[[Env, bytes], bytes]
 """A function of a module, never a closure: it is sent by name."""

@@ -50,7 +50,7 @@ ADD = pa.struct(
         ("deletionVector", DV_TYPE),
     ]
 )
-_REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DV_TYPE)])
+_REMOVE = pa.struct([("path", pa.string()), ("deletionVector", DV_TYPE), ("dataChange", pa.bool_())])
 _SIDECAR = pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())])
 _ABOUT = pa.struct([("version", pa.int64())])
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.foreign.delta.history import delta_history, delta_version_at
 from indextables.foreign.delta.log import DeltaLog
+from indextables.foreign.delta.since import Added, added_since
 from indextables.foreign.delta.snapshot import DeltaSnapshot
 
 __all__ = ["DeltaTable"]
@@ -30,3 +31,7 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> pa.Table:
         """The commits whose files are there, newest first. Raises LogError, StoreError."""
         return delta_history(self._log, self._log.read().metadata, limit)
+
+    def added_since(self, since: int, upto: int) -> Added:
+        """The files that brought rows after version `since`, up to `upto`. Raises as `foreign.delta.since`."""
+        return added_since(self._log, since, upto)

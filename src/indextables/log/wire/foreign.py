@@ -17,6 +17,6 @@ def check_not_foreign(store: Store) -> None:
         if found is not None:
             message = (
                 f"{store.url} holds a table of {system} ({found}): nothing was written. Give another path, and copy "
-                "its rows there: indextables.create(path, schema), then append what its own library reads"
+                "its rows there: indextables.convert(source, target), or append what its own library reads"
             )
             raise InvalidArgument(message, url=store.url, system=system)

@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
-    from indextables.split.write.merge import Broken, Merged, merge_splits, overridden, project
+    from indextables.split.write.merge import Broken, Merged, RowDigest, merge_splits, overridden, project
     from indextables.split.write.reindex import foreign_index, stale_fields, stale_in
     from indextables.split.write.scratch import SYSTEM, Places, Scratch, in_memory
     from indextables.split.write.writer import SplitWriter, WrittenSplit
@@ -19,6 +19,7 @@ __all__ = [
     "Broken",
     "Merged",
     "Places",
+    "RowDigest",
     "Scratch",
     "SegmentBuilder",
     "SplitWriter",
@@ -37,7 +38,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "index": ("HEAP_CEILING", "SegmentBuilder"),
-            "merge": ("Broken", "Merged", "merge_splits", "overridden", "project"),
+            "merge": ("Broken", "Merged", "RowDigest", "merge_splits", "overridden", "project"),
             "reindex": ("foreign_index", "stale_fields", "stale_in"),
             "scratch": ("SYSTEM", "Places", "Scratch", "in_memory"),
             "writer": ("SplitWriter", "WrittenSplit"),

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
+from indextables.sql.command.making import convert_rule, create_rule, once, place_of
 from indextables.sql.command.row_grammar import (
     ROW_SYNTAX,
     explained,
@@ -68,6 +67,9 @@ SYNTAX: dict[str, str] = {
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
     **ROW_SYNTAX,
+    "CONVERT": "CONVERT TO INDEXTABLES [DELTA | PARQUET | INDEXTABLES4SPARK] '<source>' [VERSION AS OF <n>] "
+    "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
+    "[TBLPROPERTIES ('<key>' = '<value>', ...)] AT LOCATION '<target>'",
 }
 """The grammar of each command, as errors and documentation show it."""
 
@@ -115,6 +117,8 @@ def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | Non
         return None
     if first == "INVALIDATE" and (ours or words[1:4] == ["TRANSACTION", "LOG", "CACHE"]):
         return "INVALIDATE CACHE", _invalidate, False
+    if first == "CONVERT":
+        return ("CONVERT", convert_rule, False) if second == "TO" and third in KEYWORDS else None
     if words[:2] == ["MERGE", "SPLITS"]:
         return "MERGE SPLITS", _merge_splits, False
     if (rule := _ROW_RULES.get(first)) is not None:
@@ -162,21 +166,21 @@ def _merge_splits(at: Cursor) -> st.Command:
     given: dict[str, Any] = {}
     while at.token is not None and not at.accept_mark(";"):
         if at.accept("WHERE"):
-            _once(at, given, "where", at.predicate(*_MERGE_CLAUSES))
+            once(at, given, "where", at.predicate(*_MERGE_CLAUSES))
         elif at.accept("TARGET", "SIZE"):
-            _once(at, given, "target_size", at.size("a size"))
+            once(at, given, "target_size", at.size("a size"))
         elif at.accept("MAX", "DEST", "SPLITS"):
-            _once(at, given, "max_dest_splits", at.whole("a number of splits", least=1))
+            once(at, given, "max_dest_splits", at.whole("a number of splits", least=1))
         elif at.accept("MAX", "SOURCE", "SPLITS", "PER", "MERGE"):
-            _once(at, given, "max_source_splits_per_merge", at.whole("a number of splits", least=2))
+            once(at, given, "max_source_splits_per_merge", at.whole("a number of splits", least=2))
         elif at.accept("CLUSTER|ZORDER", "BY"):
-            _once(at, given, "cluster_by", at.names())
+            once(at, given, "cluster_by", at.names())
             if at.accept("USING"):
                 given["curve"] = "hilbert" if at.accept("HILBERT") else "zorder"
                 if given["curve"] == "zorder":
                     at.expect("ZORDER")
         elif at.accept("DRY", "RUN"):
-            _once(at, given, "dry_run", True)  # noqa: FBT003 - the value of a clause
+            once(at, given, "dry_run", True)  # noqa: FBT003 - the value of a clause
         else:
             at.fail("WHERE, TARGET SIZE, MAX DEST SPLITS, MAX SOURCE SPLITS PER MERGE, CLUSTER BY, DRY RUN or the end")
     at.end()
@@ -209,13 +213,13 @@ def _purge(at: Cursor) -> st.Command:
     given: dict[str, Any] = {}
     while at.token is not None and not at.accept_mark(";"):
         if at.accept("OLDER", "THAN"):
-            _once(at, given, "older_than_hours", at.hours("a number of days or hours"))
+            once(at, given, "older_than_hours", at.hours("a number of days or hours"))
         elif at.accept("TRANSACTION", "LOG", "RETENTION"):
-            _once(at, given, "tx_log_retention_hours", at.hours("a number of days or hours"))
+            once(at, given, "tx_log_retention_hours", at.hours("a number of days or hours"))
         elif at.accept("FORCE"):
-            _once(at, given, "force", True)  # noqa: FBT003
+            once(at, given, "force", True)  # noqa: FBT003
         elif at.accept("DRY", "RUN"):
-            _once(at, given, "dry_run", True)  # noqa: FBT003
+            once(at, given, "dry_run", True)  # noqa: FBT003
         else:
             at.fail("OLDER THAN, TRANSACTION LOG RETENTION, FORCE, DRY RUN or the end")
     at.end()
@@ -340,8 +344,7 @@ def _repair(at: Cursor) -> st.Command:
     place = None
     if at.accept("AT"):
         at.expect("LOCATION")
-        position = 0 if at.token is None else at.token.start
-        place = st.TableName(at.string("a path in quotes"), is_path=True, position=position)
+        place = place_of(at)
     at.end("AT LOCATION")
     return st.Repair(target=target, at=place)
 
@@ -413,57 +416,6 @@ def _reindex(at: Cursor) -> st.Command:
     return st.Ask(target=target, request=Reindex(where=where, force=force))
 
 
-def _create(at: Cursor) -> st.Command:
-    at.expect("CREATE", "|".join(KEYWORDS))
-    quiet = at.accept("IF", "NOT", "EXISTS")
-    target = at.target()
-    given: dict[str, Any] = {}
-    if at.accept("LOCATION"):
-        given["location"] = at.string("a path in quotes")
-    columns = at.inside("columns and their types")
-    while at.token is not None and not at.accept_mark(";"):
-        _create_clause(at, given)
-    at.end()
-    if target.is_path == ("location" in given):
-        if target.is_path:
-            at.fail("no LOCATION, because the table is named by its path")
-        at.fail("LOCATION '<path>', because the table is given by name")
-    values = {"target": target, "columns": columns, "if_not_exists": quiet, **given}
-    return msgspec.convert(values, st.CreateTable)
-
-
-def _create_clause(at: Cursor, given: dict[str, Any]) -> None:
-    if at.accept("LOCATION"):
-        _once(at, given, "location", at.string("a path in quotes"))
-    elif at.accept("USING"):
-        at.expect("|".join(KEYWORDS))
-    elif at.accept("PARTITIONED", "BY"):
-        _once(at, given, "partition_by", at.names())
-    elif at.accept("COMMENT"):
-        _once(at, given, "comment", at.string())
-    elif at.accept("TBLPROPERTIES|OPTIONS"):
-        _once(at, given, "properties", _pairs(at))
-    elif at.accept("INDEXING"):
-        _once(at, given, "indexing", _pairs(at))
-    else:
-        at.fail("INDEXING, PARTITIONED BY, LOCATION, COMMENT, TBLPROPERTIES or the end")
-
-
-def _pairs(at: Cursor) -> dict[str, str]:
-    at.expect_mark("(")
-    found = [at.skip_text_pair()]
-    while at.accept_mark(","):
-        found.append(at.skip_text_pair())
-    at.expect_mark(")")
-    return dict(found)
-
-
-def _once(at: Cursor, given: dict[str, Any], name: str, value: object) -> None:
-    if name in given:
-        at.fail(f"{name.replace('_', ' ').upper()} once")
-    given[name] = value
-
-
 def _is_dotted(at: Cursor) -> bool:
     """True before ``indextables.`path` ``, which is a table, not a keyword."""
     ahead = at.ahead(1)
@@ -494,7 +446,7 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "REINDEX": ("REINDEX", _reindex),
     "OPTIMIZE": ("OPTIMIZE", _optimize),
     "VACUUM": ("VACUUM", _vacuum),
-    "CREATE": ("CREATE", _create),
+    "CREATE": ("CREATE", create_rule),
 }
 
-_FIRST = frozenset({"DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})
+_FIRST = frozenset({"CONVERT", "DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})

@@ -161,6 +161,24 @@ def _create(command: st.CreateTable, context: Context) -> pa.Table:
     return table_of([{"path": log.url, "name": name, "version": version, "created": is_new}], CREATED)
 
 
+def _convert(command: st.ConvertTable, context: Context) -> pa.Table:
+    from indextables.table.convert import ConvertReport, ConvertRequest, convert
+    from indextables.table.create import given_properties
+
+    log = context.log(command.target)
+    request = ConvertRequest(
+        system=command.system,
+        version=command.version,
+        partition_by=command.partition_by,
+        indexing=command.indexing,
+        properties=given_properties(command.properties),
+        description=command.comment,
+    )
+    source = context.log(command.source).env
+    report = convert(source, log, request, runner=context.runner(log), progress=context.progress)
+    return rows_of(ConvertReport, [report], lead={"path": log.url})
+
+
 def _ask(command: st.Ask, context: Context) -> pa.Table:
     """Hand a request to its verb; `_REQUESTS` says which, and how its report is told."""
     log = context.log(command.target)
@@ -370,6 +388,7 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.Ask: _ask,
     st.Checkpoint: _checkpoint,
     st.CreateTable: _create,
+    st.ConvertTable: _convert,
     st.DescribeDetail: _describe_detail,
     st.DescribeHistory: _describe_history,
     st.DescribeLog: _describe_log,

@@ -17,6 +17,7 @@ __all__ = [
     "Ask",
     "Checkpoint",
     "Command",
+    "ConvertTable",
     "CreateTable",
     "DeleteRows",
     "DescribeDetail",
@@ -188,6 +189,19 @@ class Explain(_Command, frozen=True):
     statement: RowChange
 
 
+class ConvertTable(_Command, frozen=True):
+    """A table of another system becomes one of ours; `target` is where that is. `system` None: what is there."""
+
+    target: TableName
+    source: TableName
+    system: str | None = None
+    version: int | None = None
+    partition_by: tuple[str, ...] | None = None
+    comment: str | None = None
+    properties: dict[str, str] = {}
+    indexing: dict[str, str] = {}
+
+
 Command: TypeAlias = (
     Ask
     | Checkpoint
@@ -205,6 +219,7 @@ Command: TypeAlias = (
     | UpdateRows
     | MergeRows
     | Explain
+    | ConvertTable
 )
 
 

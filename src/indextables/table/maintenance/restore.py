@@ -23,7 +23,7 @@ from indextables.table.read import placed_again
 from indextables.table.requests import Restore
 from indextables.table.rows import keep_ids, remembering
 from indextables.table.running import Progress, Runner, Step
-from indextables.table.writing import LEASE, data_keys, turned
+from indextables.table.writing import LEASE, data_keys, turned, turned_back
 
 __all__ = ["RestoreReport", "missing_keys", "restore"]
 
@@ -56,8 +56,8 @@ def restore(
     """Make the table what it was at a version, or at a time (a datetime, ISO text, or milliseconds since the epoch).
 
     Rows, their order, schema and properties are those of then; the protocol is never lowered, and batches of streams
-    stay known; a file that `ingest --once` took since then may be taken again. Every file is looked for before the
-    commit. No purge runs meanwhile.
+    stay known; a file that `ingest --once` took since then may be taken again, and so may what was converted since.
+    Every file is looked for before the commit. No purge runs meanwhile.
 
     Raises:
         InvalidArgument: The timestamp is none.
@@ -95,7 +95,8 @@ def _restored(
     comes, goes = _difference(then.files, now.files)
     metadata = _metadata(then, now)
     turns = turned(then.txns, now.txns)
-    if not (comes.num_rows or goes.num_rows or metadata is not None or turns):
+    converted = turned_back(then.domains, now.domains)
+    if not (comes.num_rows or goes.num_rows or metadata is not None or turns or converted is not None):
         return RestoreReport(now.version, then.version)
     _check_there(log, then.version, comes, lease, runner, progress)
     report = RestoreReport(
@@ -127,6 +128,8 @@ def _restored(
         transaction.remove(removes_of(goes, log.env.ambient.now_ms()), rows=goes)
     if metadata is not None:
         transaction.set_metadata(metadata)
+    if converted is not None:
+        transaction.set_domain(converted)
     for name, batch in turns.items():
         transaction.set_txn(name, batch)
     transaction.before_put(lambda _: _hold(log, lease))

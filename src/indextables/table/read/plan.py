@@ -52,7 +52,7 @@ def check_rows_readable(snapshot: Snapshot, url: str) -> None:
     if not has_own_splits(snapshot.protocol):
         message = (
             f"the table at {url} holds splits of IndexTables4Spark: scan(), to_arrow() and sql() of Python read its "
-            "rows; to search them or to use them from Spark, copy them into a table of ours with append(table)"
+            "rows; to search them or to use them from Spark, make a table of ours of them with indextables.convert"
         )
         raise NotSupported(message, url=url)
 

@@ -9,6 +9,14 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.table.writing import once, start
     from indextables.table.writing.answers import Answer, accepted, heard
+    from indextables.table.writing.converted import (
+        ConvertedFrom,
+        file_marks,
+        marks_in,
+        marks_text,
+        memory_of,
+        turned_back,
+    )
     from indextables.table.writing.kept import check_kept, safe_age_ms
     from indextables.table.writing.keys import data_keys, keys_of_paths
     from indextables.table.writing.once import turned
@@ -34,6 +42,7 @@ __all__ = [
     "SPLITS",
     "AllRows",
     "Answer",
+    "ConvertedFrom",
     "Partitions",
     "Range",
     "Where",
@@ -46,10 +55,14 @@ __all__ = [
     "check_kept",
     "data_keys",
     "discard",
+    "file_marks",
     "files_inside",
     "heard",
     "keys_of_paths",
     "leave_mark",
+    "marks_in",
+    "marks_text",
+    "memory_of",
     "newest",
     "once",
     "registered",
@@ -58,6 +71,7 @@ __all__ = [
     "start",
     "target_of",
     "turned",
+    "turned_back",
     "write_adds",
 ]
 
@@ -66,6 +80,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "answers": ("Answer", "accepted", "heard"),
+            "converted": ("ConvertedFrom", "file_marks", "marks_in", "marks_text", "memory_of", "turned_back"),
             "kept": ("check_kept", "safe_age_ms"),
             "keys": ("data_keys", "keys_of_paths"),
             "once": ("turned",),
