@@ -256,6 +256,36 @@ class Reading(World):
         assert told.num_rows <= limit
         assert pc.max(told["version"]).as_py() == self.book.newest
 
+    @rule(which=handles, back=st.integers(0, 6), ahead=st.integers(0, 6), net=st.booleans(), by_time=st.booleans())
+    def changes(self, which: int, back: int, ahead: int, net: bool, by_time: bool) -> None:
+        """What versions changed, applied to the rows below them, gives the rows of the last one."""
+        table = self.handle(which).table
+        first = max(self.book.newest - back, 0)
+        last = min(first + ahead, self.book.newest)
+        begin = self.book.versions[first - 1].rows if first else ()
+        end = self.book.versions[last]
+        known = [version.shape for version in self.book.versions[max(first - 1, 0) : last + 1]]
+        names = [name for name in end.shape.names if len({shape.type_of(name) for shape in known} - {None}) == 1]
+        asked: dict[str, Any] = {"from_version": first, "to_version": last}
+        if by_time and {first, last} <= self.times.keys():
+            asked = {"from_time": self.times[first], "to_time": self.times[last]}
+        try:
+            found = (
+                table.changes(**asked, columns=names, where=None, net=net, skip_unchanged=net).read_all().to_pylist()
+            )
+        except VersionExpired:
+            self.book.is_gone(max(first - 1, 0))
+            return
+        gone, came = (
+            as_seen([change for change in found if change["_change_type"] in kinds], names)
+            for kinds in (("delete", "update_preimage"), ("insert", "update_postimage"))
+        )
+        rows = as_seen(begin, names)
+        rows.update(came)
+        rows.subtract(gone)
+        assert +rows == as_seen(end.rows, names)
+        assert min(rows.values(), default=0) >= 0, "a row went that was not there"
+
     @rule(which=handles, module=st.booleans())
     def verify(self, which: int, module: bool) -> None:
         if module:

@@ -124,6 +124,8 @@ def everything_once(machine) -> None:
     one.refresh(0)
     one.history(0, None)
     one.history(0, 3)
+    one.changes(0, 2, 2, net=False, by_time=False)
+    one.changes(0, 6, 6, net=True, by_time=True)
     one.truncate(0, dry=False)
     one.teardown()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow as pa
 from indextables.embedded.handle import Handle
 from indextables.lazy import LazyModule
 from indextables.log.wire import Metadata, Protocol, raw_lines
-from indextables.table.arguments import check_count, check_text, check_version
+from indextables.table.arguments import check_count, check_flag, check_names, check_text, check_version, millis
 from indextables.table.read import actions_of, detail_of, plain_schema, prune_files
 from indextables.table.requests import Verify
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from indextables.log.care import describe as describe_verb
     from indextables.log.commit import resolve as resolve_verb
     from indextables.log.read import histories as history_verb
+    from indextables.table.feed import verb as feed_verb
     from indextables.table.maintenance import verifying as verify_verb
     from indextables.table.read import inspect as inspect_verb
 else:
@@ -26,6 +29,7 @@ else:
     verify_verb = LazyModule("indextables.table.maintenance.verifying")
     describe_verb = LazyModule("indextables.log.care.describe")
     inspect_verb = LazyModule("indextables.table.read.inspect")
+    feed_verb = LazyModule("indextables.table.feed.verb")
 
 __all__ = ["Looking"]
 
@@ -75,6 +79,55 @@ class Looking(Handle):
         """
         check_count("most_splits", most_splits, least=1)
         return self._answer(lambda snapshot: inspect_verb.column_sizes(self._log.env, snapshot, most_splits))
+
+    def changes(
+        self,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_time: dt.datetime | str | int | None = None,
+        to_time: dt.datetime | str | int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        net: bool = False,
+        skip_unchanged: bool = False,
+    ) -> pa.RecordBatchReader:
+        """Read which rows versions inserted, deleted and updated, oldest version first, batch by batch.
+
+        A row has `_change_type` (`insert`, `delete`, and for an update `update_preimage` and `update_postimage`),
+        `_commit_version` and `_commit_timestamp`. Nothing has to be switched on before. Commits that change no row
+        (merge splits, a new index) have no changes. Columns are those of the last version of the range.
+
+        Args:
+            from_version: The first version whose changes are read; 0 by default. One above the last is an empty range.
+            to_version: The last one; by default the version of this handle.
+            from_time: Instead: begin at the first commit at this time or later (a datetime, ISO text, milliseconds).
+            to_time: Instead: end at the last commit at this time or earlier.
+            columns: The columns of the table to return; all by default. `_row_id` adds the id of each row.
+            where: A SQL predicate, which may also read `_change_type` and the like. Each image counts for itself.
+            net: Fold the range into one change per row: its first and its last image.
+            skip_unchanged: Leave out updates whose two images are equal in the columns that are returned.
+
+        Raises:
+            VersionExpired: Cleanup took what the range needs; `earliest` is the first version that works.
+            VersionNotFound: The table does not have these versions yet.
+            SchemaMismatch: A column has another type in the range than at its end.
+            InvalidArgument: An argument is wrong.
+            QueryInvalid: `where` cannot be understood.
+            NotSupported: `net` for rows without ids, or another system's table.
+            SplitCorrupt, StoreError: A file is damaged or out of reach; also while the batches are read.
+        """
+        asked = feed_verb.Changes(
+            from_version=None if from_version is None else check_version(from_version),
+            to_version=None if to_version is None else check_version(to_version),
+            from_ms=None if from_time is None else millis(from_time),
+            to_ms=None if to_time is None else millis(to_time),
+            columns=None if columns is None else check_names("columns", columns),
+            where=None if where is None else check_text("where", where),
+            net=check_flag("net", net),
+            skip_unchanged=check_flag("skip_unchanged", skip_unchanged),
+        )
+        return self._answer(lambda snapshot: feed_verb.changes(self._log, snapshot, asked))
 
     def history(self, limit: int | None = None) -> pa.Table:
         """List the commits of the table, newest first, a row for each; also those after the version of this handle.

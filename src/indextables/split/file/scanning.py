@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -75,21 +76,26 @@ def scan(
     groups = [g for g in _groups(reader) if _touched(g, kept)]
     late = where is not None and bool(set(output) - set(tested))
     first = tested if late else sorted({*output, *tested})
-    for part, table in _read_ahead(reader, groups, first, ambient, whole=late):
-        mask = _mask(part, alive, kept)
-        if where is not None:
-            passed = evaluate(where, table).to_numpy(zero_copy_only=False)
-            true = np.equal(passed, True) if passed.dtype == object else passed.astype(bool)  # noqa: FBT003 - a value
-            mask = true if mask is None else mask & true
-        found = _select(reader, part, table, mask, schema, output, late=late)
-        if found is None:
-            continue
-        rows, local = found
-        if row_ids or row_numbers is not None:
-            numbers = (np.arange(part.num_rows) if local is None else local) + part.start
-            rows = _with_ids(rows, numbers, ref.base_row_id) if row_ids else rows
-            rows = rows if row_numbers is None else rows.append_column(row_numbers, index_array(numbers))
-        yield from _batches(rows, batch_rows)
+    for is_sparse, some in groupby(groups, lambda group: _is_sparse(reader, _mask(group, alive, kept))):
+        parts: Iterator[tuple[_Part, pa.Table | None]] = iter([(group, None) for group in some])
+        if not is_sparse:
+            parts = _read_ahead(reader, [group for group, _ in parts], first, ambient, whole=late)
+        for part, table in parts:
+            mask = _mask(part, alive, kept)
+            if table is None:
+                found = _fetch(reader, part, mask, schema, output, tested, where)
+            else:
+                if where is not None:
+                    mask = _true(where, table) if mask is None else mask & _true(where, table)
+                found = _select(reader, part, table, mask, schema, output, late=late)
+            if found is None:
+                continue
+            rows, local = found
+            if row_ids or row_numbers is not None:
+                numbers = (np.arange(part.num_rows) if local is None else local) + part.start
+                rows = _with_ids(rows, numbers, ref.base_row_id) if row_ids else rows
+                rows = rows if row_numbers is None else rows.append_column(row_numbers, index_array(numbers))
+            yield from _batches(rows, batch_rows)
 
 
 def count_rows(reader: SplitReader) -> int:
@@ -104,6 +110,39 @@ def _with_ids(rows: pa.Table, numbers: npt.NDArray[np.int64], base: int | None) 
     place = place_of_ids(rows.schema)
     columns = rows if place is None else rows.remove_column(place)
     return columns.append_column(ROW_ID_FIELD, known_ids(None if place is None else rows[ROW_ID], base, numbers))
+
+
+def _true(where: Node, table: pa.Table) -> _Mask:
+    """For which rows the predicate is true."""
+    passed = evaluate(where, table).to_numpy(zero_copy_only=False)
+    return np.asarray(np.equal(passed, True) if passed.dtype == object else passed, bool)  # noqa: FBT003 - a value
+
+
+def _is_sparse(reader: SplitReader, mask: _Mask | None) -> bool:
+    """True if so few rows of a group are left, before anybody has looked at them, that they are fetched by page."""
+    if mask is None or int(np.count_nonzero(mask)) * _FETCH_SHARE > len(mask):
+        return False
+    return reader.pages is not None
+
+
+def _fetch(
+    reader: SplitReader,
+    part: _Part,
+    mask: _Mask | None,
+    schema: pa.Schema,
+    output: list[int],
+    tested: list[int],
+    where: Node | None,
+) -> tuple[pa.Table, npt.NDArray[np.int64] | None] | None:
+    """As `_select`, of a row group that was not read."""
+    local = np.flatnonzero(mask) if mask is not None else np.arange(part.num_rows)
+    table = reader.fetch(local + part.start, [schema.names[place] for place in sorted({*output, *tested})])
+    if where is not None:
+        true = _true(where, table)
+        table, local = table.filter(pa.array(true)), local[true]
+    if not len(local):
+        return None
+    return table.select([schema.names[place] for place in output]) if output else without_columns(len(local)), local
 
 
 def _select(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
-    from indextables.table.read.scan import limited, plain_schema, scan_row_ids, scan_split, scan_table
+    from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_row_ids, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
         aggregate_rows,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         show_hits,
     )
     from indextables.table.read.shared import Searchers, searcher_over, shared_index_cache
-    from indextables.table.read.tail import Limits, Place, Tail, place_from, place_to
+    from indextables.table.read.tail import Limits, Place, Tail, differences, place_from, place_to
 
 __all__ = [
     "POSITION",
@@ -52,6 +52,7 @@ __all__ = [
     "count",
     "count_foreign",
     "detail_of",
+    "differences",
     "explain_search",
     "found_batches",
     "html_of",
@@ -71,6 +72,7 @@ __all__ = [
     "position_tag",
     "positions",
     "prune_files",
+    "read_in_order",
     "refs_of",
     "required_plan",
     "scan_foreign",
@@ -94,7 +96,7 @@ if not TYPE_CHECKING:
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
-            "scan": ("limited", "plain_schema", "scan_row_ids", "scan_split", "scan_table"),
+            "scan": ("limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
                 "aggregate_rows",
@@ -106,6 +108,6 @@ if not TYPE_CHECKING:
                 "show_hits",
             ),
             "shared": ("Searchers", "searcher_over", "shared_index_cache"),
-            "tail": ("Limits", "Place", "Tail", "place_from", "place_to"),
+            "tail": ("Limits", "Place", "Tail", "differences", "place_from", "place_to"),
         },
     )

@@ -1,0 +1,42 @@
+"""The feed of changes: this room derives what versions took and brought from vectors, splits and row ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.feed.rows import (
+        CHANGE_TYPE,
+        COMMIT_TIMESTAMP,
+        COMMIT_VERSION,
+        FEED_FIELDS,
+        Asked,
+        read_bundle,
+    )
+    from indextables.table.feed.units import Bundle
+    from indextables.table.feed.verb import Changes, Feed, changes
+
+__all__ = [
+    "CHANGE_TYPE",
+    "COMMIT_TIMESTAMP",
+    "COMMIT_VERSION",
+    "FEED_FIELDS",
+    "Asked",
+    "Bundle",
+    "Changes",
+    "Feed",
+    "changes",
+    "read_bundle",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "rows": ("CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "FEED_FIELDS", "Asked", "read_bundle"),
+            "units": ("Bundle",),
+            "verb": ("Changes", "Feed", "changes"),
+        },
+    )
