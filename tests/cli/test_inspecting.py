@@ -96,6 +96,7 @@ COMMANDS = [
     "search",
     "sql",
     "count",
+    "changes",
     "schema",
     "history",
     "describe",

@@ -247,6 +247,23 @@ class Shell(World):
         elif what == "--files":
             assert sum(file["numRecords"] for file in told) == len(version.rows)
 
+    @rule(back=BACK, net=st.booleans())
+    def changes(self, back: int, net: bool) -> None:
+        """What the last versions changed, applied to the rows below them, gives the rows that are there."""
+        first = max(self.book.newest - back, 0)
+        known = [version.shape for version in self.book.versions[max(first - 1, 0) :]]
+        names = [n for n in self.book.now.shape.names if len({shape.type_of(n) for shape in known} - {None}) == 1]
+        flags = ["--net", "--skip-unchanged"] if net else ["--where", "_commit_version >= 0"]
+        ends = ["--from", first, "--to", self.book.newest]
+        told = self.lines("changes", self.path, *ends, "--columns", ",".join(names), *flags)
+        if told is None:
+            self.book.is_gone(max(first - 1, 0))
+            return
+        rows = as_seen(self.book.versions[first - 1].rows if first else (), names)
+        rows.update(as_seen([row for row in told if row["_change_type"] in ("insert", "update_postimage")], names))
+        rows.subtract(as_seen([row for row in told if row["_change_type"] in ("delete", "update_preimage")], names))
+        assert +rows == as_seen(self.book.now.rows, names)
+
     @rule(limit=st.sampled_from((None, 2)))
     def history(self, limit: int | None) -> None:
         told = self.lines("history", self.path, *([] if limit is None else ["--limit", limit])) or []

@@ -42,6 +42,7 @@ def everything_once(machine) -> None:
         one.clean_up(at_once=yes, dry=not yes)
         one.purge(at_once=yes, dry=not yes)
         one.history(2 if yes else None)
+        one.changes(3, net=yes)
         one.truncate(dry=not yes)
     for what in ("", "--files", "--columns"):
         one.describe(0, what == "", what)

@@ -388,3 +388,38 @@ def test_columns_are_those_of_the_end_of_the_range(tmp_path):
         ("delete", "wide"),
         ("insert", "other"),
     ]
+
+
+def test_sql_reads_changes_where_a_table_stands(table):
+    counted = table.sql(
+        "SELECT _commit_version v, count(*) n FROM table_changes('t', 3, '2999-01-01') GROUP BY 1 ORDER BY 1"
+    )
+    assert counted.to_pylist() == [{"v": 3, "n": 4}, {"v": 4, "n": 2}, {"v": 6, "n": 3}, {"v": 7, "n": 1}]
+    found = table.sql(
+        "SELECT c.K, c._change_type FROM table_changes(t, $a, 7) AS c JOIN t ON c.k = t.k", params={"a": 6}
+    )
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == [
+        (1, "update_postimage"),
+        (1, "update_preimage"),
+        (9, "insert"),
+    ]
+    session = indextables.LocalSession({"ev": table.url})
+    assert session.run("SELECT count(*) n FROM table_changes('ev', 0)")["n"].to_pylist() == [18]
+    assert session.run("SELECT 'table_changes(1)' AS text")["text"].to_pylist() == ["table_changes(1)"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("table_changes('t')", QueryInvalid),
+        ("table_changes('t', 1, 2, 3)", QueryInvalid),
+        ("table_changes('t', 1 + 1)", QueryInvalid),
+        ("table_changes('nobody', 1)", InvalidArgument),
+        ("table_changes('t', 'noon')", InvalidArgument),
+        ("table_changes('t', 99)", VersionNotFound),
+        ("table_changes('t', 1) WHERE TEXTSEARCH(m, 'born')", NotSupported),
+    ],
+)
+def test_calls_that_mean_nothing_are_refused(table, call, error):
+    with pytest.raises(error):
+        table.sql(f"SELECT * FROM {call}")

@@ -17,7 +17,7 @@ __all__ = ["COMMANDS", "commands_named", "perform", "run"]
 
 COMMANDS: dict[str, str] = {
     **dict.fromkeys(("create", "ingest", "convert"), "writing"),
-    **dict.fromkeys(("search", "sql", "count"), "reading"),
+    **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),
     **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
     **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),
     **dict.fromkeys(("reindex", "prewarm", "flush-caches"), "maintenance"),

@@ -1,10 +1,10 @@
-"""Commands that answer questions about rows: search, sql, count."""
+"""Commands that answer questions about rows: search, sql, count, changes."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.asking import Yes, can_ask
 from indextables.cli.declared import Argument, Option, names
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from indextables.sql.command import Consent
     from indextables.sql.local import LocalSession
 
-__all__ = ["count", "search", "sql"]
+__all__ = ["changes", "count", "search", "sql"]
 
 _Query = Annotated[str, Argument(metavar="QUERY", help="What to look for.")]
 
@@ -128,6 +128,43 @@ def sql(
         run_script(session, sys.stdin.read(), params, as_json=as_json, name="standard input")
     else:
         prompt(session, params, as_json=as_json)
+
+
+def changes(
+    table: TablePath,
+    first: Annotated[str | None, Option("--from", metavar="VERSION", help="Begin at this version or time.")] = None,
+    last: Annotated[str | None, Option("--to", metavar="VERSION", help="End with this version or time.")] = None,
+    columns: Columns = None,
+    where: Where = None,
+    net: Annotated[bool, Option("--net", help="Only the first and the last image of each row.")] = False,
+    skip_unchanged: Annotated[bool, Option("--skip-unchanged", help="Leave out updates that changed nothing.")] = False,
+    option: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which rows were inserted, deleted and updated, version by version.
+
+    \b
+    Examples:
+      indextables changes logs --from 5
+      indextables changes logs --from 2026-01-01T10:00:00Z --to 9 --where "_change_type = 'delete'"
+      indextables changes logs --net --json
+    """
+    import pyarrow as pa
+
+    from indextables.cli import render
+
+    opened = open_table(table, option)
+    ends: dict[str, Any] = {}
+    for name, given in (("from", first), ("to", last)):
+        if given is not None:
+            ends |= {f"{name}_version": int(given)} if given.isdecimal() else {f"{name}_time": given}
+    shown = names(columns, "--columns")
+    found = opened.changes(**ends, columns=shown, where=where, net=net, skip_unchanged=skip_unchanged)
+    if not as_json:
+        render.rows(found.read_all(), as_json=False)
+        return
+    for batch in found:
+        render.rows(pa.Table.from_batches([batch]), as_json=True)
 
 
 def count(

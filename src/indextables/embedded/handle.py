@@ -75,7 +75,7 @@ class Handle:
         """What this handle reads, for a SELECT."""
         from indextables.sql.local import SnapshotSource
 
-        return SnapshotSource(self._log.env, self._snapshot, self._searchers)
+        return SnapshotSource(self._log, self._snapshot, self._searchers)
 
     def _sources(self, tables: object) -> dict[str, Source]:
         """What other handles read, by the names that a SELECT has for them. Raises InvalidArgument."""

@@ -39,6 +39,7 @@ from indextables.table.running import Progress
 if TYPE_CHECKING:
     from indextables.foreign import ForeignSnapshot
     from indextables.sql.local.provider import Source
+    from indextables.table.feed import Changes
 
 __all__ = ["LocalSession", "split_statements"]
 
@@ -122,7 +123,9 @@ class LocalSession:
 
     def _select(self, text: str, params: Mapping[str, object] | None) -> pa.Table:
         from indextables.sql.local.engine import run
+        from indextables.sql.local.feeds import with_feeds
 
+        text, feeds = with_feeds(text, params, self._feed, self._context.time_zone)
         translated = self._translated(text, params)
         places = dict(translated.places)
         for name in table_names(translated.text):
@@ -130,14 +133,24 @@ class LocalSession:
                 places[name.lower()] = (TableName(name, is_path=False), self._snapshot(TableName(name, is_path=False)))
         sources = {name: self._source(target, snapshot) for name, (target, snapshot) in places.items()}
         limit = self._options[opt.SQL_MEMORY_LIMIT]
-        return run(translated.text, sources, params=params, memory_limit=limit, names=self.names)
+        return run(translated.text, {**sources, **feeds}, params=params, memory_limit=limit, names=self.names)
+
+    def _feed(self, name: str, asked: Changes) -> Source:
+        """The changes of a table, by its name or its path. Raises NotSupported, TableNotFound, LogError."""
+        from indextables.sql.local.snapshots import SnapshotSource
+
+        target = TableName(name, is_path=name.lower() not in self._names)
+        source = self._source(target, self._snapshot(target))
+        if not isinstance(source, SnapshotSource):
+            raise NotSupported(f"{name} is another system's table, whose changes are not read here", name=name)
+        return source.changes(asked)
 
     def _source(self, target: TableName, snapshot: Snapshot | ForeignSnapshot) -> Source:
         from indextables.sql.local.snapshots import ForeignRows, SnapshotSource
 
         log, searchers = self._log(target)
         if isinstance(snapshot, Snapshot):
-            return SnapshotSource(log.env, snapshot, searchers)
+            return SnapshotSource(log, snapshot, searchers)
 
         def searched() -> Source:
             message = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded, NotSupported, QueryInvalid
-from indextables.log.read import Snapshot
+from indextables.log.read import Log, Snapshot
 from indextables.log.wire import key_of
 from indextables.query.expr import Node
 from indextables.sql.command import parse_command
@@ -32,6 +32,7 @@ from indextables.table.read import (
 
 if TYPE_CHECKING:
     from indextables.foreign import ForeignSnapshot
+    from indextables.table.feed import Changes
 
 __all__ = ["ForeignRows", "SnapshotSource", "select"]
 
@@ -56,8 +57,13 @@ def select(
         if name.lower() in named:
             raise InvalidArgument(f"two tables are called {name!r} (the table itself is {OWN_NAME})", name=name)
         named[name.lower()] = source
+    from indextables.sql.local.feeds import with_feeds
+
+    statement, feeds = with_feeds(text, params, lambda name, asked: _feed(named, name, asked), options[opt.TIME_ZONE])
     try:
-        return run(text, named, params=params, memory_limit=options[opt.SQL_MEMORY_LIMIT])
+        return run(
+            statement, {**named, **feeds}, params=params, memory_limit=options[opt.SQL_MEMORY_LIMIT], names=list(named)
+        )
     except QueryInvalid as fault:
         if not _is_command(text):
             raise
@@ -68,11 +74,22 @@ def select(
         raise NotSupported(message, query=text) from fault
 
 
+def _feed(named: Mapping[str, Source], name: str, asked: Changes) -> Source:
+    """The changes of one of the tables. Raises InvalidArgument, NotSupported."""
+    source = named.get(name.lower())
+    if source is None:
+        raise InvalidArgument(f"there is no table {name!r} here; the tables are {', '.join(named)}", name=name)
+    if not isinstance(source, SnapshotSource):
+        raise NotSupported(f"{name} is another system's table, whose changes are not read here", name=name)
+    return source.changes(asked)
+
+
 class SnapshotSource:
     """One snapshot. `searchers` are asked for one only if the statement searches."""
 
-    def __init__(self, env: Env, snapshot: Snapshot, searchers: Searchers) -> None:
-        self._env = env
+    def __init__(self, log: Log, snapshot: Snapshot, searchers: Searchers) -> None:
+        self._log = log
+        self._env = log.env
         self._snapshot = snapshot
         self._searchers = searchers
 
@@ -100,6 +117,12 @@ class SnapshotSource:
             if counted is not None:
                 return iter([lengths_only(counted)])
         return iter(scan_table(self._env, self._snapshot, columns, where, limit))
+
+    def changes(self, asked: Changes) -> Source:
+        """What versions did to the rows, up to this one by default."""
+        from indextables.sql.local.feeds import FeedSource
+
+        return FeedSource(self._log, self._snapshot, asked)
 
     def _keys(self, where: Node) -> set[str]:
         """Those of the splits that may hold what is wanted."""

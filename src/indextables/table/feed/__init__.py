@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         read_bundle,
     )
     from indextables.table.feed.units import Bundle
-    from indextables.table.feed.verb import Changes, Feed, changes
+    from indextables.table.feed.verb import Changes, Feed, changes, columns_of_feed
 
 __all__ = [
     "CHANGE_TYPE",
@@ -28,6 +28,7 @@ __all__ = [
     "Changes",
     "Feed",
     "changes",
+    "columns_of_feed",
     "read_bundle",
 ]
 
@@ -37,6 +38,6 @@ if not TYPE_CHECKING:
         {
             "rows": ("CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "FEED_FIELDS", "Asked", "read_bundle"),
             "units": ("Bundle",),
-            "verb": ("Changes", "Feed", "changes"),
+            "verb": ("Changes", "Feed", "changes", "columns_of_feed"),
         },
     )

@@ -25,7 +25,7 @@ from indextables.table.feed.rows import Asked, feed_schema, read_bundle, read_ne
 from indextables.table.feed.units import Bundle, Touched, Unit, alone, differing, may_pair, touched, unknown_paths
 from indextables.table.read import check_rows_readable, differences, in_order, refs_of
 
-__all__ = ["Changes", "Feed", "changes", "first_version", "range_of"]
+__all__ = ["Changes", "Feed", "changes", "columns_of_feed", "first_version", "range_of"]
 
 _AT_ONCE = 16
 """Version files that are read together."""
@@ -39,7 +39,7 @@ class Changes(msgspec.Struct, frozen=True):
     from_ms: int | None = None
     to_ms: int | None = None
     columns: Sequence[str] | None = None
-    where: str | None = None
+    where: str | Node | None = None
     net: bool = False
     skip_unchanged: bool = False
 
@@ -51,11 +51,10 @@ def changes(log: Log, pinned: Snapshot, asked: Changes) -> pa.RecordBatchReader:
     `earliest`, SchemaMismatch, NotSupported; and while it is read VersionExpired, SplitCorrupt, DvCorrupt, StoreError.
     """
     first, last = range_of(log, pinned.version, asked)
-    end = pinned if last == pinned.version else log.snapshot(max(last, 0))
-    check_rows_readable(end, log.url)
+    end = _end(log, pinned, last)
     env = table_env(log.env, end.metadata)
-    where = None
-    if asked.where is not None:
+    where = asked.where if isinstance(asked.where, Node) else None
+    if isinstance(asked.where, str):
         where = parse(asked.where, feed_schema(end.schema), time_zone=env.options[opt.TIME_ZONE])
     wanted = Asked.of(end.schema, asked.columns, where, skip_unchanged=asked.skip_unchanged)
     feed = Feed(log, env, end.metadata, wanted.reads, wanted.pushed)
@@ -63,6 +62,19 @@ def changes(log: Log, pinned: Snapshot, asked: Changes) -> pa.RecordBatchReader:
     # The first rows are asked for at once, so that a range that has expired is told here.
     begun = list(itertools.islice(batches, 1))
     return pa.RecordBatchReader.from_batches(wanted.output, itertools.chain(begun, batches))
+
+
+def columns_of_feed(log: Log, pinned: Snapshot, asked: Changes) -> pa.Schema:
+    """The columns of these changes. Raises as `changes` does at once."""
+    end = _end(log, pinned, range_of(log, pinned.version, asked)[1])
+    return Asked.of(end.schema, asked.columns, None, skip_unchanged=asked.skip_unchanged).output
+
+
+def _end(log: Log, pinned: Snapshot, last: int) -> Snapshot:
+    """The last version of a range."""
+    end = pinned if last == pinned.version else log.snapshot(max(last, 0))
+    check_rows_readable(end, log.url)
+    return end
 
 
 def _read(log: Log, feed: Feed, first: int, last: int, wanted: Asked, *, net: bool) -> Iterator[pa.RecordBatch]:
