@@ -25,7 +25,7 @@ ARCHITECTURE = Path(__file__).parent.parent / "docs" / "ARCHITECTURE.md"
 SOURCES = Path(indextables.__file__).parent
 
 _LOCK = re.compile(r"threading\.R?Lock\(")
-NOT_FORKED = {"cli/interrupt.py", "cli/input/json_lines.py", "spark/scan.py"}
+NOT_FORKED = {"cli/interrupt.py", "spark/scan.py"}
 """A command of the shell does not fork; the driver of a Spark session does not survive it."""
 
 PURE = "a pure function: an answer is never wrong, and as many as it says are kept"
@@ -52,8 +52,8 @@ NO_MEMORY = {
     "indextables.table.environment.process_user": "a fact about the process",
     "indextables.table.requests.fields_of": PURE,
     "indextables.cli.input.csv_files._rows": PURE,
-    "indextables.cli.input.inputs._heads": "one command of the shell: what was read ahead of its streams",
-    "indextables.cli.input.inputs._stream": "one command of the shell: its streams",
+    "indextables.cli.input.sources._heads": "one command of the shell: what was read ahead of its streams",
+    "indextables.cli.input.sources._stream": "one command of the shell: its streams",
     "indextables.cli.interrupt.WATCH": "one command of the shell: whether it is interrupted",
     "indextables.cli.render._encoder": PURE,
     "indextables.spark.scan._CONF_LOCK": "the driver of a Spark session does not survive fork()",

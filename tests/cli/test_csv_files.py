@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import indextables
-from indextables.cli.input.inputs import infer_schema, open_input
+from indextables.cli.input.infer import infer_schema
+from indextables.cli.input.inputs import open_input
 from indextables.errors import InvalidArgument
 
 LOOKS_LIKE_NULL = ["NA", "N/A", "NULL", "null", "Null", "nan", "NaN", "-nan", "#N/A", "n/a", "None", "-", "NaT", "<NA>"]

@@ -55,7 +55,7 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["ingest", "{logs}", "{missing}"], 2, "format"),
         (["ingest", "{logs}", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
         (["ingest", "{logs}", "{file}.jsonl", "{missing}.jsonl"], 2, "missing.jsonl: No such file or directory\n"),
-        (["ingest", "{logs}", "{folder}"], 2, "folder: it is a directory; give the files in it\n"),
+        (["ingest", "{logs}", "{folder}"], 2, "folder: the folder has no files\n"),
         (
             ["ingest", "{logs}", "{null}.jsonl"],
             2,
@@ -80,7 +80,7 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["drop-partitions", "{logs}", "--where", "level = 'INFO'"], 2, "level is not a partition column"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
         (["ingest", "{logs}", "{missing}.parquet"], 2, "No such file"),
-        (["ingest", "{logs}", "{folder}.jsonl"], 2, "irectory"),
+        (["ingest", "{logs}", "{folder}.jsonl"], 2, "folder.jsonl: the folder has no files"),
         (["ingest", "{logs}", "{text}.parquet"], 2, "text.parquet"),
         (["ingest", "{logs}", "{missing}.jsonl", "--once"], 2, "No such file"),
         (["ingest", "{logs}", "{text}.parquet", "--format", "nope"], 2, "nope"),

@@ -117,6 +117,12 @@ class Shell(World):
             return
         file = self.file(rows, kind)
         flags = ["--once"] if once else ["--quiet", "--format", kind]
+        if forget and kind == "jsonl":
+            # The same rows as lines of text, once and again.
+            once, flags = True, ["--follow", "--until-idle", "0", "--pattern", "json", "--bad-lines", f"{file}.bad"]
+        elif once and kind == "jsonl":
+            columns = ", ".join(f"{name} {kind}" for name, kind in self.book.now.shape.columns)
+            flags += ["--merge-schema", "--schema", columns]
         for _ in range(1 + once):
             self.run("ingest", self.path, file, *flags)
         self.book.commit("WRITE", rows=[*self.book.now.rows, *rows])

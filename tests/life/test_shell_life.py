@@ -23,6 +23,7 @@ def everything_once(machine) -> None:
         one.born(True, True, {"checkpoint.interval": "2"}, how, [draft(0), draft(1)])
         one.ingest([draft(0), draft(3)], "jsonl", once=how == "ingest", forget=False)
         one.ingest([draft(0)], "parquet", once=False, forget=True)
+        one.ingest([draft(1)], "jsonl", once=False, forget=True)
         if how != "ingest":
             one.teardown()
     for order in (0, 1, 2):

@@ -16,7 +16,8 @@ from indextables.errors import IndexTablesError
 __all__ = ["COMMANDS", "commands_named", "perform", "run"]
 
 COMMANDS: dict[str, str] = {
-    **dict.fromkeys(("create", "ingest", "convert"), "writing"),
+    **dict.fromkeys(("create", "convert"), "writing"),
+    "ingest": "ingesting",
     **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),
     **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
     **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),

@@ -16,6 +16,7 @@ __all__ = [
     "Settings",
     "TablePath",
     "Where",
+    "counted",
     "open_table",
     "pairs",
     "text_columns",
@@ -55,6 +56,11 @@ def text_columns(table: Table) -> list[str]:
 
     kinds = opt.Options(table=table.metadata.configuration, environ={}).below(opt.INDEXING_TYPEMAP)
     return [name for name in table.schema.names if kinds.get(name.lower(), "").lower() == "text"]
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 row`, `1,000 rows`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def pairs(given: list[str] | None, flag: str) -> dict[str, str]:

@@ -36,10 +36,20 @@ def open_to_write(path: str | os.PathLike[str], options: Mapping[str, object] | 
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-def append_rows(table: Table, rows: pa.RecordBatchReader, txn: tuple[str, int] | None = None) -> Taken:
-    """As `table.append`, and tells whether the table held the batch before. Raises as that does."""
+def append_rows(
+    table: Table,
+    rows: pa.RecordBatchReader,
+    txn: tuple[str, int] | None = None,
+    *,
+    along: tuple[str, int] | None = None,
+    merge_schema: bool = False,
+) -> Taken:
+    """As `table.append`, and tells whether the table held the batch before. Raises as that does.
+
+    `along` is a second application with a number, which the same commit records.
+    """
     version = table.version
-    committed = table._append(rows, txn)  # noqa: SLF001 - what `append` does, with its whole outcome
+    committed = table._append(rows, txn, along=along, merge_schema=merge_schema)  # noqa: SLF001 - what `append` does, with its whole outcome
     return Taken(table, version) if committed is None else Taken(table, committed.version, committed.repeated)
 
 
@@ -52,15 +62,16 @@ def create_with_rows(
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     txn: tuple[str, int] | None = None,
+    along: tuple[str, int] | None = None,
 ) -> Taken:
     """Make a table with the schema of `rows` and append them.
 
-    Arguments as for `create` and `append`. Raises what they raise; a failure before the commit leaves no table.
+    Arguments as for `create` and `append_rows`. Raises what they raise; a failure before the commit leaves no table.
     """
     log = open_log(open_env(path, check_spelling("options", options)))
     wanted = {**create_verb.indexing_properties(indexing, rows.schema), **create_verb.given_properties(properties)}
     columns = check_names("partition_by", partition_by)
     version, repeated = create_verb.create_with_rows(
-        log, rows.schema, read_rows(rows), partition_by=columns, properties=wanted, txn=txn
+        log, rows.schema, read_rows(rows), partition_by=columns, properties=wanted, txn=txn, along=along
     )
     return Taken(Table(log, log.snapshot()), version, repeated)

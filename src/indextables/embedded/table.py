@@ -228,6 +228,7 @@ class Table(Changing, Looking, Maintenance, Exchange):
         data: Any,
         txn: tuple[str, int] | None = None,
         *,
+        along: tuple[str, int] | None = None,
         merge_schema: bool = False,
         user_metadata: str | None = None,
     ) -> Committed | None:
@@ -239,6 +240,7 @@ class Table(Changing, Looking, Maintenance, Exchange):
             snapshot,
             read_rows(data, snapshot.schema, widens=merge_schema),
             txn=check_txn(txn),
+            along=along,
             merge_schema=merge_schema,
             user_metadata=check_note(user_metadata),
         )

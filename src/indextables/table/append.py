@@ -21,12 +21,14 @@ def append(
     rows: Rows,
     *,
     txn: tuple[str, int] | None = None,
+    along: tuple[str, int] | None = None,
     merge_schema: bool = False,
     user_metadata: str | None = None,
 ) -> Committed | None:
     """Write the rows and commit them; None if there were none.
 
-    `txn` is (application, batch): a batch that the table holds already is not written again. With `merge_schema` the
+    `txn` is (application, batch): a batch that the table holds already is not written again. `along` is a second one,
+    which the same commit records. With `merge_schema` the
     same commit adds columns that only the data has, and widens types.
 
     Raises SchemaMismatch before any file is written; CommitConflict if the schema changed meanwhile, then nothing
@@ -51,6 +53,7 @@ def append(
         adds,
         mapping=registered(metadata, target.plan),
         txn=txn,
+        along=along,
         user_metadata=user_metadata,
         change=None if change is None else (snapshot, change),
     )
@@ -63,6 +66,7 @@ def commit_append(
     *,
     mapping: Metadata | None = None,
     txn: tuple[str, int] | None = None,
+    along: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     change: tuple[Snapshot, Evolution] | None = None,
     merged: Sequence[Add] = (),
@@ -79,7 +83,7 @@ def commit_append(
     def stage(files: Sequence[Add]) -> Transaction:
         nonlocal together
         together = len(files)
-        return staged_write(
+        staged = staged_write(
             log,
             metadata,
             files,
@@ -90,6 +94,7 @@ def commit_append(
             change=change,
             merged=merged,
         )
+        return staged if along is None else staged.set_txn(*along)
 
     alike = shareable(
         adds,

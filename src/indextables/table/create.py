@@ -60,6 +60,7 @@ def create_with_rows(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     txn: tuple[str, int] | None = None,
+    along: tuple[str, int] | None = None,
 ) -> tuple[int, bool]:
     """Make a table for `rows` and append them. Rows that fail leave no table.
 
@@ -80,7 +81,7 @@ def create_with_rows(
     if not adds and txn is None:
         return created.version, False
     mapping = registered(created.metadata, target.plan)
-    committed = commit_append(log, created.metadata, adds, mapping=mapping, txn=txn)
+    committed = commit_append(log, created.metadata, adds, mapping=mapping, txn=txn, along=along)
     return committed.version, committed.repeated
 
 

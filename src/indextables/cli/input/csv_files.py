@@ -18,12 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.cli.input.aside import Record
+from indextables.cli.input.blocks import BLOCK_BYTES, Block, blocks_of, first_bytes
 from indextables.cli.input.fitting import check_distinct
 from indextables.cli.input.reasons import NOT_UTF8
 from indextables.cli.input.whole_numbers import InexactNumber, large_texts
 from indextables.errors import InvalidArgument
 
-__all__ = ["open_texts", "sample_texts", "suggested_type"]
+__all__ = ["CsvRows", "even_rows", "open_texts", "sample_texts", "suggested_type"]
 
 _WHOLE = pa.decimal128(38, 0)
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
@@ -43,6 +45,83 @@ def open_texts(stream: Any, name: str, block: int) -> Iterator[pa.RecordBatch]:
             rows += batch.num_rows
 
     return batches()
+
+
+class CsvRows:
+    """The rows of a CSV stream in blocks, each of which is read by itself below the header.
+
+    `header` is that of the file, where the stream begins behind it, with the line `line`; else it is read.
+    Raises InvalidArgument.
+    """
+
+    def __init__(self, stream: Any, name: str, header: bytes = b"", line: int = 1) -> None:
+        self._name = name
+        self._delimiter = _delimiter(name)
+        self._stream = stream
+        self._line = line
+        self._first = b""
+        self.header = header
+        if not header:
+            first = first_bytes(stream, BLOCK_BYTES)
+            end = next((row.end() for row in _rows(self._delimiter).finditer(first) if row["rest"] is None), len(first))
+            self.header, self._first = first[:end], first[end:]
+            self._line += self.header.count(b"\n")
+
+    def blocks(self) -> Iterator[Block]:
+        """Whole rows. A quote that is never closed makes a line of what follows it, as long as a row can be."""
+        rejoined = _Joined(self._first, self._stream)
+        return blocks_of(rejoined, self.end, self._line, limit=BLOCK_BYTES)
+
+    def end(self, data: bytes) -> int:
+        """Where the last whole row of some bytes ends."""
+        if b'"' not in data:
+            return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        rest = _rows(self._delimiter).sub(rb"\g<rest>", data)
+        return len(data) - len(rest)
+
+    def records(self, block: Block) -> list[Record]:
+        """The rows of a block, each with the number of its first line."""
+        found, line = [], block.line
+        for row in _rows(self._delimiter).finditer(block.data + b"\n"):
+            blank = len(row[0]) - len(row[0].lstrip(b"\r\n"))
+            text = row[0].strip(b"\r\n")
+            if text:
+                found.append((line + row[0][:blank].count(b"\n"), text))
+            line += row[0].count(b"\n")
+        return found
+
+    def read(self, data: bytes) -> list[pa.RecordBatch]:
+        """Rows as columns of texts. Raises ArrowInvalid for a row of another width, else InvalidArgument."""
+        if not data.strip():
+            return []
+        text = self.header.rstrip(b"\r\n") + b"\n" + data
+        return list(open_texts(io.BytesIO(text), self._name, len(text) + 1))
+
+
+class _Joined(io.RawIOBase):
+    """Bytes that were read, then the rest of the stream."""
+
+    def __init__(self, first: bytes, rest: Any) -> None:
+        super().__init__()
+        self._first = io.BytesIO(first)
+        self._rest = rest
+
+    def read(self, size: int = -1) -> bytes:
+        return self._first.read(size) or bytes(self._rest.read(size))
+
+
+def even_rows(head: bytes, name: str) -> bytes:
+    """The rows of the beginning of a file that have as many fields as the first, and are UTF-8."""
+    rows = CsvRows(io.BytesIO(head), name)
+    mark = _delimiter(name)
+    found = [rows.header.rstrip(b"\r\n")]
+    width = len(next(csv.reader(io.StringIO(found[0].decode("utf-8", "replace"), newline=""), delimiter=mark), []))
+    for block in rows.blocks():
+        for _, record in rows.records(block):
+            if _is_utf8(record) and not _is_open(record, mark):
+                fields = next(csv.reader(io.StringIO(record.decode(), newline=""), delimiter=mark), [])
+                found += [record] if len(fields) == width else []
+    return b"\n".join(found) + b"\n"
 
 
 def sample_texts(head: bytes, name: str) -> pa.Table:
@@ -101,7 +180,7 @@ def _all(texts: pa.Array, pattern: str) -> bool:
 def _open(stream: Any, name: str, block: int) -> Any:
     import pyarrow.csv as pacsv
 
-    first = _first_bytes(stream, block)
+    first = first_bytes(stream, block)
     whole = _rows(_delimiter(name)).match(first)
     if whole is not None and whole["rest"] is not None and _is_open(first, _delimiter(name)):
         raise _never_closed(name, first, 0)
@@ -125,15 +204,6 @@ def _open(stream: Any, name: str, block: int) -> Any:
     if not all(pa.types.is_binary(kind) for kind in reader.schema.types):
         raise InvalidArgument(f"{name}: the names of the columns in its first row cannot be read", path=name)
     return reader
-
-
-def _first_bytes(stream: Any, size: int) -> bytes:
-    """A pipe gives what it has, not what was asked for."""
-    parts = []
-    while size > 0 and (part := bytes(stream.read(size))):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _header(first: bytes, name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 A block of JSON lines that begins with `null` ends the process inside Arrow. Blocks begin with a line, so that a line
 which begins with it is refused before it gets there. Maps are rewritten for it. What it refuses it often names neither
-by row nor by column: the lines that it has been given last are kept, so that both can be found.
+by row nor by column: the lines of its block are looked at again, so that both can be found.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import codecs
 import io
 import json
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["BadMap", "MapLines", "NullLine", "ObjectLines", "RecentLines", "count_rows", "first_fault", "map_free"]
+__all__ = ["BadMap", "MapLines", "NullLine", "ObjectLines", "count_rows", "first_fault", "map_free"]
 
 _NULL_LINE = re.compile(rb"\n(?:\xef\xbb\xbf)?[ \t\r]*null")
 _BEGINNING = re.compile(rb"\n(?:\xef(?:\xbb\xbf?)?)?[ \t\r]*(?:nu?l?)?")
@@ -186,57 +184,6 @@ def _without_maps(text: str, start: int, end: int, kind: pa.DataType, path: str)
         ]
         return f"[{','.join(items)}]"
     return text[start:end]
-
-
-class RecentLines(io.RawIOBase):
-    """The bytes of a stream, of which those are kept that hold rows beyond `taken`: they may have to be looked at."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-        self._kept: deque[bytes] = deque()
-        self._ends: deque[int] = deque()
-        """How many rows there are up to the end of each part; the last part may be an open line, which counts later."""
-        self._rows = 0
-        self._first = 0
-        """The rows before what is kept."""
-        self._lock = threading.Lock()
-        """Arrow reads ahead in a thread of its own."""
-        self.taken = 0
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, all by default."""
-        data = bytes(self._stream.read(size))
-        with self._lock:
-            self._keep(data)
-        return data
-
-    def _keep(self, data: bytes) -> None:
-        end = data.rfind(b"\n") + 1
-        whole, rest = data[:end], data[end:]
-        if end:
-            self._kept.append((self._kept.pop() if self._is_open() else b"") + whole)
-            self._rows += count_rows(self._kept[-1])
-            self._ends.append(self._rows)
-        if rest:
-            self._kept.append((self._kept.pop() if self._is_open() else b"") + rest)
-        while self._ends and self._ends[0] <= self.taken:
-            self._kept.popleft()
-            self._first = self._ends.popleft()
-
-    def _is_open(self) -> bool:
-        return len(self._kept) > len(self._ends)
-
-    def untaken(self) -> tuple[int, list[bytes]]:
-        """The lines of the rows that nobody has taken, and how many rows are before them."""
-        with self._lock:
-            rows = [line for line in b"".join(self._kept).split(b"\n") if line.strip()]
-            skipped = max(self.taken - self._first, 0)
-            return self._first + skipped, rows[skipped:]
 
 
 def count_rows(text: bytes) -> int:

@@ -1,0 +1,76 @@
+"""Cuts a stream into blocks of whole lines or rows, with the number of the first line of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+__all__ = ["BLOCK_BYTES", "LINE_LIMIT", "Block", "blocks_of", "end_of_lines", "first_bytes"]
+
+BLOCK_BYTES = 4 * 2**20
+LINE_LIMIT = 64 * 2**20
+"""The most bytes that one line, or one row of CSV, can have."""
+
+
+class Block(NamedTuple):
+    """Whole lines, of which the first has the number `line`, counted from 1.
+
+    Where `length` is given, it is the beginning of one line of so many bytes, which is longer than a line can be.
+    """
+
+    data: bytes
+    line: int
+    length: int | None = None
+
+
+def blocks_of(
+    stream: Any, end: Callable[[bytes], int], line: int = 1, size: int = BLOCK_BYTES, limit: int = LINE_LIMIT
+) -> Iterator[Block]:
+    """The blocks of a stream; `end` tells where the last whole line of some bytes ends. The last one may lack its end.
+
+    Raises what the stream raises.
+    """
+    rest = b""
+    while True:
+        data = bytes(stream.read(size))
+        rest += data
+        cut = end(rest) if data else len(rest)
+        if cut:
+            whole, rest = rest[:cut], rest[cut:]
+            yield Block(whole, line)
+            line += whole.count(b"\n")
+        if not data:
+            return
+        if len(rest) > limit:
+            head, length, rest = _overlong(stream, rest, size)
+            yield Block(head, line, length)
+            line += 1
+
+
+def _overlong(stream: Any, head: bytes, size: int) -> tuple[bytes, int, bytes]:
+    """The beginning of a line, its length, and what follows it: the rest of it is read and forgotten."""
+    at = head.find(b"\n")
+    if at >= 0:
+        # A row of CSV that is open over many lines: its first line goes, the others are looked at again.
+        return head[:200], at + 1, head[at + 1 :]
+    length = len(head)
+    while data := bytes(stream.read(size)):
+        at = data.find(b"\n")
+        if at >= 0:
+            return head[:200], length + at + 1, data[at + 1 :]
+        length += len(data)
+    return head[:200], length, b""
+
+
+def end_of_lines(data: bytes) -> int:
+    """Where the last whole line ends."""
+    return data.rfind(b"\n") + 1
+
+
+def first_bytes(stream: Any, size: int) -> bytes:
+    """The first bytes of a stream, so many unless it ends before: a pipe gives what it has, not what was asked for."""
+    parts = []
+    while size > 0 and (part := bytes(stream.read(size))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
