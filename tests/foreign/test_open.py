@@ -44,6 +44,7 @@ ANSWERED = {
     "system",
     "to_arrow",
     "to_pandas",
+    "to_polars",
     "url",
     "version",
 }

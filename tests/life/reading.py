@@ -163,6 +163,9 @@ class Reading(World):
         wanted = len(self.expected(version, where))
         assert table.to_arrow(where=text, limit=2).num_rows == min(2, wanted)
         assert len(table.to_pandas(columns=names, where=text, limit=3)) == min(3, wanted)
+        assert table.to_polars(search=None).select("id").collect().height == len(version.rows)
+        if table.files()["deletionVector"].null_count == table.files().num_rows:
+            assert table.to_dataset().count_rows() == len(version.rows)
 
     def _scan(self, table: Any, version: Version, where: Where | None, word: str, some: bool) -> None:
         names = ["p", "id"] if some else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import multiprocessing
 import pickle
 import shutil
@@ -10,12 +11,14 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import indextables
-from indextables.errors import InvalidArgument, SchemaMismatch, TableReplaced, VersionExpired
+from indextables.embedded.frames import lazy_frame
+from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch, TableReplaced, VersionExpired
 
 SCHEMA = pa.schema([("id", pa.int64()), ("m", pa.string())])
 ROWS = [{"id": 1, "m": "foo"}, {"id": 2, "m": None}, {"id": 3, "m": "bar"}]
@@ -210,3 +213,122 @@ def test_what_holds_no_rows_is_refused(table, data):
 def test_an_iterator_of_nothing_writes_nothing(table):
     assert table.append(iter([])) == 1
     assert table.refresh().version == 1
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Rows of every kind that a predicate of Polars is about, in partitions; one column is wider in later files."""
+    path = tmp_path_factory.mktemp("wide") / "t"
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    rows = pa.table(
+        {
+            "n": pa.array([*range(-4, 5), None], pa.int32()),
+            "day": [None, "", "a", "b", "a", "b", "c\\d'", "a", "b", "a"],
+            "d": [dt.date(2026, 1, 1 + i) if i % 4 else None for i in range(10)],
+            "at": pa.array([start + dt.timedelta(hours=i) for i in range(10)], pa.timestamp("us", "UTC")),
+            "local": pa.array([dt.datetime(1969, 12, 31, i) for i in range(10)], pa.timestamp("us")),  # noqa: DTZ001
+            "f": [float("nan"), None, -0.0, 0.0, 1.5, float("inf"), -1.0, 2.0, 3.0, 4.0],
+            "m": ["odd" if i % 2 else "even" for i in range(10)],
+        }
+    )
+    made = indextables.create(path, rows.schema, partition_by=["day"], indexing={"m": "text"})
+    made.append(rows)
+    made.append(pa.table({"n": pa.array([2**40], pa.int64()), "day": ["a"], "new": ["x"]}), merge_schema=True)
+    return made
+
+
+ASKS = {
+    "numbers": (pl.col("n") > 1) & (pl.col("n") <= 4),
+    "numbers on the left": pl.lit(2) < pl.col("n"),
+    "between": pl.col("n").is_between(-1, 2, closed="none"),
+    "null": pl.col("n").is_null() | (pl.col("day") == "a"),
+    "not null": pl.col("d").is_not_null(),
+    "texts": pl.col("day") == "c\\d'",
+    "order of texts": pl.col("day") < "b",
+    "not equal": pl.col("day") != "a",
+    "dates": pl.col("d") >= dt.date(2026, 1, 4),
+    "instants": pl.col("at") < dt.datetime(2026, 1, 1, 5, tzinfo=dt.UTC),
+    "times without a zone": pl.col("local") > dt.datetime(1969, 12, 31, 3),  # noqa: DTZ001
+    "floats": pl.col("f") >= 1.0,
+    "a number and a float": pl.col("n") < 1.5,
+    "a large number": pl.col("n") > 2**31,
+    "half of it known": (pl.col("n") > 0) & pl.col("m").str.starts_with("o"),
+    "or with something unknown": (pl.col("n") > 3) | pl.col("m").str.starts_with("o"),
+    "not": ~(pl.col("n") > 0),
+    "a list": pl.col("day").is_in(["a", "b"]),
+    "two columns": pl.col("n") == pl.col("n").abs(),
+    "the same or null": pl.col("n").eq_missing(None),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_lazy_frame_answers_as_the_rows_in_memory_do(wide, ask):
+    rows = pl.DataFrame(wide)
+    wanted = rows.filter(ASKS[ask])
+    assert wide.to_polars().filter(ASKS[ask]).collect().equals(wanted)
+    assert wide.to_polars().filter(ASKS[ask]).select("m").head(2).collect().equals(wanted.select("m").head(2))
+    found = wide.to_polars(search="m:odd").filter(ASKS[ask]).select("at").sort("at").collect()
+    assert found.equals(rows.filter(pl.col("m") == "odd").filter(ASKS[ask]).select("at").sort("at"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (ASKS["numbers"], "(`n` > (1)) AND (`n` <= (4))"),
+        (ASKS["texts"], "`day` = 'c\\\\d\\''"),
+        (ASKS["half of it known"], "(`n` > (0))"),
+        (ASKS["or with something unknown"], None),
+        (ASKS["floats"], None),
+    ],
+)
+def test_what_polars_asks_goes_into_the_table(wide, ask, text):
+    asked = []
+    scan = wide.scan
+
+    class Spy:
+        def scan(self, columns=None, where=None, limit=None):
+            asked.append((columns, where))
+            return scan(columns, where, limit)
+
+    lazy_frame(Spy(), wide.schema, None).filter(ask).select("m").collect()
+    assert asked[0][1] == text
+    assert set(asked[0][0]) <= {"m", "n", "day", "f"}
+
+
+def test_a_lazy_frame_stays_with_its_version(table):
+    frame = table.to_polars()
+    table.append([{"id": 4, "m": "later"}])
+    assert frame.collect().height == 3
+    assert frame.head(2).collect()["id"].to_list() == [1, 2]
+    assert table.to_polars(search="later").collect()["id"].to_list() == [4]
+
+
+def test_a_dataset_has_the_rows_and_prunes_by_partition(wide):
+    dataset = wide.to_dataset()
+    assert pl.from_arrow(dataset.to_table()).sort("at").equals(pl.DataFrame(wide).sort("at"))
+    assert len(list(dataset.get_fragments(pc.field("day") == "b"))) == 1
+    for text in (
+        "n > 1",
+        "day IS NULL",
+        "day = 'a'",
+        "f = 0.0",
+        "new = 'x'",
+        "at < TIMESTAMPTZ '2026-01-01 05:00:00Z'",
+    ):
+        found = duckdb.sql(f"SELECT count(*) FROM dataset WHERE {text}").fetchall()[0][0]
+        assert found == wide.count(where=text.replace("TIMESTAMPTZ", "TIMESTAMP")), text
+    assert pl.scan_pyarrow_dataset(dataset).filter(pl.col("day") == "a").collect().height == 5
+
+
+def test_a_dataset_with_deleted_rows_is_refused_and_names_the_ways_that_work(table):
+    table.delete("id = 2")
+    with pytest.raises(NotSupported, match=r"to_polars\(\), scan\(\)"):
+        table.to_dataset()
+    assert table.to_polars().collect()["id"].to_list() == [1, 3]
+    assert table.at(1).to_dataset().count_rows() == 3
+
+
+def test_a_dataset_over_a_store_that_is_no_file_system_reads_ranges():
+    made = indextables.create("memory://datasets", SCHEMA)
+    made.append(ROWS)
+    assert made.to_dataset().to_table().to_pylist() == ROWS

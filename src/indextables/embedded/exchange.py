@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as ds
 
 __all__ = ["Exchange"]
 
@@ -39,6 +41,34 @@ class Exchange(Handle):
         return self._answer(
             lambda snapshot: scan_table(self._log.env, snapshot, columns, self._predicate(where), limit)
         ).read_pandas()
+
+    def to_dataset(self) -> ds.Dataset:
+        """Show the files of this version as a dataset of pyarrow, for engines that plan over one (DuckDB, DataFusion).
+
+        They read the Parquet pages themselves, and push columns, filters and partition values into it. It stands for
+        this version: what is written later is not in it, and a purge may take its files.
+
+        Raises NotSupported where files hold rows that are deleted (`to_polars` and `scan` leave them out), or columns
+        under other names.
+        """
+        from indextables.table.read import dataset_of
+
+        return self._answer(lambda snapshot: dataset_of(self._log.env, snapshot))
+
+    def to_polars(self, search: str | None = None) -> pl.LazyFrame:
+        """Offer this version to Polars as a lazy frame; with `search`, the rows that match, with a column `_score`.
+
+        Only the columns and rows that a query needs are read: columns, comparisons with values, tests for null and a
+        number of rows go into the table. Nothing is read before `collect`.
+
+        Raises ModuleNotFoundError where there is no Polars, and while it is collected what `scan` and `search` raise.
+        """
+        from indextables.embedded.frames import lazy_frame
+
+        # The frame stands for this version, wherever this handle goes.
+        snapshot = self._seen
+        schema = plain_schema(snapshot.schema, snapshot.schema.names)
+        return lazy_frame(type(self)(self._log, snapshot), schema, search)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as an Arrow C stream, by which Polars, DuckDB, pandas, pyarrow and others take a table."""

@@ -35,6 +35,7 @@ from indextables.table.read import count_foreign, live_rows, scan_foreign
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
     from indextables.sql.local import Source
 
@@ -208,6 +209,12 @@ class ForeignTable(Table):
         except ModuleNotFoundError as error:
             raise not_installed("Table.to_pandas", error) from error
         return self.scan(columns, where, limit).read_pandas()
+
+    def to_polars(self, search: str | None = None) -> pl.LazyFrame:
+        """Offer this version to Polars as a lazy frame, as `Table.to_polars` does."""
+        from indextables.embedded.frames import lazy_frame
+
+        return lazy_frame(ForeignTable(self._env, self._whose, self._read), self.schema, search)
 
     def close(self) -> None:
         """Let go of the copy that searches made, if any. The handle can still be used."""

@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.read import inspect
+    from indextables.table.read.dataset import dataset_of
     from indextables.table.read.foreign import count_foreign, scan_foreign
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
@@ -51,6 +52,7 @@ __all__ = [
     "column_sizes",
     "count",
     "count_foreign",
+    "dataset_of",
     "detail_of",
     "differences",
     "explain_search",
@@ -90,6 +92,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "dataset": ("dataset_of",),
             "foreign": ("count_foreign", "scan_foreign"),
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
