@@ -233,7 +233,7 @@ def wide(tmp_path_factory):
     )
     made = indextables.create(path, rows.schema, partition_by=["day"], indexing={"m": "text"})
     made.append(rows)
-    made.append(pa.table({"n": pa.array([2**40], pa.int64()), "day": ["a"], "new": ["x"]}), merge_schema=True)
+    made.append(pa.table({"n": pa.array([2**40], pa.int64()), "day": ["a"], "more": ["x"]}), merge_schema=True)
     return made
 
 
@@ -312,11 +312,11 @@ def test_a_dataset_has_the_rows_and_prunes_by_partition(wide):
         "day IS NULL",
         "day = 'a'",
         "f = 0.0",
-        "new = 'x'",
+        "more = 'x'",
         "at < TIMESTAMPTZ '2026-01-01 05:00:00Z'",
     ):
         found = duckdb.sql(f"SELECT count(*) FROM dataset WHERE {text}").fetchall()[0][0]
-        assert found == wide.count(where=text.replace("TIMESTAMPTZ", "TIMESTAMP")), text
+        assert found == wide.count(where=text), text
     assert pl.scan_pyarrow_dataset(dataset).filter(pl.col("day") == "a").collect().height == 5
 
 
