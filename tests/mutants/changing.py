@@ -14,7 +14,37 @@ RACE_TESTS = ("tests/table/test_merge_races.py",)
 CHANGE_TESTS = ("tests/table/test_delete.py", "tests/table/test_update.py")
 PRUNE_TESTS = ("tests/query/test_prune_oracle.py",)
 
+MOVED_TESTS = ("tests/table/test_moved_rows.py",)
+
 BUGS = [
+    Bug(
+        "rows that a statement depends on are lost sight of when they are moved",
+        LANDING,
+        "kept=others | still)",
+        "kept=others)",
+        MOVED_TESTS,
+    ),
+    Bug(
+        "rows that were moved are taken for those of the same number in the new file",
+        TABLE + "read/moved.py",
+        "            is_one = np.isin(ids.fill_null(-1).to_numpy(zero_copy_only=False), wanted)\n",
+        "            is_one = np.isin(batch[_NUMBER].to_numpy(), wanted)\n",
+        MOVED_TESTS,
+    ),
+    Bug(
+        "rows that were deleted while others were sorted come back",
+        TABLE + "merge/landing.py",
+        "np.flatnonzero(was_live & ~is_live)))",
+        "np.empty(0, np.int64)))",
+        ("tests/table/test_merge_meanwhile.py",),
+    ),
+    Bug(
+        "a split that lost many rows is folded only with a neighbour",
+        TABLE + "merge/unit.py",
+        "least=1 if work.clustering is not None or len(refs) == 1 else 2",
+        "least=1 if work.clustering is not None else 2",
+        ("tests/table/test_folding.py",),
+    ),
     Bug(
         "vectors are united with the one that was read, not with the winner's",
         LANDING,
@@ -46,8 +76,8 @@ BUGS = [
     Bug(
         "a file that was merged meanwhile is taken for one that is gone with its rows",
         LANDING,
-        "            if strict or not changes:\n",
-        "            if strict:\n",
+        "        if not paths:\n            return True\n",
+        "        if paths is not None:\n            return True\n",
         CHANGE_TESTS,
     ),
     Bug(

@@ -1,8 +1,9 @@
 """Commits a change of rows on top of whatever was committed meanwhile; the same for every statement.
 
-What a winner did is repaired row by row. Its new vectors are united with ours. A file that it removed is left out of a
-DELETE. The rows that it brought are looked at with the same question. Where it changed rows that the statement writes
-anew, or where that cannot be told, the statement runs again on the newest version.
+What a winner did is repaired row by row. Rows that it only moved are followed by their ids. Its new vectors are united
+with ours. A file that it removed is left out of a DELETE. The rows that it brought are asked the same question. Where
+it changed rows that the statement writes anew, or where that cannot be told, the statement runs again on the newest
+version.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from indextables.table.change.located import Located
 from indextables.table.change.losses import Losses
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Statement
 from indextables.table.environment import table_env
-from indextables.table.read import still_there
+from indextables.table.read import follow, still_there
 from indextables.table.running import Progress, Step
 from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard
 
@@ -104,6 +105,8 @@ class _Attempt:
         self._progress = progress
         self._run = statement.over(env, snapshot)
         self._prepared = Prepared(Located({}))
+        self._files = snapshot.files
+        """Files that rows of the statement may be in; a row that is moved comes to one that is added here."""
         self._repairs = 0
 
     def run(self, reruns: int) -> ChangeReport | IndexTablesError:
@@ -182,7 +185,8 @@ class _Attempt:
     def _repair(self, staged: Staged, winner: VersionContent) -> Staged | None:
         """What is staged on top of `winner`; None if the statement has to run again."""
         try:
-            if not (self._is_left_alone(winner) and self._is_followed(winner) and self._is_looked_at(winner)):
+            steps = (self._is_moved, self._is_left_alone, self._is_followed, self._is_looked_at)
+            if not all(step(winner) for step in steps):
                 return None
         except (ObjectNotFound, VersionExpired, QueryInvalid):
             # A file of that version is gone already, or its rows have no answer: the newest version tells.
@@ -192,6 +196,38 @@ class _Attempt:
         return msgspec.structs.replace(
             staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows, metrics=left.metrics
         )
+
+    def _is_moved(self, winner: VersionContent) -> bool:
+        """Go where the winner moved rows that the statement changes or depends on; False if they are not found.
+
+        They have the same values there, so that nothing has to be computed anew.
+        """
+        losses, kept = self._losses, self._prepared.located.kept
+        removes, adds = winner.removes, winner.adds
+        moves = pc.invert(removes["dataChange"])
+        gone = pc.invert(pc.is_in(removes["path"], value_set=adds["path"].combine_chunks()))
+        ours = pc.is_in(removes["path"], value_set=pa.array([*losses.touched, *kept], pa.string()))
+        paths = removes["path"].filter(pc.and_(pc.and_(moves, gone), ours)).to_pylist()
+        if not paths:
+            return True
+        before = self._entries(paths)
+        after = adds.filter(pc.and_(pc.invert(adds["dataChange"]), _in_partitions_of(adds, before)))
+        changed = {path: losses.touched[path].rows for path in paths if path in losses.touched}
+        now = follow(self._env, changed, before, after)
+        still = follow(self._env, {path: kept[path] for path in paths if path in kept}, before, after)
+        if now is None or still is None:
+            return False
+        count = len(losses)
+        losses.move(changed, after, now)
+        self._files = pa.concat_tables([self._files, after])
+        others = {path: rows for path, rows in kept.items() if path not in paths}
+        located = msgspec.structs.replace(self._prepared.located, kept=others | still)
+        self._prepared = msgspec.structs.replace(self._prepared, located=located)
+        return len(losses) == count
+
+    def _entries(self, paths: Sequence[str]) -> pa.Table:
+        """What the log says of these files, which hold rows that the statement is about."""
+        return self._files.filter(pc.is_in(self._files["path"], value_set=pa.array(paths, pa.string())))
 
     def _is_left_alone(self, winner: VersionContent) -> bool:
         """False if the winner took or moved rows that the statement found, leaves as they are, and depends on."""
@@ -227,10 +263,10 @@ class _Attempt:
                 return False
             losses.replace(entry, now)
         removes = winner.removes.filter(pc.is_in(winner.removes["path"], value_set=ours))
-        for path, changes in zip(removes["path"].to_pylist(), removes["dataChange"].to_pylist(), strict=True):
+        for path in removes["path"].to_pylist():
             if path in kept or path not in losses.touched:
                 continue
-            if strict or not changes:
+            if strict:
                 return False
             losses.drop(path)
         return True
@@ -253,6 +289,7 @@ class _Attempt:
         if self._statement.writes or self._terms.expect_version is not None or self._losses.touched.keys() & rows:
             return False
         self._losses.take(brought, rows)
+        self._files = pa.concat_tables([self._files, brought])
         return True
 
     def _check(self, staged: Staged) -> None:
@@ -300,6 +337,13 @@ class _Attempt:
     def _tell(self, what: str, *, rows: int = 0, files: int = 0) -> None:
         if self._progress is not None:
             self._progress(Step(what, 1, 1, rows=rows, files=files))
+
+
+def _in_partitions_of(files: pa.Table, others: pa.Table) -> pa.Array:
+    """True for files of a partition that one of the others is of: a row that is only moved stays in its partition."""
+    known = {tuple(sorted(dict(values or ()).items(), key=str)) for values in others["partitionValues"].to_pylist()}
+    told = files["partitionValues"].to_pylist()
+    return pa.array([tuple(sorted(dict(values or ()).items(), key=str)) in known for values in told], pa.bool_())
 
 
 def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Committed | None]:

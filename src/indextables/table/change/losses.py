@@ -6,7 +6,7 @@ stand in the log, the others of one attempt share a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import pyarrow as pa
@@ -117,6 +117,12 @@ class Losses:
         file = self.touched[path]
         file.before, file.rows = before, file.rows - before
         self._forget_untouched()
+
+    def move(self, paths: Iterable[str], files: pa.Table, rows: Mapping[str, BitMap]) -> None:
+        """The rows that go from `paths` stand in others of `files` by now."""
+        for path in paths:
+            self.drop(path)
+        self.take(files, rows)
 
     def drop(self, path: str) -> None:
         """The file is gone, and its rows with it."""

@@ -3,7 +3,7 @@
 Before each attempt the newest version is read and every source is compared with what was merged:
 
     live, same vector       the merged files take its place
-    live, more rows gone    the vector moves to the merged files, if rows can be told by number
+    live, more rows gone    the vector moves to the merged files: rows are told by number, where they are sorted by id
     anything else           the group is given up; its files are deleted
 
 So is one between whose sources another file stands by now, because a restore brought it back to its place.
@@ -27,9 +27,10 @@ from indextables.errors import CommitConflict, CommitError, DvCorrupt, MetadataC
 from indextables.log.commit import Staged, Transaction, removes_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, DeletionVector, Unknown, error_of, int64_array, key_of
-from indextables.split.file import dv
+from indextables.split.file import SplitRef, dv
 from indextables.table.merge.batch import Merging, Moved
-from indextables.table.read import in_order
+from indextables.table.merge.unit import ref_of
+from indextables.table.read import find_again, in_order
 from indextables.table.writing import check_kept, discard, registered, target_of
 
 __all__ = ["Landing", "SourceRows", "carried", "land"]
@@ -39,6 +40,8 @@ _INLINE_BYTES = 1_024
 """Vectors up to this size stand in the log itself."""
 
 _MAX_WAIT_S = 0.2
+
+_Rows = npt.NDArray[np.int64]
 
 
 class Landing(msgspec.Struct):
@@ -216,7 +219,7 @@ def _ready(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> list[_Ready]
         if all(source.vector == vectors[source.path] for source in group.sources):
             found.append(_Ready(group, group.adds, 0))
             continue
-        adds = None if group.is_sorted else _with_vectors(env, group, vectors)
+        adds = _with_vectors(env, group, vectors)
         if adds is not None:
             count = sum(add.deletionVector is not None for add in adds)
             found.append(_Ready(group, adds, count))
@@ -250,12 +253,30 @@ def _with_vectors(env: Env, group: Moved, now: dict[str, DeletionVector | None])
             )
             for source in group.sources
         ]
-        rows = carried(sources, [add.numRecords or 0 for add in group.adds])
+        if group.is_sorted:
+            rows = _sorted_away(env, group, sources)
+        else:
+            rows = carried(sources, [add.numRecords or 0 for add in group.adds])
     except (DvCorrupt, ObjectNotFound):
         return None
     if rows is None:
         return None
     return [_deleting(env, add, gone) for add, gone in zip(group.adds, rows, strict=True)]
+
+
+def _sorted_away(env: Env, group: Moved, sources: Sequence[SourceRows]) -> list[_Rows] | None:
+    """As `carried`, of files whose rows are in another order than those of their sources: by the ids of rows."""
+    gone: list[tuple[SplitRef, _Rows]] = []
+    for source, rows in zip(group.sources, sources, strict=True):
+        was_live = dv.alive_mask(rows.read, rows.num_rows, rows.path)
+        is_live = dv.alive_mask(rows.now, rows.num_rows, rows.path)
+        if (is_live & ~was_live).any():
+            return None
+        bare = msgspec.structs.replace(source, vector=None)
+        gone.append((ref_of(env, bare, key_of(source.path, env.store.url)), np.flatnonzero(was_live & ~is_live)))
+    # Rows that were merged bring their ids along: the numbers that the log gives to new files count for none of them.
+    outputs = [SplitRef(key_of(add.path, env.store.url), add.size, add.numRecords) for add in group.adds]
+    return find_again(env, gone, outputs)
 
 
 def _payload(env: Env, path: str, num_rows: int | None, vector: DeletionVector | None) -> bytes | None:
@@ -289,9 +310,6 @@ def _count(landing: Landing, version: int, committed: Sequence[_Ready]) -> None:
         landing.rows += sum(add.numRecords or 0 for add in found.adds)
         landing.deleted_rows += found.moved.deleted
         landing.carried_vectors += found.vectors
-
-
-_Rows = npt.NDArray[np.int64]
 
 
 class SourceRows(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         marked_batches,
         required_plan,
     )
+    from indextables.table.read.moved import find_again, follow
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
     from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_row_ids, scan_split, scan_table
@@ -56,6 +57,8 @@ __all__ = [
     "detail_of",
     "differences",
     "explain_search",
+    "find_again",
+    "follow",
     "found_batches",
     "html_of",
     "in_order",
@@ -97,6 +100,7 @@ if not TYPE_CHECKING:
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
+            "moved": ("find_again", "follow"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
             "scan": ("limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"),
