@@ -97,9 +97,31 @@ BUGS = [
     Bug(
         "a batch that the table holds is computed before anybody asks for it",
         LANDING,
-        "    if held is not None or terms.expect_version is None:\n        return newest, held\n",
-        "    if held is not None or terms.expect_version is None:\n        return newest, None\n",
+        "    if held is not None or base is None:\n        return newest, held\n",
+        "    if held is not None or base is None:\n        return newest, None\n",
         ("tests/table/test_repeated_batches.py",),
+    ),
+    Bug(
+        "a source that reads the table does not depend on it",
+        LANDING,
+        "            transaction.read_all()\n",
+        "            pass\n",
+        ("tests/sql/test_row_statements.py",),
+    ),
+    Bug(
+        "a search beside OR has to find every row",
+        TABLE + "change/located.py",
+        "        if isinstance(term, Column) and term.name in marks:\n            required.append(marks[term.name])\n",
+        "        if not marks.keys().isdisjoint(columns_of(term)):\n"
+        "            required += [marks[name] for name in columns_of(term) if name in marks]\n",
+        ("tests/sql/test_row_statements.py",),
+    ),
+    Bug(
+        "clauses of a MERGE in SQL end at the first WHEN of a CASE",
+        "indextables/sql/command/cursor.py",
+        '_PAIRS = {"(": ")", "[": "]", "CASE": "END"}\n',
+        '_PAIRS = {"(": ")", "[": "]"}\n',
+        ("tests/sql/test_grammar.py",),
     ),
     Bug(
         "a double becomes infinite in a float column",

@@ -480,3 +480,66 @@ def test_a_command_that_is_too_long_is_refused_and_a_foreign_text_of_any_length_
         parse_command("MERGE SPLITS '" + "x" * MAX_COMMAND_CHARS + "'")
     assert parse_command("SELECT '" + "x" * MAX_COMMAND_CHARS * 3) is None
     assert parse_command("OPTIMIZE '" + "x" * MAX_COMMAND_CHARS) is None
+
+
+ROWS = {
+    "DELETE FROM db.logs": st.DeleteRows(target=st.TableName("db.logs", is_path=False, position=12), alias="logs"),
+    "DELETE FROM 'a/b' WHERE x = CASE WHEN y THEN 'WHERE' END;": st.DeleteRows(
+        target=st.TableName("a/b", is_path=True, position=12), alias="t", where="x = CASE WHEN y THEN 'WHERE' END"
+    ),
+    "UPDATE logs AS l SET l.a = CASE WHEN b THEN 1 END, `b c` = concat(a, ',') WHERE d": st.UpdateRows(
+        target=st.TableName("logs", is_path=False, position=7),
+        alias="l",
+        set={"a": "CASE WHEN b THEN 1 END", "b c": "concat(a, ',')"},
+        where="d",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ROWS)
+def test_statements_that_change_rows_are_values(text):
+    found = parse_command(text)
+    assert isinstance(found, st.OnlyIfOurs)
+    assert (found.command, found.changes_rows) == (ROWS[text], True)
+    explained = parse_command(f"EXPLAIN {text}")
+    assert isinstance(explained.command, st.Explain)
+    assert explained.command.statement.alias == ROWS[text].alias
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("u", ("SELECT * FROM u", "u", "u")),
+        ("db.u AS x", ("SELECT * FROM db.u", "x", "db.u")),
+        ("'a/b'", ("SELECT * FROM indextables.`a/b`", "s", "a/b")),
+        ("'a/b' VERSION AS OF 3 x", ("SELECT * FROM indextables.`a/b` VERSION AS OF 3", "x", None)),
+        ("u@v3", ("SELECT * FROM u@v3", "u", None)),
+        ("(SELECT (1) AS a WHERE ')' <> $v)", ("SELECT * FROM (SELECT (1) AS a WHERE ')' <> $v)", "s", None)),
+        ("(VALUES (1, 2)) x (a, b)", ("SELECT * FROM (VALUES (1, 2)) AS s(a, b)", "x", None)),
+    ],
+)
+def test_the_source_of_a_merge_is_a_query(source, expected):
+    found = parse_command(f"MERGE INTO t USING {source} ON a = b WHEN MATCHED THEN DELETE", {"v": 1, "w": 2}).command
+    table = found.source.table
+    assert (found.source.query, found.source.alias, table and table.text) == expected
+    assert found.source.args in ({"v": 1}, {})
+    assert ("$v" in source) == bool(found.source.args)
+
+
+def test_clauses_of_a_merge_keep_their_order():
+    found = parse_command(
+        "MERGE WITH SCHEMA EVOLUTION INTO t USING u ON t.a = u.a "
+        "WHEN NOT MATCHED BY SOURCE AND t.a > :least THEN DELETE "
+        "WHEN MATCHED AND CASE WHEN t.a THEN u.b END THEN UPDATE SET a = u.a, t.b = CASE WHEN u.c THEN 1 END "
+        "WHEN NOT MATCHED BY TARGET THEN INSERT (a, b) VALUES (u.a, f(u.b, 1)) "
+        "WHEN MATCHED THEN UPDATE SET * EXCEPT (c)",
+        {"least": "it's"},
+    ).command
+    assert found.merge_schema
+    told = [(clause.when, clause.action, clause.condition, clause.values, clause.but) for clause in found.clauses]
+    assert told == [
+        ("not matched by source", "delete", "t.a > 'it\\'s'", None, ()),
+        ("matched", "update", "CASE WHEN t.a THEN u.b END", {"a": "u.a", "b": "CASE WHEN u.c THEN 1 END"}, ()),
+        ("not matched", "insert", None, {"a": "u.a", "b": "f(u.b, 1)"}, ()),
+        ("matched", "update", None, None, ("c",)),
+    ]

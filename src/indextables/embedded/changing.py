@@ -11,15 +11,7 @@ from indextables.embedded.handle import Handle
 from indextables.embedded.merging import MergeBuilder
 from indextables.errors import InvalidArgument
 from indextables.lazy import LazyModule
-from indextables.table.arguments import (
-    check_flag,
-    check_mapping,
-    check_names,
-    check_note,
-    check_text,
-    check_txn,
-    check_version,
-)
+from indextables.table.arguments import check_flag, check_mapping, check_names, check_text
 from indextables.table.rows import read_rows
 from indextables.table.running import Progress
 
@@ -242,14 +234,9 @@ class Changing(Handle):
         expect_version: int | None,
         dry_run: bool,  # noqa: FBT001 - private, and all are given
     ) -> Terms:
-        from indextables.table.change import Terms
+        from indextables.table.change import terms_of
 
-        return Terms(
-            txn=check_txn(txn),
-            user_metadata=check_note(user_metadata),
-            expect_version=None if expect_version is None else check_version(expect_version),
-            dry_run=check_flag("dry_run", dry_run),
-        )
+        return terms_of(txn, user_metadata, expect_version, dry_run=dry_run)
 
     def _moved(self, report: ChangeReport) -> ChangeReport:
         if report.version is None:

@@ -34,7 +34,7 @@ from indextables.query.expr import (
 from indextables.query.functions import FUNCTIONS, is_number, is_text
 from indextables.query.java_match import java_pattern
 from indextables.query.refusals import not_offered
-from indextables.query.scope import Scope
+from indextables.query.scope import SEARCH, Scope, searched
 from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["Binder"]
@@ -376,6 +376,11 @@ class Binder:
         name = tree.name.lower()
         if name in FUNCTIONS and name.isalpha() and name != "case":
             return self._call(tree, name, [self.bind(arg) for arg in tree.expressions])
+        if name == SEARCH:
+            try:
+                return searched(tree, self._scope)
+            except LookupError as wrong:
+                raise self._fault(tree, str(wrong)) from None
         raise self._fault(tree, not_offered(tree))
 
     # Types

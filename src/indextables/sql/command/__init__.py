@@ -8,7 +8,16 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.sql.command import statements
-    from indextables.sql.command.changing import CHANGED, change_rows, told_of
+    from indextables.sql.command.changing import (
+        CHANGED,
+        PLAN,
+        Beside,
+        Read,
+        change_rows,
+        check_texts,
+        explain_rows,
+        told_of,
+    )
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import Args, literal
     from indextables.sql.command.grammar import parse_command
@@ -49,9 +58,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGED",
     "FORMAT",
+    "PLAN",
     "QUOTED",
     "Args",
     "Ask",
+    "Beside",
     "Consent",
     "Context",
     "DeleteRows",
@@ -59,6 +70,7 @@ __all__ = [
     "LocalContext",
     "MergeRows",
     "OnlyIfOurs",
+    "Read",
     "Reference",
     "RowChange",
     "SourceRows",
@@ -70,7 +82,9 @@ __all__ = [
     "check_kind",
     "check_plan",
     "check_statement",
+    "check_texts",
     "execute",
+    "explain_rows",
     "find_references",
     "first_word",
     "has_path",
@@ -96,7 +110,16 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "changing": ("CHANGED", "change_rows", "told_of"),
+            "changing": (
+                "CHANGED",
+                "PLAN",
+                "Beside",
+                "Read",
+                "change_rows",
+                "check_texts",
+                "explain_rows",
+                "told_of",
+            ),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "literal"),
             "grammar": ("parse_command",),

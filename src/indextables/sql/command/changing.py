@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
-from indextables.errors import NotSupported, TableNotFound
+from indextables import options as opt
+from indextables.errors import CommitConflict, NotSupported, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.sql.command import statements as st
+from indextables.sql.command.lexer import tokens
 from indextables.sql.command.results import table_of
 
 if TYPE_CHECKING:
-    from indextables.log.read import Log
+    from indextables.log.read import Log, Snapshot
     from indextables.table import after_write
     from indextables.table.change import ChangeReport, Terms, delete, merge, update
     from indextables.table.running import Progress
@@ -23,7 +27,7 @@ else:
     merge = LazyModule("indextables.table.change.merge")
     update = LazyModule("indextables.table.change.update")
 
-__all__ = ["CHANGED", "change_rows", "told_of"]
+__all__ = ["CHANGED", "PLAN", "Beside", "Read", "change_rows", "check_texts", "explain_rows", "told_of"]
 
 CHANGED = pa.schema(
     [
@@ -42,6 +46,9 @@ CHANGED = pa.schema(
 )
 """What a statement that changes rows answers with: Delta's columns first."""
 
+PLAN = pa.schema([("plan", pa.string())])
+"""What EXPLAIN of such a statement answers with: one text of several lines."""
+
 
 def told_of(report: ChangeReport, url: str) -> pa.Table:
     """The one row that answers a statement."""
@@ -56,47 +63,118 @@ def told_of(report: ChangeReport, url: str) -> pa.Table:
     return table_of([row], CHANGED)
 
 
+class Beside(msgspec.Struct):
+    """The table that changes while a source is read: where the source names it at no version, `snapshot` is meant.
+
+    Whoever reads the source sets `was_read` if it does.
+    """
+
+    url: str
+    snapshot: Snapshot
+    was_read: bool = False
+
+
+Read: TypeAlias = Callable[[st.SourceRows, Beside], pa.Table]
+"""Gives the rows of the source of a MERGE."""
+
+
 def change_rows(
-    log: Log,
-    statement: st.RowChange,
-    *,
-    read: Callable[[st.SourceRows], pa.Table],
-    terms: Terms,
-    progress: Progress | None,
+    log: Log, statement: st.RowChange, *, read: Read, terms: Terms, progress: Progress | None
 ) -> ChangeReport:
     """Change rows of the newest version; `read` gives the rows of a source.
 
-    Raises NotSupported for a table of another system, TableNotFound, and what the verb raises.
+    Raises NotSupported for a table of another system and for a subquery, TableNotFound, and what the verb raises.
     """
+    check_texts(statement)
     _check_ours(log, statement)
-    report = _run(log, statement, read, terms, progress)
+    if isinstance(statement, st.MergeRows):
+        report = _merge(log, statement, read, terms, progress)
+    elif isinstance(statement, st.DeleteRows):
+        report = delete.delete(log, where=statement.where, alias=statement.alias, terms=terms, progress=progress)
+    else:
+        report = update.update(
+            log, statement.set, where=statement.where, alias=statement.alias, terms=terms, progress=progress
+        )
     if report.version is not None and report.added_files:
         after_write.after_write(log, log.metadata_at().metadata, report.version, report.added_files)
     return report
 
 
-def _run(
-    log: Log,
-    statement: st.RowChange,
-    read: Callable[[st.SourceRows], pa.Table],
-    terms: Terms,
-    progress: Progress | None,
-) -> ChangeReport:
+def explain_rows(log: Log, statement: st.RowChange, *, read: Read) -> pa.Table:
+    """The plan of a statement: no row is read, and nothing is written. Raises as `change_rows`."""
+    from indextables.table.change import explain
+
+    check_texts(statement)
+    _check_ours(log, statement)
     if isinstance(statement, st.DeleteRows):
-        return delete.delete(log, where=statement.where, alias=statement.alias, terms=terms, progress=progress)
+        lines = explain(log, delete.Delete(log, statement.where, alias=statement.alias))
+    elif isinstance(statement, st.UpdateRows):
+        lines = explain(log, update.Update(log, statement.set, statement.where, alias=statement.alias))
+    else:
+        source = statement.source
+        columns = msgspec.structs.replace(source, query=f"{source.query} LIMIT 0", table=None)
+        asked = _asked(log, statement, read(columns, Beside(log.url, log.snapshot())))
+        lines = explain(log, asked, source.query.removeprefix("SELECT * FROM "))
+    return table_of([{"plan": "\n".join(lines)}], PLAN)
+
+
+def check_texts(statement: st.RowChange) -> None:
+    """Raises NotSupported for a query inside a condition or a value of a statement."""
+    for text in _texts(statement):
+        for before, token in pairwise(tokens(text)):
+            if before.text == "(" and token.upper in ("SELECT", "WITH"):
+                message = (
+                    f"{text[:120]!r} holds a query, which conditions and values of a change do not: read it as the "
+                    f"source, MERGE INTO {statement.target.text} USING (SELECT ...) AS s ON ... Nothing was written"
+                )
+                raise NotSupported(message, query=text, position=token.start)
+
+
+def _texts(statement: st.RowChange) -> Iterator[str]:
+    """The conditions and values of a statement."""
+    if isinstance(statement, st.MergeRows):
+        yield statement.on
+        for clause in statement.clauses:
+            values = (clause.condition, *(clause.values or {}).values())
+            yield from (value for value in values if isinstance(value, str))
+        return
     if isinstance(statement, st.UpdateRows):
-        return update.update(
-            log, statement.set, where=statement.where, alias=statement.alias, terms=terms, progress=progress
-        )
+        yield from statement.set.values()
+    if statement.where is not None:
+        yield statement.where
+
+
+def _merge(log: Log, statement: st.MergeRows, read: Read, terms: Terms, progress: Progress | None) -> ChangeReport:
+    """A source that reads the table itself reads it at one version, and again where the table changed meanwhile."""
+    from indextables.table.change import repeated
+
+    if (done := repeated(log, "MERGE", terms)) is not None:
+        return done
+    limit = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
+    reruns = 0
+    while True:
+        beside = Beside(log.url, log.snapshot(terms.expect_version))
+        asked = _asked(log, statement, read(statement.source, beside))
+        if not beside.was_read:
+            return merge.merge(asked, terms=terms, progress=progress)
+        try:
+            at = msgspec.structs.replace(terms, read_version=beside.snapshot.version)
+            report = merge.merge(asked, terms=at, progress=progress)
+            return msgspec.structs.replace(report, reruns=report.reruns + reruns)
+        except CommitConflict:
+            reruns += 1
+            if terms.expect_version is not None or reruns >= limit:
+                raise
+
+
+def _asked(log: Log, statement: st.MergeRows, rows: pa.Table) -> merge.Merge:
     from indextables.table.change import Aliases
     from indextables.table.rows import Rows
 
     aliases = Aliases(statement.source.alias, statement.alias)
     merge.check(statement.clauses, aliases)
-    rows = read(statement.source)
     source = merge.source_of(Rows(rows.schema, iter(rows.to_batches())), rows.schema)
-    asked = merge.Merge(log, source, statement.on, statement.clauses, aliases, statement.merge_schema)
-    return merge.merge(asked, terms=terms, progress=progress)
+    return merge.Merge(log, source, statement.on, statement.clauses, aliases, statement.merge_schema)
 
 
 def _check_ours(log: Log, statement: st.RowChange) -> None:

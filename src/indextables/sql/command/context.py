@@ -20,6 +20,7 @@ from indextables.table.requests import Moment
 from indextables.table.running import Progress, Runner, Threads
 
 if TYPE_CHECKING:
+    from indextables.sql.command.changing import Read
     from indextables.table.change import Terms
 
 __all__ = ["Context", "LocalContext", "is_table", "moment_ms"]
@@ -66,7 +67,8 @@ class Context(Protocol):
 class LocalContext:
     """Commands in one Python process, with its threads. `names` maps names in lower case to paths and is added to.
 
-    `read` gives the rows of the source of a MERGE, `terms` say how changes of rows are committed.
+    `read` gives the rows of the source of a MERGE, `terms` say how changes of rows are committed, and `changed` is told
+    of the version that one made.
     """
 
     def __init__(
@@ -75,14 +77,16 @@ class LocalContext:
         options: Mapping[str, object] | None = None,
         progress: Progress | None = None,
         *,
-        read: Callable[[SourceRows], pa.Table] | None = None,
+        read: Read | None = None,
         terms: Terms | None = None,
+        changed: Callable[[TableName, int], None] | None = None,
     ) -> None:
         self._names = {} if names is None else names
         self._options = options
         self._progress = progress
         self._read = read or _no_reader
         self._terms = terms
+        self._changed = changed
 
     @property
     def progress(self) -> Progress | None:
@@ -126,14 +130,18 @@ class LocalContext:
 
         log = self.log(statement.target)
         terms = self._terms or Terms()
-        return told_of(change_rows(log, statement, read=self._read, terms=terms, progress=self._progress), log.url)
+        report = change_rows(log, statement, read=self._read, terms=terms, progress=self._progress)
+        if self._changed is not None and report.version is not None:
+            self._changed(statement.target, report.version)
+        return told_of(report, log.url)
 
     def explain(self, statement: RowChange) -> pa.Table:
-        del statement
-        raise NotSupported("EXPLAIN of a change is not offered yet")
+        from indextables.sql.command.changing import explain_rows
+
+        return explain_rows(self.log(statement.target), statement, read=self._read)
 
 
-def _no_reader(source: SourceRows) -> pa.Table:
+def _no_reader(source: SourceRows, _beside: object) -> pa.Table:
     raise NotSupported(f"there is no engine here that runs the query {source.query}: give the MERGE to a LocalSession")
 
 

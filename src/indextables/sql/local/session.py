@@ -6,6 +6,7 @@ OF`, `INDEXQUERY`) is put into words of DataFusion, by position; all else reache
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,18 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
+    Beside,
     Consent,
     Found,
     LocalContext,
+    OnlyIfOurs,
     Reference,
     SourceRows,
     TableName,
     Token,
     find_references,
     moment_ms,
+    parse_command,
     query_of,
     run_command,
     table_names,
@@ -39,6 +43,7 @@ from indextables.table.running import Progress
 if TYPE_CHECKING:
     from indextables.foreign import ForeignSnapshot
     from indextables.sql.local.provider import Source
+    from indextables.table.change import Terms
     from indextables.table.feed import Changes
 
 __all__ = ["LocalSession", "split_statements"]
@@ -69,8 +74,9 @@ class LocalSession:
             consent: A function that is called before a command deletes something; what it raises stops the command.
         """
         self._names = {name.lower(): path for name, path in names.items()}
-        self._context = LocalContext(self._names, options, progress, read=self._rows)
+        self._given, self._progress = options, progress
         self._options = opt.Options(options or {})
+        self._context = self._context_of(None)
         self._consent = consent
         self._pinned = {name.lower(): version for name, version in (pinned or {}).items()}
         self._kept: dict[str, tuple[Log, Searchers]] = {}
@@ -102,45 +108,87 @@ class LocalSession:
         """Return the columns of a table. Raises TableNotFound, LogError, StoreError."""
         return self._snapshot(TableName(name, is_path=False)).schema
 
-    def run(self, text: str, params: Mapping[str, object] | None = None) -> pa.Table:
-        """Run one statement, a SELECT or a command, and return its rows.
+    def run(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        expect_version: int | None = None,
+        dry_run: bool = False,
+    ) -> pa.Table:
+        """Run one statement, a SELECT, a command, or one that changes rows, and return its rows.
 
         Args:
             text: The statement.
             params: Values of `$name` in the statement; they are passed as values, never pasted into the text.
+            txn: With DELETE, UPDATE and MERGE, (application, batch): a batch that the table holds is not done again.
+            user_metadata: With these, a note for the history.
+            expect_version: With these, the version that you have read. If rows that the statement selects, or would
+                select, changed since then, it is refused.
+            dry_run: With these, only tell what would be changed.
 
         Raises:
+            InvalidArgument: `txn` or another of these with a statement that changes no rows.
+            CommitConflict: Others changed the same rows again and again, or since `expect_version`.
+            CardinalityViolation: Two rows of the source of a MERGE want to change the same row.
             CommandSyntaxError, QueryInvalid: The statement cannot be understood; `position` says where.
             NotSupported: The statement uses what cannot be answered correctly.
             IndexTablesError: What reading the tables, or the method that a command stands for, raises.
         """
-        rows = run_command(text, self._context, params, consent=self._consent)
+        context = self._context
+        if dry_run or any(term is not None for term in (txn, user_metadata, expect_version)):
+            from indextables.table.change import terms_of
+
+            asked = parse_command(text, params)
+            if not isinstance(asked, OnlyIfOurs) or not asked.changes_rows:
+                message = "txn, user_metadata, expect_version and dry_run are for DELETE, UPDATE and MERGE"
+                raise InvalidArgument(message, query=text)
+            context = self._context_of(terms_of(txn, user_metadata, expect_version, dry_run=dry_run))
+        rows = run_command(text, context, params, consent=None if dry_run else self._consent)
         return self._select(text, params) if rows is None else rows
 
-    def _rows(self, source: SourceRows) -> pa.Table:
-        """The rows of the source of a MERGE."""
-        return self._select(source.query, source.args if isinstance(source.args, Mapping) else None)
+    def _context_of(self, terms: Terms | None) -> LocalContext:
+        return LocalContext(
+            self._names, self._given, self._progress, read=self._rows, terms=terms, changed=self._move_pin
+        )
 
-    def _select(self, text: str, params: Mapping[str, object] | None) -> pa.Table:
+    def _move_pin(self, target: TableName, version: int) -> None:
+        if not target.is_path and target.text.lower() in self._pinned:
+            self._pinned[target.text.lower()] = version
+
+    def _rows(self, source: SourceRows, beside: Beside) -> pa.Table:
+        """The rows of the source of a MERGE; those of a whole table need no engine."""
+        if source.table is not None:
+            snapshot = self._snapshot(source.table, beside)
+            rows = self._source(source.table, snapshot)
+            found = rows.batches(tuple(rows.schema.names), None, (), (), None, scored=False)
+            return pa.Table.from_batches(found, rows.schema)
+        return self._select(source.query, source.args if isinstance(source.args, Mapping) else None, beside)
+
+    def _select(self, text: str, params: Mapping[str, object] | None, beside: Beside | None = None) -> pa.Table:
         from indextables.sql.local.engine import run
         from indextables.sql.local.feeds import with_feeds
 
-        text, feeds = with_feeds(text, params, self._feed, self._context.time_zone)
-        translated = self._translated(text, params)
+        feed = functools.partial(self._feed, beside)
+        text, feeds = with_feeds(text, params, feed, self._context.time_zone)
+        translated = self._translated(text, params, beside)
         places = dict(translated.places)
         for name in table_names(translated.text):
             if name.lower() in self._names:
-                places[name.lower()] = (TableName(name, is_path=False), self._snapshot(TableName(name, is_path=False)))
+                target = TableName(name, is_path=False)
+                places[name.lower()] = (target, self._snapshot(target, beside))
         sources = {name: self._source(target, snapshot) for name, (target, snapshot) in places.items()}
         limit = self._options[opt.SQL_MEMORY_LIMIT]
         return run(translated.text, {**sources, **feeds}, params=params, memory_limit=limit, names=self.names)
 
-    def _feed(self, name: str, asked: Changes) -> Source:
+    def _feed(self, beside: Beside | None, name: str, asked: Changes) -> Source:
         """The changes of a table, by its name or its path. Raises NotSupported, TableNotFound, LogError."""
         from indextables.sql.local.snapshots import SnapshotSource
 
         target = TableName(name, is_path=name.lower() not in self._names)
-        source = self._source(target, self._snapshot(target))
+        source = self._source(target, self._snapshot(target, beside))
         if not isinstance(source, SnapshotSource):
             raise NotSupported(f"{name} is another system's table, whose changes are not read here", name=name)
         return source.changes(asked)
@@ -161,19 +209,19 @@ class LocalSession:
 
         return ForeignRows(log.env, snapshot, searched)
 
-    def _translated(self, text: str, params: Mapping[str, object] | None) -> _Translated:
+    def _translated(self, text: str, params: Mapping[str, object] | None, beside: Beside | None) -> _Translated:
         found = find_references(text, lambda name: name.lower() in self._names) if _OURS.search(text) else None
         if found is None:
             return _Translated(text)
-        return _translate(found, lambda reference: self._at(found, reference, params))
+        return _translate(found, lambda reference: self._at(found, reference, params, beside))
 
     def _at(
-        self, found: Found, reference: Reference, params: Mapping[str, object] | None
+        self, found: Found, reference: Reference, params: Mapping[str, object] | None, beside: Beside | None
     ) -> tuple[TableName, Snapshot | ForeignSnapshot]:
         """The table and the version that a reference speaks of."""
         target = TableName(reference.name, is_path=reference.is_path)
         if reference.as_of is None:
-            return target, self._snapshot(target)
+            return target, self._snapshot(target, beside)
         value: Any = value_of(reference.as_of.token, found.tokens, params)
         log, _ = self._log(target)
         if reference.as_of.kind == "timestamp":
@@ -185,9 +233,12 @@ class LocalSession:
             raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
         return target, _read_or_foreign(log, lambda: snapshot_at(log, value), version=value)
 
-    def _snapshot(self, target: TableName) -> Snapshot | ForeignSnapshot:
+    def _snapshot(self, target: TableName, beside: Beside | None = None) -> Snapshot | ForeignSnapshot:
         version = None if target.is_path else self._pinned.get(target.text.lower())
         log = self._log(target)[0]
+        if beside is not None and version is None and log.url == beside.url:
+            beside.was_read = True
+            return beside.snapshot
         return _read_or_foreign(
             log, lambda: log.snapshot() if version is None else snapshot_at(log, version), version=version
         )

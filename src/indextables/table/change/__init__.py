@@ -9,12 +9,31 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.table.change import delete, merge, update
     from indextables.table.change.clauses import Aliases, Clause
-    from indextables.table.change.landing import Terms
+    from indextables.table.change.explaining import FilePlan, explain
+    from indextables.table.change.landing import Terms, repeated, terms_of
     from indextables.table.change.statement import ChangeReport
 
-__all__ = ["Aliases", "ChangeReport", "Clause", "Terms", "delete", "merge", "update"]
+__all__ = [
+    "Aliases",
+    "ChangeReport",
+    "Clause",
+    "FilePlan",
+    "Terms",
+    "delete",
+    "explain",
+    "merge",
+    "repeated",
+    "terms_of",
+    "update",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = surface(
-        __name__, {"clauses": ("Aliases", "Clause"), "landing": ("Terms",), "statement": ("ChangeReport",)}
+        __name__,
+        {
+            "clauses": ("Aliases", "Clause"),
+            "explaining": ("FilePlan", "explain"),
+            "landing": ("Terms", "repeated", "terms_of"),
+            "statement": ("ChangeReport",),
+        },
     )

@@ -13,7 +13,7 @@ from indextables.query.evaluate import evaluate_value
 from indextables.query.expr import Literal, Node
 from indextables.query.functions import is_number
 from indextables.query.parse import parse_value
-from indextables.query.scope import Scope
+from indextables.query.scope import Scope, shown_names
 from indextables.table.rows import fit, fits, read_rows
 
 __all__ = ["check_storable", "computed", "is_storable", "named", "stored"]
@@ -43,7 +43,7 @@ def named(values: Mapping[str, object], scope: pa.Schema | Scope, schema: pa.Sch
     for given, value in values.items():
         name = spelled.get(given.lower())
         if name is None:
-            message = f"there is no column {given}: the table has {', '.join(schema.names)}"
+            message = f"there is no column {given}: the table has {shown_names(schema.names, given)}"
             raise InvalidArgument(message, columns=[given])
         if name in found:
             raise InvalidArgument(f"column {name} is set twice", columns=[given])

@@ -12,7 +12,7 @@ from indextables.log.read import Log, Snapshot
 from indextables.query.parse import parse
 from indextables.query.scope import Scope, Side, Sides
 from indextables.table.change.landing import Terms, execute
-from indextables.table.change.located import Located, Selection, locate
+from indextables.table.change.located import Located, Selection, locate, selected
 from indextables.table.change.losses import FileCounts
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.environment import table_env
@@ -45,8 +45,12 @@ class Delete(msgspec.Struct, frozen=True):
         told = {"predicate": self.where, "search": self.query}
         return {name: text for name, text in told.items() if text is not None}
 
+    def selection(self, snapshot: Snapshot) -> Selection:
+        """The rows that it is about, of a version. Raises QueryInvalid."""
+        return bound(self.log, snapshot, self.where, self.query, self.alias)
+
     def over(self, env: Env, snapshot: Snapshot) -> Run:
-        return Removal(env, snapshot, bound(self.log, snapshot, self.where, self.query, self.alias))
+        return Removal(env, snapshot, self.selection(snapshot))
 
     def counts(self, gone: int, located: Located) -> Counts:
         del located
@@ -82,7 +86,9 @@ def bound(log: Log, snapshot: Snapshot, where: str | None, query: str | None, al
     if where is None:
         return Selection(query=query)
     zone = table_env(log.env, snapshot.metadata).options[opt.TIME_ZONE]
-    return Selection(parse(where, scope_of(snapshot.schema, alias), time_zone=zone), query)
+    scope = scope_of(snapshot.schema, alias)
+    scope.searches = []
+    return selected(parse(where, scope, time_zone=zone), query, scope.searches)
 
 
 def scope_of(schema: pa.Schema, alias: str | None) -> Scope:

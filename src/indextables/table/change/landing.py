@@ -30,6 +30,7 @@ from indextables.log.wire import (
     error_of,
     with_feature,
 )
+from indextables.table.arguments import check_flag, check_note, check_txn, check_version
 from indextables.table.change.located import Located
 from indextables.table.change.losses import Losses
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Statement
@@ -38,7 +39,7 @@ from indextables.table.read import follow, still_there
 from indextables.table.running import Progress, Step
 from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard
 
-__all__ = ["Terms", "execute"]
+__all__ = ["Terms", "execute", "repeated", "terms_of"]
 
 _VECTORS = "deletionVectors"
 _RUN_AGAIN = frozenset({"data", "metadata"})
@@ -49,13 +50,28 @@ class Terms(msgspec.Struct, frozen=True):
     """How a statement is committed.
 
     `txn` is (application, batch): a batch that the table holds is not done again. `expect_version` is the version that
-    the caller has read: rows that the statement selects, or would, must not have changed since.
+    the caller has read: rows that the statement selects, or would, must not have changed since. `read_version` is the
+    one that what it brings was computed from, row by row or as a whole: no row at all may have left it since, and it is
+    not run again.
     """
 
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     expect_version: int | None = None
     dry_run: bool = False
+    read_version: int | None = None
+
+
+def terms_of(
+    txn: tuple[str, int] | None, user_metadata: str | None, expect_version: int | None, *, dry_run: bool
+) -> Terms:
+    """The terms that a caller gives. Raises InvalidArgument."""
+    return Terms(
+        txn=check_txn(txn),
+        user_metadata=check_note(user_metadata),
+        expect_version=None if expect_version is None else check_version(expect_version),
+        dry_run=check_flag("dry_run", dry_run),
+    )
 
 
 def execute(log: Log, statement: Statement, terms: Terms, progress: Progress | None = None) -> ChangeReport:
@@ -74,15 +90,23 @@ def execute(log: Log, statement: Statement, terms: Terms, progress: Progress | N
         snapshot, held = _begin(log, statement, terms)
         check_rows_writable(snapshot.protocol, log.url)
         if held is not None:
-            return _repetition(statement, terms, held, reruns)
+            return _repetition(statement.operation, terms, held, reruns)
         env = table_env(log.env, snapshot.metadata)
         attempt = _Attempt(log, env, snapshot, statement, terms, progress)
         outcome = attempt.run(reruns)
         if isinstance(outcome, ChangeReport):
             return outcome
         reruns += 1
-        if terms.expect_version is not None or reruns >= limit:
+        if terms.expect_version is not None or terms.read_version is not None or reruns >= limit:
             raise outcome
+
+
+def repeated(log: Log, operation: str, terms: Terms) -> ChangeReport | None:
+    """What a statement reports whose batch the table holds already; None if it has to be done."""
+    if terms.txn is None:
+        return None
+    held = Transaction(log, log.snapshot(), operation=operation).set_txn(*terms.txn).repeated()
+    return None if held is None else _repetition(operation, terms, held, 0)
 
 
 class _Attempt:
@@ -129,7 +153,7 @@ class _Attempt:
         if isinstance(outcome, Committed):
             if outcome.repeated:
                 self._discard()
-                return _repetition(self._statement, self._terms, outcome, reruns)
+                return _repetition(self._statement.operation, self._terms, outcome, reruns)
             self._discard_vectors(but_last=True)
             self._tell("committed", files=len(self._losses.touched))
             return self._report(outcome.version, reruns)
@@ -158,6 +182,8 @@ class _Attempt:
         staged = self._staged()
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).count(staged.metrics)
         transaction.repair_with(self._repair).before_put(self._check)
+        if terms.read_version is not None:
+            transaction.read_all()
         if self._prepared.metadata is not None:
             transaction.set_metadata(self._prepared.metadata)
         wanted = with_feature(self._prepared.protocol or self._snapshot.protocol, _VECTORS)
@@ -351,19 +377,20 @@ def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Comm
 
     That is asked before anything is computed: rows that the batch has changed may be none that it can be done to again.
     """
+    base = terms.expect_version if terms.read_version is None else terms.read_version
     if terms.txn is None:
-        return log.snapshot(terms.expect_version), None
+        return log.snapshot(base), None
     newest = log.snapshot()
     held = Transaction(log, newest, operation=statement.operation).set_txn(*terms.txn).repeated()
-    if held is not None or terms.expect_version is None:
+    if held is not None or base is None:
         return newest, held
-    return log.snapshot(terms.expect_version), None
+    return log.snapshot(base), None
 
 
-def _repetition(statement: Statement, terms: Terms, held: Committed, reruns: int) -> ChangeReport:
+def _repetition(operation: str, terms: Terms, held: Committed, reruns: int) -> ChangeReport:
     """That the table holds the batch: nothing was done, or would be."""
     version = None if terms.dry_run else held.version
-    return ChangeReport(operation=statement.operation, version=version, reruns=reruns, dry_run=terms.dry_run)
+    return ChangeReport(operation=operation, version=version, reruns=reruns, dry_run=terms.dry_run)
 
 
 def _delete_quietly(env: Env, keys: Sequence[str]) -> None:

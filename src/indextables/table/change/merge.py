@@ -33,7 +33,7 @@ from indextables.table.read import plain_schema
 from indextables.table.rows import Evolution, Rows, merged_schema
 from indextables.table.running import Progress
 
-__all__ = ["Merge", "check", "merge", "source_of", "upsert"]
+__all__ = ["Merge", "bound_merge", "check", "merge", "source_of", "upsert"]
 
 _INSERT_ROWS = 65_536
 _SHOWN = 200
@@ -76,27 +76,7 @@ class Merge(msgspec.Struct, frozen=True):
         return told
 
     def over(self, env: Env, snapshot: Snapshot) -> Run:
-        schema = snapshot.schema
-        evolution = None
-        if self.merge_schema:
-            given = source_columns(self.clauses, self.source.schema, schema)
-            evolution = merged_schema(
-                snapshot.metadata, snapshot.protocol, given, self.log.env.options, url=self.log.url
-            )
-        elif self.keys:
-            _check_known(self.source.schema, schema)
-        after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
-        source = _with_keys_as_written(self.source, self.keys, after)
-        bound = bind(
-            self.on,
-            self.clauses,
-            source=source.schema,
-            target=plain_schema(schema, schema.names),
-            evolved=plain_schema(after, after.names) if self.merge_schema else None,
-            aliases=self.aliases,
-            zone=env.options[opt.TIME_ZONE],
-        )
-        return _Merging(self, env, snapshot, bound, source, evolution)
+        return _Merging(self, env, snapshot, *bound_merge(self, env, snapshot))
 
     def counts(self, gone: int, located: Located) -> Counts:
         updated = sum(_by(self, located.pairs, "update").values())
@@ -119,6 +99,32 @@ class Merge(msgspec.Struct, frozen=True):
             "numTargetFilesRemoved": files.removed,
         }
         return {**{name: str(number) for name, number in told.items()}, **files.metrics("Target")}
+
+
+def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, pa.Table, Evolution | None]:
+    """What a MERGE means for a version, its source with keys as the table has them, and the columns that it brings.
+
+    Raises QueryInvalid, InvalidArgument, SchemaMismatch, NotSupported.
+    """
+    schema, log = snapshot.schema, statement.log
+    evolution = None
+    if statement.merge_schema:
+        given = source_columns(statement.clauses, statement.source.schema, schema)
+        evolution = merged_schema(snapshot.metadata, snapshot.protocol, given, log.env.options, url=log.url)
+    elif statement.keys:
+        _check_known(statement.source.schema, schema)
+    after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
+    source = _with_keys_as_written(statement.source, statement.keys, after)
+    bound = bind(
+        statement.on,
+        statement.clauses,
+        source=source.schema,
+        target=plain_schema(schema, schema.names),
+        evolved=plain_schema(after, after.names) if statement.merge_schema else None,
+        aliases=statement.aliases,
+        zone=env.options[opt.TIME_ZONE],
+    )
+    return bound, source, evolution
 
 
 def merge(statement: Merge, *, terms: Terms | None = None, progress: Progress | None = None) -> ChangeReport:

@@ -59,10 +59,14 @@ class Update(msgspec.Struct, frozen=True):
         told = {"predicate": self.where, "search": self.query, "set": ", ".join(self.assignments)}
         return {name: text for name, text in told.items() if text is not None}
 
+    def selection(self, snapshot: Snapshot) -> Selection:
+        """The rows that it is about, of a version. Raises QueryInvalid."""
+        return bound(self.log, snapshot, self.where, self.query, self.alias)
+
     def over(self, env: Env, snapshot: Snapshot) -> Run:
         # Values are bound first, so that a column that is not there is told before a row is looked for.
         values = self._values(snapshot)
-        return _Change(env, snapshot, bound(self.log, snapshot, self.where, self.query, self.alias), values)
+        return _Change(env, snapshot, self.selection(snapshot), values)
 
     def counts(self, gone: int, located: Located) -> Counts:
         del located
