@@ -17,6 +17,7 @@ HEAD_TESTS = ("tests/log/test_heads.py",)
 CLEANUP_TESTS = ("tests/state/test_cleanup.py",)
 STALL_TESTS = ("tests/table/test_stalled_cleanup.py",)
 LEFT_OVER_TESTS = ("tests/state/test_left_over.py",)
+DIVERGED_TESTS = ("tests/state/test_diverged.py",)
 STRANGE_TESTS = ("tests/state/test_strange_checkpoint.py",)
 OWN_GONE_TESTS = ("tests/table/test_own_version_gone.py",)
 REPLACED_TESTS = ("tests/table/test_replaced_table.py",)
@@ -135,9 +136,51 @@ BUGS = [
     Bug(
         "a checkpoint of another history is read beside the newest version",
         LOG + "checkpoint/belonging.py",
-        "        return is_newest and _is_another_history(env, ref.version, info, tokens)\n",
+        "        return told is not None and is_same is False and has_parted(env, ref.version, tokens)\n",
         "        return False\n",
         STRANGE_TESTS,
+    ),
+    Bug(
+        "a checkpoint of a copy is believed against the version that was read",
+        LOG + "read/confirming.py",
+        "    if not has_parted(env, found.ref.version, found.window):\n",
+        "    if True:\n",
+        DIVERGED_TESTS,
+    ),
+    Bug(
+        "a checkpoint of a copy above every version file is the newest version",
+        LOG + "checkpoint/belonging.py",
+        "        elif has_parted(env, ref.version, tokens):\n",
+        "        elif False:\n",
+        DIVERGED_TESTS,
+    ),
+    Bug(
+        "a checkpoint of a copy is read at a version that others follow",
+        LOG + "checkpoint/belonging.py",
+        "info.token == told if is_newest else agrees(env, versions, ref.version, tokens)",
+        "info.token == told if is_newest else None",
+        DIVERGED_TESTS,
+    ),
+    Bug(
+        "a checkpoint of a copy tells whose commit a slot is",
+        LOG + "read/tokens.py",
+        "        return is_ours or not has_parted(env, told.ref.version, told.window)\n",
+        "        return True\n",
+        DIVERGED_TESTS,
+    ),
+    Bug(
+        "a checkpoint of a copy is taken for the one that was asked for",
+        LOG + "care/schedule.py",
+        "    if has_parted(env, ref.version, state.tokens):\n",
+        "    if False:\n",
+        DIVERGED_TESTS,
+    ),
+    Bug(
+        "a slot that was refilled after cleanup tells the history",
+        LOG + "checkpoint/parting.py",
+        " or (found and _below(info) != found[-1].token):",
+        ":",
+        ("tests/log/test_refilled.py",),
     ),
     Bug(
         "a checkpoint of another table is read where nothing else is left",
@@ -632,8 +675,8 @@ BUGS = [
     Bug(
         "a version below every list of tokens is believed",
         LOG + "read/confirming.py",
-        "    if lowest is not None and not _leads_up(env, version, lowest):\n        raise _superseded(version)\n",
-        "",
+        "    if lowest is not None and not _leads_up(env, version, lowest):\n",
+        "    if False:\n",
         ("tests/log/test_confirm.py",),
     ),
     Bug(
@@ -1419,8 +1462,8 @@ BUGS = [
     Bug(
         "a checkpoint of another table is read where no version lies above it",
         LOG + "read/load.py",
-        "    if known.head_identity is None or log_table == table:",
-        "    if True:",
+        "    if known.head_identity is None:\n        return False\n    return contradicts(",
+        "    if True:\n        return False\n    return contradicts(",
         LEFT_OVER_TESTS,
     ),
     Bug(

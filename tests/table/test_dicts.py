@@ -164,6 +164,7 @@ OF_ARROW = [
         (pa.binary(), 5, "5 is an int, and binary takes bytes"),
         (pa.bool_(), "x", "'x' is a str, and bool takes a bool"),
         (pa.int32(), "x", "'x' is a str, and int32 takes an int"),
+        (pa.int64(), True, "True is a bool, and int64 takes an int"),
         (pa.int32(), 2**31, "2147483648 is outside of int32, which holds -2147483648 to 2147483647"),
         (pa.int8(), -129, "-129 is outside of int8, which holds -128 to 127"),
         (pa.int64(), 2**63, "9223372036854775808 is outside of int64"),

@@ -257,7 +257,8 @@ class Maintenance(Handle):
         Use it in `with`, which releases it at the end. `renew()` starts the hours again.
 
         Raises InvalidArgument for more than a week, VersionExpired if this version can no longer be read, StoreError
-        where this process may not write, or if a cleanup that runs now does not end in time.
+        where this process may not write, or if a cleanup that runs now does not end within 30 seconds. One that was
+        killed counts as running for five minutes after its last step.
         """
         check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot

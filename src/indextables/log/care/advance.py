@@ -28,7 +28,7 @@ from indextables.log.checkpoint.avro import (
     read_list,
     write_increment,
 )
-from indextables.log.read import check_newest, confirm, header_after, live_files, table_of
+from indextables.log.read import check_newest, confirm, follows, header_after, live_files, table_of
 from indextables.log.wire import (
     StateHeader,
     StateRef,
@@ -37,6 +37,7 @@ from indextables.log.wire import (
     combined,
     decode_version,
     empty_files,
+    token_of,
     under_rule,
     version_key,
 )
@@ -67,6 +68,10 @@ def advance_state(
         key = previous.keys[0]
         message = f"the state of version {previous.version} belongs to another table than the versions above it"
         raise CheckpointInvalid(message, version=previous.version, path=key, reason="of another table than the log")
+    if tail and not follows(tail[0], token_of(base.tokens, base.version)):
+        key = previous.keys[0]
+        message = f"the state of version {previous.version} is of another history than the versions above it"
+        raise CheckpointInvalid(message, version=previous.version, path=key, reason="another history")
     check_newest(env, tail)
     touched = _touched(env, previous, base, tail)
     assert base.protocol is not None  # noqa: S101 - complete_list found it

@@ -25,6 +25,7 @@ from indextables.log.care.cleanup import clean_up
 from indextables.log.care.retention import Rules
 from indextables.log.checkpoint import (
     find_states,
+    has_parted,
     left_over_error,
     list_checkpoints,
     newest_at,
@@ -209,6 +210,10 @@ def _again(env: Env, ref: StateRef, compact: Mode) -> StateRef:
         known = own_states(env, list_checkpoints(env))
         if ref.keys not in {own.keys for own in known}:
             raise left_over_error(env.store.url, ref)
+    if has_parted(env, ref.version, state.tokens):
+        # What is in hand takes its place: nobody of this history relies on it.
+        message = f"{ref.keys[0]} at {env.store.url} is of another history of the table"
+        raise CheckpointInvalid(message, version=ref.version, path=ref.keys[0], reason="another history")
     if compact in {"full", "hit"}:
         ref, state = rewrite(env, ref, state, compact)
     point_to(env, ref, state.totals, state.num_entries, READER_VERSION)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
-from indextables.log.checkpoint import find_states, keep_own, read_pointer, read_state
+from indextables.log.checkpoint import find_states, inspect_state, keep_own, read_pointer, read_state, table_of_version
 from indextables.log.read import Log, LogCache, Stamp, Superseded, confirm, head_of, read_stamp, replay
 from indextables.log.wire import (
     LOG_DIR,
@@ -114,7 +114,7 @@ class _Verifier:
         states = list(keep_own(self.env, set(versions), listed))
         for ref in listed:
             if ref not in states:
-                self._found_left_over(ref)
+                self._found_left_over(ref, versions[-1])
         head: int | None
         try:
             head = head_of(versions, states, self.env.store.url)
@@ -140,11 +140,18 @@ class _Verifier:
             message = f"the newest version cannot be read: {error}"
             self._found("checkpoint", "error", message, version=_number(error))
 
-    def _found_left_over(self, ref: StateRef) -> None:
+    def _found_left_over(self, ref: StateRef, newest: int) -> None:
+        try:
+            table = inspect_state(self.env, ref).table_id
+        except (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound):
+            return  # Cleanup took it since.
+        if table == table_of_version(self.env, newest):
+            whose = "another history of this table, of a copy that went on by itself or of a log that was put back"
+        else:
+            whose = "another table, which was dropped or replaced here"
         message = (
-            f"the checkpoint {ref.keys[0]} of version {ref.version} belongs to another table, which was dropped or "
-            "replaced here; readers and writers pass it over, cleanup deletes it once it is past retention: let it, or "
-            "delete this file"
+            f"the checkpoint {ref.keys[0]} of version {ref.version} belongs to {whose}; readers and writers pass it "
+            "over, cleanup deletes it once it is past retention: let it, or delete this file"
         )
         self._found("table", "error", message, version=ref.version, key=ref.keys[0])
 

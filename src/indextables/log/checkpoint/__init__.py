@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from indextables.log.checkpoint.columns import totals_of
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
+    from indextables.log.checkpoint.parting import has_parted
     from indextables.log.checkpoint.pointer import Pointer, read_pointer, replace_pointer
     from indextables.log.checkpoint.read import inspect_state, read_pruned, read_state
     from indextables.log.checkpoint.write import point_to, pointer_of, write_checkpoint
@@ -24,6 +25,7 @@ __all__ = [
     "Pointer",
     "contradicts",
     "find_states",
+    "has_parted",
     "inspect_state",
     "keep_own",
     "left_over_error",
@@ -48,6 +50,7 @@ if not TYPE_CHECKING:
             "belonging": ("contradicts", "keep_own", "left_over_error", "own_states", "table_of_version"),
             "columns": ("totals_of",),
             "find": ("find_states", "list_checkpoints", "newest_at"),
+            "parting": ("has_parted",),
             "pointer": ("Pointer", "read_pointer", "replace_pointer"),
             "read": ("inspect_state", "read_pruned", "read_state"),
             "write": ("point_to", "pointer_of", "write_checkpoint"),

@@ -4,6 +4,7 @@ The newest version file tells the table of a log: cleanup never takes it. A stat
 nobody believes it, where the version files stand without it: they reach up to the newest from version 0 on, or from a
 state of their own table. Where they do not, nobody can tell which of the two is the stranger: the state is not believed
 (`contradicts`), and not deleted either. What does not tell its table (files of other systems) proves nothing.
+A state of the same table may be of another history of it (`parting`): it is left over as well.
 """
 
 from __future__ import annotations
@@ -16,25 +17,13 @@ from indextables.errors import (
     CheckpointError,
     CheckpointInvalid,
     LimitExceeded,
-    LogError,
     ObjectNotFound,
     PathEscape,
 )
 from indextables.log.checkpoint.find import find_states
-from indextables.log.checkpoint.read import inspect_state
-from indextables.log.wire import (
-    LOG_DIR,
-    CommitInfo,
-    StateRef,
-    TokenWindow,
-    commit_info_of,
-    crc_key,
-    identity,
-    parse_crc,
-    parse_key,
-    token_of,
-    version_key,
-)
+from indextables.log.checkpoint.parting import agrees, has_parted, info_of
+from indextables.log.checkpoint.read import Inspected, inspect_state
+from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, identity, parse_key, token_of, version_key
 from indextables.storage.store import Guard, ObjectMeta
 
 __all__ = [
@@ -72,55 +61,38 @@ def contradicts(
 
     `versions` are the files that are there without a gap, `states` all states. The newest file is asked. If that is of
     another table, the file of the state's own version may still agree: then a sleeper has put the newest one. If it is
-    of this table and of the state's version, `tokens`, which the state lists, tell whether it is of this history.
+    of this table, the file of the state's version, against `tokens`, which the state lists, tells whether the state is
+    of this history.
     """
-    info = _info_of(env, versions[-1])
+    info = info_of(env, versions[-1])
     if info is None or info.tableId is None:
         return False
     is_newest = ref.version == versions[-1]
     if info.tableId == table:
-        return is_newest and _is_another_history(env, ref.version, info, tokens)
+        told = token_of(tokens, ref.version)
+        is_same = info.token == told if is_newest else agrees(env, versions, ref.version, tokens)
+        return told is not None and is_same is False and has_parted(env, ref.version, tokens)
     kept = keep_own(env, versions, states, log_table=info.tableId, only=ref)
     return is_newest or ref not in kept or table_of_version(env, ref.version) != table
 
 
-def _is_another_history(env: Env, version: int, info: CommitInfo, tokens: TokenWindow | None) -> bool:
-    """True if a version file and a state of its version are of one table, but of two histories of it (a copy went on).
-
-    The state alone is right where other systems deleted the file and a sleeper put its own into the slot: such a file
-    follows the same version, and the check file is not its.
-    """
-    if None in {info.token, token_of(tokens, version)} or info.token == token_of(tokens, version):
-        return False
-    below, told = info.previous, token_of(tokens, version - 1)
-    if below is not None and None not in {below.token, told} and below.token != told:
-        return True
-    try:
-        check = parse_crc(env.store.get(crc_key(version)))
-    except ObjectNotFound:
-        return False
-    return check is not None and check.token == info.token
-
-
 def table_of_version(env: Env, version: int) -> str | None:
     """Which table a version file says it belongs to; None where it does not say or is damaged. Raises StoreError."""
-    info = _info_of(env, version)
+    info = info_of(env, version)
     return None if info is None else info.tableId
-
-
-def _info_of(env: Env, version: int) -> CommitInfo | None:
-    try:
-        return commit_info_of(env.store.get(version_key(version)), version)
-    except (ObjectNotFound, LogError, LimitExceeded):
-        return None
 
 
 def table_of_state(env: Env, ref: StateRef) -> str | None:
     """Which table a state says it belongs to; None where it does not say or cannot be read. Raises StoreError."""
+    return _inspected(env, ref).table_id
+
+
+def _inspected(env: Env, ref: StateRef) -> Inspected:
+    """What a state says; nothing where it cannot be read. Raises StoreError."""
     try:
-        return inspect_state(env, ref).table_id
+        return inspect_state(env, ref)
     except (CheckpointError, LimitExceeded, ObjectNotFound, PathEscape):
-        return None
+        return Inspected(tokens=None, in_commit_timestamp=None)
 
 
 def keep_own(
@@ -147,7 +119,8 @@ def keep_own(
     table = log_table or table_of_version(env, newest)
     if table is None:
         return tuple(states)
-    told = {ref: table_of_state(env, ref) for ref in (doubted if start == 0 else states)}
+    said = {ref: _inspected(env, ref) for ref in (doubted if start == 0 else states)}
+    told = {ref: found.table_id for ref, found in said.items()}
     others = [(ref.version, told[ref]) for ref in states if ref in told]
     left = [
         ref
@@ -155,9 +128,26 @@ def keep_own(
         # Every log of ours keeps the file of its newest version: a state above all of them must be of their table.
         if is_left_over(told[ref], table, start, others) or (ref.version > newest and told[ref] not in {None, table})
     ]
+    left += _parted(env, range(start, newest + 1), {ref: said[ref].tokens for ref in doubted if told[ref] == table})
     for ref in left:
-        _LOGGER.warning("%s: %s belongs to another table and is passed over", env.store.url, ref.keys[0])
+        _LOGGER.warning("%s: %s belongs to another table or history and is passed over", env.store.url, ref.keys[0])
     return tuple(ref for ref in states if ref not in left)
+
+
+def _parted(env: Env, versions: range, states: dict[StateRef, TokenWindow | None]) -> list[StateRef]:
+    """The states of the log's table that are of another history. Where they agree, one file is read for all of them."""
+    found: list[StateRef] = []
+    proven: TokenWindow | None = None
+    for ref in sorted(states, key=lambda ref: ref.version, reverse=True):
+        tokens = states[ref]
+        told = token_of(tokens, ref.version)
+        if told is None or told == token_of(proven, ref.version) or ref.version < versions.start - 1:
+            continue
+        if agrees(env, versions, ref.version, tokens):
+            proven = tokens
+        elif has_parted(env, ref.version, tokens):
+            found.append(ref)
+    return found
 
 
 def own_states(env: Env, listing: Iterable[ObjectMeta]) -> list[StateRef]:

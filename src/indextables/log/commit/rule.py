@@ -412,7 +412,8 @@ class _Attempt:
         A checkpoint can be left in the log of another table: that one's version files say so, and nothing is proven
         by it. What we may have put there is taken back, unless the checkpoint holds it or may do so.
         """
-        found, slot = tokens.newest_tokens(self.env, version, self.base.metadata.id), self.base.version + 1
+        found = tokens.newest_tokens(self.env, version, self.base.metadata.id, self.token)
+        slot = self.base.version + 1
         if found is None or (found.ref.version >= slot and not found.covers(slot)):
             return found
         is_ours = found.covers(slot) and found.token_at(slot) == self.token

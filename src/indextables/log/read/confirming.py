@@ -17,7 +17,8 @@ On local files, where cleanup deletes in ascending order, the unchanged file of 
 takes the place of all this: as long as it is there, nothing above it has been deleted.
 
 A checkpoint without tokens was never a cut, one that cannot be read tells nothing, one of another table is left over
-from a table that was dropped here (unless the newest version belongs to that one): they are passed over. What the rule
+from a table that was dropped here (unless the newest version belongs to that one), one of another history of the table
+is told by the files that lead up to the newest version (`log.checkpoint.parting`): they are passed over. What the rule
 gives is a `Confirmed`, and whoever replays or judges versions takes nothing else.
 """
 
@@ -29,13 +30,13 @@ from typing import Protocol as Interface
 
 from indextables.env import Env
 from indextables.errors import LogCorrupt, ObjectNotFound
+from indextables.log.checkpoint import has_parted
 from indextables.log.read.tokens import Survey, Told, survey, tell
 from indextables.log.wire import (
     CommitInfo,
     FileIdentity,
     Metadata,
     StateRef,
-    TokenWindow,
     commit_info_of,
     corrupt,
     identity,
@@ -232,7 +233,7 @@ def _is_told(env: Env, version: V, listed: Survey, told: dict[StateRef, Told | N
     """True if nothing contradicts a version; False if a checkpoint went while it was read. Raises Superseded."""
     above = [ref for ref in listed.states if ref.version >= version.version]
     # The newest reaches down to almost everything that is ever read. If not, the nearest does.
-    lowest: TokenWindow | None = None
+    lowest: Told | None = None
     for ref in [*above[:1], *reversed(above[1:])]:
         if ref not in told:
             told[ref] = tell(env, ref)
@@ -246,12 +247,21 @@ def _is_told(env: Env, version: V, listed: Survey, told: dict[StateRef, Told | N
         if found.covers(version.version):
             if found.token_at(version.version) == version.token:
                 return True
-            raise _superseded(version)
-        if found.window is not None and (lowest is None or found.window.first < lowest.first):
-            lowest = found.window
+            _check_history(env, found, version)
+            told[ref] = Told(ref, readable=False)
+        elif found.window is not None and (lowest is None or found.first < lowest.first):
+            lowest = found
     if lowest is not None and not _leads_up(env, version, lowest):
-        raise _superseded(version)
+        _check_history(env, lowest, version)
+        told[lowest.ref] = Told(lowest.ref, readable=False)
+        return _is_told(env, version, listed, told)
     return True
+
+
+def _check_history(env: Env, found: Told, version: Stamped) -> None:
+    """Raises Superseded if a checkpoint that tells another token than was read is of this history of the table."""
+    if not has_parted(env, found.ref.version, found.window):
+        raise _superseded(version)
 
 
 def _is_followed(env: Env, found: Told, listed: Survey) -> bool:
@@ -266,21 +276,21 @@ def _is_followed(env: Env, found: Told, listed: Survey) -> bool:
     return info is not None and info.tableId == found.table_id
 
 
-def _leads_up(env: Env, version: Stamped, window: TokenWindow) -> bool:
-    """True if the files above a version name each other, from it up to the first one whose token the window tells."""
+def _leads_up(env: Env, version: Stamped, found: Told) -> bool:
+    """True if the files above a version name each other, from it up to the first one whose token a checkpoint tells."""
 
     def info_of(number: int) -> CommitInfo | None:
         return commit_info_of(env.store.get(version_key(number)), number)
 
     token = version.token
     try:
-        for info in env.ambient.map("versions", info_of, range(version.version + 1, window.first + 1)):
+        for info in env.ambient.map("versions", info_of, range(version.version + 1, found.first + 1)):
             if token is None or info is None or info.previous is None or info.previous.token != token:
                 return False
             token = info.token
     except ObjectNotFound:
         return False
-    return token is not None and token == window.token_at(window.first)
+    return token is not None and token == found.token_at(found.first)
 
 
 def _superseded(version: Stamped) -> Superseded:

@@ -82,13 +82,14 @@ class OpenedList:
     """The list of an Avro state that the header was read from, until the files are: it is fetched once for both.
 
     It holds one at most, for one version of one table, and gives it away once: where its manifests are gone by then,
-    the list is read again.
+    the list is read again. `proven` is the checkpoint that the version files were found to agree with.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "proven")
 
     def __init__(self) -> None:
         self._held: tuple[StateRef, StateList] | None = None
+        self.proven: StateRef | None = None
 
     def keep(self, ref: StateRef, listed: StateList) -> None:
         """Hold the completed list of `ref`."""
@@ -121,7 +122,7 @@ def load_state(
     def read(ref: StateRef) -> TableState:
         return read_state(env, ref, opened.take(ref))
 
-    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
+    base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
     return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
 
 
@@ -145,7 +146,7 @@ def load_pruned(
     def read(ref: StateRef) -> TableState | PrunedState:
         return read_pruned(env, ref, where, opened.take(ref))
 
-    base, contents = _base_and_tail(env, known, version, read_versions, read, log_table)
+    base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
     if isinstance(base, PrunedState):
         some = replay_pruned(base, contents, plainly=not env.options[opt.TRANSACTION_USE_OPTIMIZED])
         return prove(env, some, log_table)
@@ -176,7 +177,7 @@ def _base_and_tail(
     version: int,
     read_versions: ReadVersions,
     read: Callable[[StateRef], S],
-    log_table: str | None,
+    proven: StateRef | None,
 ) -> tuple[S | None, Confirmed[VersionContent]]:
     """The newest checkpoint of this table that can be read, as `read` makes it, and the versions after it.
 
@@ -190,14 +191,14 @@ def _base_and_tail(
         is_same = (fresh.head, fresh.head_identity) == (known.head, known.head_identity)
         if not is_same or fresh.states == known.states:
             raise
-        return _base_and_tail(env, fresh, version, read_versions, read, log_table)
+        return _base_and_tail(env, fresh, version, read_versions, read, proven)
     ref = segment.base
     if base is None or ref is None:
         return base, contents
-    if is_another(base, contents) or _is_foreign(env, known, ref, base, contents, log_table):
+    if is_another(base, contents) or (ref != proven and _is_foreign(env, known, ref, base, contents)):
         rest = _without(env, known, ref)
         try:
-            return _base_and_tail(env, rest, version, read_versions, read, log_table)
+            return _base_and_tail(env, rest, version, read_versions, read, proven)
         except (VersionExpired, LogGap) as error:
             raise _mixed(env, ref, contents[0].version if contents else known.head) from error
     return base, contents
@@ -217,22 +218,14 @@ def _mixed(env: Env, ref: StateRef, version: int) -> Mixed:
     return Mixed(message, version=version, url=env.store.url, reason="another table")
 
 
-def _is_foreign(
-    env: Env,
-    known: Known,
-    ref: StateRef,
-    found: _Named,
-    contents: Sequence[VersionContent],
-    log_table: str | None = None,
-) -> bool:
-    """True if a state lies in the log of another table, by the versions after it, else by the newest file.
-
-    `log_table` is the table that the newest file tells, where it was asked before.
-    """
+def _is_foreign(env: Env, known: Known, ref: StateRef, found: _Named, contents: Sequence[VersionContent]) -> bool:
+    """True if a state is of another table or history, by the versions after it, else by the newest file and its own."""
     table = found.metadata.id
-    if contents:
-        return any(table_of(content) not in {None, table} for content in contents)
-    if known.head_identity is None or log_table == table:
+    if any(table_of(content) not in {None, table} for content in contents):
+        return True
+    if contents and contents[0].version == ref.version + 1:
+        return not follows(contents[0], token_of(found.tokens, ref.version))
+    if known.head_identity is None:
         return False
     return contradicts(env, range(known.first, known.head + 1), known.states, ref, table, found.tokens)
 
@@ -262,6 +255,7 @@ def header_of(
     segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref, opened))
     ref = segment.base
     if found is None or ref is None or not _is_foreign(env, known, ref, found, contents):
+        opened.proven = ref
         return segment, None if found is None else (found.protocol, found.metadata)
     try:
         return header_of(env, _without(env, known, ref), version, contents, opened=opened)

@@ -9,7 +9,7 @@ import msgspec
 
 from indextables.env import Env
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
-from indextables.log.checkpoint import find_states, inspect_state
+from indextables.log.checkpoint import find_states, has_parted, inspect_state
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, parse_key, state_dir, version_key
 from indextables.storage.store import ObjectMeta
@@ -68,6 +68,11 @@ class Told(msgspec.Struct, frozen=True):
     time_ms: int | None = None
     readable: bool = True
 
+    @property
+    def first(self) -> int:
+        """The lowest version whose token it tells."""
+        return self.ref.version + 1 if self.window is None else self.window.first
+
     def covers(self, version: int) -> bool:
         """True if it can say which token `version` carries."""
         return self.window is not None and self.window.covers(version)
@@ -98,18 +103,26 @@ def survey(env: Env, version: int) -> Survey:
         return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
 
 
-def newest_tokens(env: Env, version: int, table: str) -> Told | None:
+def newest_tokens(env: Env, version: int, table: str, ours: str | None = None) -> Told | None:
     """What the newest checkpoint of `table` at or above `version` tells; None if there is no such checkpoint.
 
-    A checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
+    One of another history of the table is passed over, unless it lists the token `ours`, which only this one has. A
+    checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
     """
+
+    def is_own(told: Told) -> bool:
+        if told.table_id not in {None, table}:
+            return False
+        is_ours = ours is not None and told.window is not None and ours in told.window.tokens
+        return is_ours or not has_parted(env, told.ref.version, told.window)
+
     while states := survey(env, version).states:
         told = tell(env, states[0])
         if told is None:
             continue
         # Below one that another table left over lies what is ours.
         older = (tell(env, ref) for ref in states[1:])
-        return next((t for t in itertools.chain([told], older) if t is not None and t.table_id in {None, table}), None)
+        return next((t for t in itertools.chain([told], older) if t is not None and is_own(t)), None)
     return None
 
 

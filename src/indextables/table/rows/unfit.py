@@ -54,7 +54,7 @@ def _flat(values: Iterable[Any], data_type: pa.DataType) -> str | None:
     odd = next((one for one in values if not _is_taken(one, data_type)), None)
     if odd is None:
         return None
-    if types.is_integer(data_type) and isinstance(odd, int):
+    if types.is_integer(data_type) and isinstance(odd, int) and not isinstance(odd, bool):
         bits = data_type.bit_width - types.is_signed_integer(data_type)
         least = -(2**bits) if types.is_signed_integer(data_type) else 0
         return f"{_excerpt(odd)} is outside of {data_type}, which holds {least} to {2**bits - 1}"
