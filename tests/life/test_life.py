@@ -24,6 +24,23 @@ ELSEWHERE = {
     "indextables.LocalSession": "SQL by its text, which `tests/sql` drives",
     "indextables.Table": "a type, whose methods are driven",
     "indextables.errors": "types",
+    **dict.fromkeys(
+        (
+            f"Table.{verb}"
+            for verb in (
+                "add_columns",
+                "alter_column",
+                "drop_columns",
+                "rename_column",
+                "set_description",
+                "set_name",
+                "set_properties",
+                "unset_properties",
+                "upgrade_protocol",
+            )
+        ),
+        "the lives of `tests/table/test_altering.py`, whose columns change all the time",
+    ),
 }
 """What this life does not drive, and why; `test_spark_life` drives what is Spark's."""
 

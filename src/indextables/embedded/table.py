@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from indextables.ambient import Ambient
+from indextables.embedded.altering import Altering
 from indextables.embedded.changing import Changing
 from indextables.embedded.exchange import Exchange
 from indextables.embedded.looking import Looking
@@ -158,7 +159,7 @@ def open_table(
         raise TableNotFound(f"there is no table at {log.url[:200]}: {str(cause)[-200:]}", url=log.url) from cause
 
 
-class Table(Changing, Looking, Maintenance, Exchange):
+class Table(Changing, Altering, Looking, Maintenance, Exchange):
     """A table in this process. It reads one version, until `refresh()` or one of its own writes moves it to another.
 
     `indextables.open` and `indextables.create` return one. Several threads may use it at the same time.

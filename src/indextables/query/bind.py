@@ -14,6 +14,7 @@ from sqlglot import exp
 from indextables.errors import QueryInvalid
 from indextables.query.coerce import INSTANT, common_type
 from indextables.query.convert import cast_or_null
+from indextables.query.dialect import not_offered
 from indextables.query.evaluate import like_to_regex
 from indextables.query.expr import (
     And,
@@ -33,7 +34,6 @@ from indextables.query.expr import (
 )
 from indextables.query.functions import FUNCTIONS, is_number, is_text
 from indextables.query.java_match import java_pattern
-from indextables.query.refusals import not_offered
 from indextables.query.scope import SEARCH, Scope, searched
 from indextables.query.type_names import scalar_type, type_name
 

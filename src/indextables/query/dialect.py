@@ -1,10 +1,19 @@
-"""Tells sqlglot how our texts are read: as Spark 4 does, where a doubled quote inside a text is one quote."""
+"""Tells sqlglot how our texts are read, and says in plain words what of its trees a predicate cannot have.
+
+They are read as Spark 4 does, where a doubled quote inside a text is one quote.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-__all__ = ["DIALECT", "EXPRESSIONS", "STATEMENTS"]
+__all__ = ["DIALECT", "EXPRESSIONS", "STATEMENTS", "not_offered"]
+
+_MOVING = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Rand)
+_CUT = (exp.TimestampTrunc, exp.DateTrunc)
 
 _MEANT = frozenset(
     (  # noqa: SIM905
@@ -52,3 +61,24 @@ DIALECT = _IndexTables()
 """Reads statements."""
 EXPRESSIONS = _Expressions()
 """Reads a single expression, in which the words that only statements have are names as any others."""
+
+
+def not_offered(tree: Any) -> str:
+    """What to say after the text of `tree`, which is something that predicates do not have."""
+    name = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
+    if isinstance(tree, exp.AggFunc | exp.Window):
+        return "is computed from many rows, and a predicate looks at one row at a time: use a SELECT with HAVING"
+    if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
+        return "is a query, which a predicate cannot hold: use a SELECT"
+    if isinstance(tree, _CUT):
+        return (
+            "is not offered in a predicate: compare the time with both ends, as in ts >= '2025-06-01' and "
+            "ts < '2025-07-01', or use year(ts), month(ts), day(ts)"
+        )
+    if isinstance(tree, exp.Extract):
+        return "is not offered in a predicate: write year(ts), month(ts), day(ts), hour(ts), minute(ts) or second(ts)"
+    if isinstance(tree, _MOVING) or name in ("now", "random", "uuid"):
+        return "changes from one moment to the next, and is not offered in a predicate: give the value as a constant"
+    if isinstance(tree, exp.Placeholder | exp.Parameter):
+        return "is a parameter, and is not offered in a predicate: write the value into it"
+    return "is not offered in a predicate"

@@ -37,6 +37,7 @@ from indextables.query.functions import FUNCTIONS, ValueFault, apply, is_number,
 from indextables.query.partition import partition_from_text
 from indextables.query.simplify import simplify
 from indextables.query.stats import OURS, StatsRules, map_values, null_counts, typed_bounds
+from indextables.query.stored import stored_name
 
 __all__ = ["all_match", "is_partition_only", "partition_part", "prune", "prune_bounds"]
 
@@ -192,20 +193,26 @@ class _FileFacts:
         if column.path or column.name in self._partitions:
             return None
         if column.name not in self._bounds:
-            minimum = map_values(self._files["minValues"], column.name)
-            maximum = map_values(self._files["maxValues"], column.name)
+            stored = self._stored(column)
+            minimum = map_values(self._files["minValues"], stored)
+            maximum = map_values(self._files["maxValues"], stored)
             self._bounds[column.name] = typed_bounds(minimum, maximum, column.type, self._rules)
         return self._bounds[column.name]
 
     def nulls(self, column: Column) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
         if column.path or self.count > _NULL_COUNT_FILES or "stats" not in self._files.column_names:
             return None
-        counts = null_counts(self._files["stats"].combine_chunks(), column.name)
+        counts = null_counts(self._files["stats"].combine_chunks(), self._stored(column))
         records = self._files["numRecords"].combine_chunks()
         some = _mask(pc.not_equal(counts, 0))
         others = _mask(pc.not_equal(counts, records))
         consistent = _mask(pc.less_equal(counts, records), unknown=False)
         return some | ~consistent, others | ~consistent
+
+    def _stored(self, column: Column) -> str:
+        """What statistics call a column."""
+        place = self._schema.get_field_index(column.name)
+        return column.name if place < 0 else stored_name(self._schema.field(place))
 
     def _partition(self, name: str) -> tuple[pa.Array, pa.Array]:
         if name not in self._values:

@@ -25,6 +25,7 @@ from indextables.env import Env
 from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
 from indextables.log.read import Snapshot
 from indextables.query.expr import Node, walk
+from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, stored_name
 from indextables.spark.session import (
     HadoopPlace,
     hadoop_place,
@@ -34,7 +35,7 @@ from indextables.spark.session import (
     session_zone,
     spark_schema,
 )
-from indextables.split.file import SplitRef, check_identity, dv
+from indextables.split.file import Columns, SplitRef, check_identity, dv
 from indextables.table.read import check_rows_readable, column_names, prune_files, refs_of, scan_table
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ _NO_SKIPPING = {
 # What Spark says when there is no class for a scheme.
 _NO_FILE_SYSTEM = ("No FileSystem for scheme", "UnsupportedFileSystem", "ClassNotFoundException", "NoClassDefFound")
 
+_DEFAULTS = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT})
+
 _CONF_LOCK = threading.Lock()
 
 
@@ -104,6 +107,7 @@ def native_scan(
     if not names:
         raise InvalidArgument("columns = []: name at least one column, or use count()", columns=[])
     schema = spark_schema(snapshot.metadata.schemaString)
+    stored = _stored(schema, snapshot.schema)
     place = hadoop_place(env.store.url, env.options)
     if place is None:
         return _from_memory(spark, env, snapshot, names, where, schema)
@@ -111,9 +115,11 @@ def native_scan(
     by_spark = not _is_odd(schema) and not _means_another_zone(spark, env, where)
     if text is not None and reads_otherwise(spark, text, snapshot.schema):
         by_spark = False
-    frame = _read_files(spark, env, snapshot, place, files, schema) if by_spark else None
+    frame = _read_files(spark, env, snapshot, place, files, stored) if by_spark else None
     if frame is None:
         return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
+    if stored is not schema:
+        frame = _renamed(frame, schema)
     if text is not None:
         frame = frame.where(text)
     # Each column that is named is a call into the JVM.
@@ -123,13 +129,13 @@ def native_scan(
 def _read_files(
     spark: SparkSession, env: Env, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
 ) -> DataFrame | None:
-    """All rows of these files that are alive; None if Spark cannot read them."""
+    """All rows of these files that are alive, in the columns that files have; None if Spark cannot read them."""
     if files.num_rows == 0:
         return spark.createDataFrame([], schema)
     url = env.store.url
     has_vector = files["deletionVector"].is_valid()
-    others = refs_of(env, files.filter(pc.invert(has_vector)))
-    deleted = refs_of(env, files.filter(has_vector))
+    others = refs_of(env, files.filter(pc.invert(has_vector)), snapshot.schema)
+    deleted = refs_of(env, files.filter(has_vector), snapshot.schema)
     if env.store.is_local:
         # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
         try:
@@ -282,6 +288,33 @@ def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
                 group[_name(ref.key)] = ref
         yield list(group.values())
         left = rest
+
+
+def _stored(schema: StructType, table: pa.Schema) -> StructType:
+    """The schema of the files: stored names, and the defaults that Spark's reader fills in where a file lacks a column.
+
+    The same object where files have what the table has.
+    """
+    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructType as Struct
+
+    if Columns.of(table) is None:
+        return schema
+    fields = []
+    for field, known in zip(schema, table, strict=True):
+        told = {key.decode(): text.decode() for key, text in (known.metadata or {}).items() if key in _DEFAULTS}
+        fields.append(StructField(stored_name(known), field.dataType, field.nullable, {**field.metadata, **told}))
+    return Struct(fields)
+
+
+def _renamed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The columns of files under the names of the table; filters are pushed through."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    pairs = zip(frame.columns, schema, strict=True)
+    return frame.select(
+        *(F.col(_quoted(stored)).alias(field.name, metadata=field.metadata or {}) for stored, field in pairs)
+    )
 
 
 def _by_python_reader(

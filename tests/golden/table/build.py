@@ -62,6 +62,29 @@ def build_rows(folder: Path) -> dict[str, object]:
     }
 
 
+def build_altered(folder: Path) -> dict[str, object]:
+    """A table with columns that were renamed, dropped, made again, widened and given a default."""
+    place = folder / "t"
+    schema = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string()), ("n", pa.int32())])
+    table = it.create(place, schema, indexing={"a": "text"})
+    table.append([{"id": n, "a": f"both word{n}", "b": f"b{n}", "n": n} for n in range(3)])
+    for old, new in (("a", "third"), ("b", "a"), ("third", "b")):
+        table.rename_column(old, new)
+    table.drop_columns("n")
+    table.add_columns("n string, c int DEFAULT 7 COMMENT 'why' AFTER id")
+    table.append([{"id": 3, "a": "z", "b": "both", "n": "text"}, {"id": 4, "c": None}])
+    table.alter_column("c", type="bigint", default=None)
+    table.checkpoint()
+    table.append([{"id": 5}])
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    return {
+        "objects": {str(file.relative_to(place)): base64.b85encode(file.read_bytes()).decode() for file in files},
+        "rows": [table.at(version).to_arrow().sort_by("id").to_pylist() for version in range(table.version + 1)],
+        "schema": json.loads(table.metadata.schemaString),
+        "former": table.metadata.configuration["columnMapping.formerNames"],
+    }
+
+
 def row_ids(table: it.Table) -> dict[str, int]:
     """The id of each row, by its column `id`."""
     batches = scan_row_ids(table._log.env, table._snapshot, ["id"])
@@ -69,7 +92,7 @@ def row_ids(table: it.Table) -> dict[str, int]:
     return {str(row["id"]): row["_row_id"] for row in sorted(rows, key=lambda row: row["id"])}
 
 
-BUILDS = {"v4": build, "v4-rows": build_rows}
+BUILDS = {"v4": build, "v4-altered": build_altered, "v4-rows": build_rows}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:

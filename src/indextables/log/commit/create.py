@@ -33,6 +33,7 @@ from indextables.log.wire import (
     schema_to_json,
     validate_schema,
 )
+from indextables.query.stored import OF_ONE_TABLE
 
 __all__ = ["Created", "create_table", "new_metadata"]
 
@@ -64,7 +65,7 @@ def new_metadata(
     if missing:
         message = f"partition columns that are not in the schema: {', '.join(missing)}"
         raise InvalidArgument(message, columns=missing, url=log.env.store.url)
-    numbered = assign_ids(schema)
+    numbered = assign_ids(pa.schema([_own(field) for field in schema], metadata=schema.metadata))
     return Metadata(
         id=new_id(log.env.ambient),
         schemaString=schema_to_json(numbered),
@@ -74,6 +75,12 @@ def new_metadata(
         configuration=remember_ids(numbered, configuration or {}),
         createdTime=log.env.ambient.now_ms(),
     )
+
+
+def _own(field: pa.Field) -> pa.Field:
+    """A column of a new table: neither a stored name nor a default of another table's is one of it."""
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in OF_ONE_TABLE}
+    return field.with_metadata(kept or None)
 
 
 def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None) -> Created:

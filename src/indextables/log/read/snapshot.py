@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from indextables.errors import SchemaInvalid
 from indextables.log.read.load import Where
 from indextables.log.wire import (
     DomainMetadata,
@@ -19,6 +20,7 @@ from indextables.log.wire import (
     schema_from_json,
 )
 from indextables.process import Lock
+from indextables.query.stored import stored_names
 
 __all__ = ["Snapshot"]
 
@@ -63,7 +65,11 @@ class Snapshot:
     def schema(self) -> pa.Schema:
         """The columns. Raises SchemaInvalid."""
         if self._schema is None:
-            self._schema = schema_from_json(self.metadata.schemaString)
+            schema = schema_from_json(self.metadata.schemaString)
+            for name in set(stored_names(schema)) & set(self.metadata.partitionColumns):
+                message = f"the partition column {name!r} has another name in files, which partition values do not know"
+                raise SchemaInvalid(message, column=name)
+            self._schema = schema
         return self._schema
 
     @property

@@ -60,12 +60,17 @@ if TYPE_CHECKING:
     )
     from indextables.log.wire.field_ids import (
         FIELD_ID,
+        FORMER_NAMES_KEY,
         MAX_ID_KEY,
         NESTED_IDS,
         assign_ids,
+        field_id,
+        former_names,
         highest_ever,
         remember_ids,
         same_ids,
+        with_stored_name,
+        with_stored_names,
         without_ids,
     )
     from indextables.log.wire.files import (
@@ -107,6 +112,10 @@ if TYPE_CHECKING:
     from indextables.log.wire.outcome import Committed, Conflicted, ConflictKind, Outcome, Unknown, error_of
     from indextables.log.wire.paths import LOG_FOLDERS, PathRule, canonical_paths, decode_path, encode_path, key_of
     from indextables.log.wire.protocol import (
+        COLUMN_DEFAULTS,
+        COLUMN_MAPPING,
+        DELETION_VECTORS,
+        FEATURES,
         READER_VERSION,
         TYPE_WIDENING,
         V1,
@@ -128,6 +137,7 @@ if TYPE_CHECKING:
         schema_to_json,
         validate_schema,
         widened,
+        widens,
         wider,
     )
     from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract
@@ -146,11 +156,16 @@ if TYPE_CHECKING:
 __all__ = [
     "ADD_FIELDS",
     "ADD_TYPE",
+    "COLUMN_DEFAULTS",
+    "COLUMN_MAPPING",
+    "DELETION_VECTORS",
     "DV_TYPE",
     "EMPTY",
     "EMPTY_TOTALS",
+    "FEATURES",
     "FIELD_ID",
     "FILES_SCHEMA",
+    "FORMER_NAMES_KEY",
     "LOG_DIR",
     "LOG_FOLDERS",
     "MANIFEST_DIR",
@@ -233,6 +248,8 @@ __all__ = [
     "engine_info",
     "error_of",
     "expand_all",
+    "field_id",
+    "former_names",
     "has_own_splits",
     "highest_ever",
     "identity",
@@ -271,9 +288,12 @@ __all__ = [
     "vector_ids",
     "version_key",
     "widened",
+    "widens",
     "wider",
     "with_feature",
     "with_few_files",
+    "with_stored_name",
+    "with_stored_names",
     "without_ids",
 ]
 
@@ -334,12 +354,17 @@ if not TYPE_CHECKING:
             ),
             "field_ids": (
                 "FIELD_ID",
+                "FORMER_NAMES_KEY",
                 "MAX_ID_KEY",
                 "NESTED_IDS",
                 "assign_ids",
+                "field_id",
+                "former_names",
                 "highest_ever",
                 "remember_ids",
                 "same_ids",
+                "with_stored_name",
+                "with_stored_names",
                 "without_ids",
             ),
             "files": (
@@ -381,6 +406,10 @@ if not TYPE_CHECKING:
             "outcome": ("Committed", "ConflictKind", "Conflicted", "Outcome", "Unknown", "error_of"),
             "paths": ("LOG_FOLDERS", "PathRule", "canonical_paths", "decode_path", "encode_path", "key_of"),
             "protocol": (
+                "COLUMN_DEFAULTS",
+                "COLUMN_MAPPING",
+                "DELETION_VECTORS",
+                "FEATURES",
                 "READER_VERSION",
                 "TYPE_WIDENING",
                 "V1",
@@ -402,6 +431,7 @@ if not TYPE_CHECKING:
                 "schema_to_json",
                 "validate_schema",
                 "widened",
+                "widens",
                 "wider",
             ),
             "sethash": ("EMPTY", "combine", "set_hash", "subtract"),

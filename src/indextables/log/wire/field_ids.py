@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from indextables.query.stored import OF_ONE_TABLE, PHYSICAL_NAME, stored_name
+
 __all__ = [
     "FIELD_ID",
+    "FORMER_NAMES_KEY",
     "JSON_PREFIX",
     "MAX_ID_KEY",
     "NESTED_IDS",
     "are_ids",
     "assign_ids",
     "field_id",
+    "former_names",
     "highest_ever",
     "highest_id",
     "is_id",
@@ -28,11 +32,15 @@ __all__ = [
     "remember_ids",
     "same_ids",
     "walk",
+    "with_stored_name",
+    "with_stored_names",
     "without_ids",
 ]
 
 FIELD_ID = "indextables.id"
 NESTED_IDS = "indextables.nestedIds"
+FORMER_NAMES_KEY = "columnMapping.formerNames"
+"""Property of a table: the stored names of columns that were dropped, as a JSON array. No new column gets one."""
 MAX_ID_KEY = "columnMapping.maxColumnId"
 """Property of a table: the highest permanent id that was ever given in it, where its columns alone do not tell."""
 JSON_PREFIX = "json:"
@@ -97,9 +105,45 @@ def remember_ids(schema: pa.Schema, configuration: Mapping[str, str]) -> dict[st
     return {**configuration, MAX_ID_KEY: str(highest_ever(schema, configuration))}
 
 
+def former_names(configuration: Mapping[str, str]) -> list[str]:
+    """The stored names of columns that were dropped. A property that cannot be read counts as none."""
+    try:
+        found = json.loads(configuration.get(FORMER_NAMES_KEY, "[]"))
+    except ValueError:
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def with_stored_names(schema: pa.Schema, is_new: Sequence[bool], configuration: Mapping[str, str]) -> pa.Schema:
+    """The schema, whose fields have ids, in which each new column has a stored name that no column had before.
+
+    That is its own name, or `<name>__<id>` where files may hold another column under it.
+    """
+    taken = {name.lower() for name in former_names(configuration)}
+    taken |= {stored_name(field).lower() for field, new in zip(schema, is_new, strict=True) if not new}
+    fields = []
+    for field, new in zip(schema, is_new, strict=True):
+        stored = field.name
+        while new and stored.lower() in taken:
+            stored = f"{stored}__{field_id(field)}"
+        taken.add(stored.lower())
+        named = field if stored == field.name or not new else with_stored_name(field, stored)
+        fields.append(named)
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def with_stored_name(field: pa.Field, stored: str) -> pa.Field:
+    """The column under this name in files."""
+    metadata = {key: value for key, value in (field.metadata or {}).items() if key != PHYSICAL_NAME}
+    if stored != field.name:
+        metadata[PHYSICAL_NAME] = stored.encode()
+    return field.with_metadata(metadata or None)
+
+
 def without_ids(field: pa.Field) -> pa.Field:
-    """A column of somebody else's: its ids, at any depth, mean nothing here."""
-    metadata = {key: value for key, value in (field.metadata or {}).items() if key not in {_ID, _NESTED}}
+    """A column of somebody else's: its ids, at any depth, its stored name and its defaults mean nothing here."""
+    own = {_ID, _NESTED, *OF_ONE_TABLE}
+    metadata = {key: value for key, value in (field.metadata or {}).items() if key not in own}
     return pa.field(field.name, _mapped(field.type, without_ids), field.nullable, metadata=metadata or None)
 
 

@@ -7,6 +7,9 @@ from indextables.log.wire.actions import Protocol
 from indextables.log.wire.paths import PathRule
 
 __all__ = [
+    "COLUMN_DEFAULTS",
+    "COLUMN_MAPPING",
+    "DELETION_VECTORS",
     "FEATURES",
     "FOLLOWED",
     "PARQUET_SPLIT",
@@ -34,6 +37,8 @@ WRITER_VERSION = 4
 
 PARQUET_SPLIT = "parquetSplit"
 TYPE_WIDENING = "typeWidening"
+COLUMN_DEFAULTS = "columnDefaults"
+COLUMN_MAPPING = "columnMapping"
 DELETION_VECTORS = "deletionVectors"
 ROW_TRACKING = "rowTracking"
 
@@ -42,6 +47,7 @@ FEATURES = frozenset(
         "avroState",
         "changeDataFeed",
         "checkpoints",
+        "columnDefaults",
         "columnMapping",
         "conditionalWrites",
         "deletionVectors",

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
 from indextables.log.wire.field_ids import FIELD_ID, JSON_PREFIX, NESTED_IDS, are_ids, field_id, is_id, nested_ids, walk
+from indextables.query.stored import stored_name
 
 __all__ = [
     "MAX_DEPTH",
@@ -35,6 +36,7 @@ __all__ = [
     "schema_to_json",
     "validate_schema",
     "widened",
+    "widens",
     "wider",
 ]
 
@@ -100,6 +102,17 @@ def widened(before: pa.DataType, given: pa.DataType) -> pa.DataType | None:
         if before in ladder and given in ladder:
             return max(before, given, key=ladder.index)
     return None
+
+
+def widens(before: pa.DataType, after: pa.DataType) -> bool:
+    """True if every value of `before` is one of `after`, and files with the narrower type are read as the wider."""
+    if widened(before, after) == after:
+        return True
+    if after == pa.float64():
+        return before in _INTEGERS[:3]
+    if pa.types.is_decimal(before) and pa.types.is_decimal(after):
+        return bool(before.scale == after.scale and before.precision <= after.precision)
+    return False
 
 
 def wider(kind: pa.DataType) -> tuple[pa.DataType, ...]:
@@ -361,6 +374,12 @@ def _check_names(schema: pa.Schema) -> None:
             if seen.setdefault(used, place) != place:
                 raise SchemaInvalid(f"the columns {seen[used]!r} and {place!r} have the same id {used}", column=place)
     _check_siblings(schema, "")
+    stored: dict[str, str] = {}
+    for field in schema:
+        other = stored.setdefault(stored_name(field).casefold(), field.name)
+        if other != field.name:
+            message = f"the columns {other!r} and {field.name!r} have the same name {stored_name(field)!r} in files"
+            raise SchemaInvalid(message, column=field.name)
 
 
 def _check_siblings(fields: Iterable[pa.Field], parent: str) -> None:

@@ -71,7 +71,7 @@ def search_rows(
     files = live_files(env, snapshot)
     where = _predicate(env, snapshot.schema, question.where)
     if fits_driver(env, snapshot, files):
-        answer = _by_driver(env, snapshot, refs_of(env, files), question, where)
+        answer = _by_driver(env, snapshot, refs_of(env, files, snapshot.schema), question, where)
         if answer is not None:
             return spark.createDataFrame(answer.cast(arrow_schema(schema)), schema)
     shared = Shared(snapshot.metadata, snapshot.version, question)
@@ -79,7 +79,7 @@ def search_rows(
     if scored_terms(plan):
         shared = msgspec.structs.replace(shared, stats=statistics(runner, env, shared, files))
     left, places = _pruned(snapshot, files, where)
-    parts = parts_of(env, left, runner.width, places)
+    parts = parts_of(env, left, snapshot.schema, runner.width, places)
     wide = StructType([*schema.fields, StructField(PLACE, LongType()), StructField(ROW, LongType())])
     found = lazily(spark, place, shared, parts, wide)
     if question.limit is not None:
@@ -93,11 +93,13 @@ def count_matches(env: Env, snapshot: Snapshot, question: Question, runner: Runn
     where = _predicate(env, snapshot.schema, question.where)
     if fits_driver(env, snapshot, files):
         with still_there(env, snapshot.version):
-            return searcher_over(env, snapshot.metadata, refs_of(env, files)).count(question.query, where=where)
+            return searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema)).count(
+                question.query, where=where
+            )
     searcher_over(env, snapshot.metadata, []).plan(question.query, where)
     shared = Shared(snapshot.metadata, snapshot.version, question)
     left, places = _pruned(snapshot, files, where)
-    parts = parts_of(env, left, runner.width, places)
+    parts = parts_of(env, left, snapshot.schema, runner.width, places)
     return sum(int(answer) for answer in answers_of(runner.run(count_job, each_with(shared, parts))))
 
 

@@ -14,6 +14,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.read import Snapshot
+from indextables.log.wire import schema_from_json
 from indextables.spark.search.question import Shared, Splits, each_with, shares
 from indextables.spark.search.tasks import stats_job, task_rows
 from indextables.spark.tasks import Place, for_each
@@ -34,14 +35,16 @@ def live_files(env: Env, snapshot: Snapshot) -> pa.Table:
     return prune_files(snapshot, None)
 
 
-def parts_of(env: Env, files: pa.Table, width: int, places: Sequence[int] | None = None) -> Iterator[Splits]:
+def parts_of(
+    env: Env, files: pa.Table, schema: pa.Schema, width: int, places: Sequence[int] | None = None
+) -> Iterator[Splits]:
     """The splits of each task, made one task at a time; `places` are theirs among all, by default those in `files`.
 
     Raises PathEscape, DvCorrupt, StoreError.
     """
     everywhere = range(files.num_rows) if places is None else places
     for start, end in shares(files.num_rows, width):
-        yield Splits(list(everywhere[start:end]), refs_of(env, files.slice(start, end - start)))
+        yield Splits(list(everywhere[start:end]), refs_of(env, files.slice(start, end - start), schema))
 
 
 def fits_driver(env: Env, snapshot: Snapshot, files: pa.Table) -> bool:
@@ -59,7 +62,7 @@ def most_rows(env: Env, snapshot: Snapshot) -> int:
 
 def statistics(runner: Runner, env: Env, shared: Shared, files: pa.Table) -> TermStats:
     """What scores depend on, over all splits."""
-    units = each_with(shared, parts_of(env, files, runner.width))
+    units = each_with(shared, parts_of(env, files, schema_from_json(shared.metadata.schemaString), runner.width))
     return merge_stats(_READ_TERMSTATS.decode(answer) for answer in answers_of(runner.run(stats_job, units)))
 
 

@@ -86,7 +86,9 @@ def marked_rows(
     everything = live_files(env, snapshot)
     if asked.required and not lasting and fits_driver(env, snapshot, everything):
         with still_there(env, snapshot.version):
-            found = _found_here(handle, env, snapshot, asked, schema, refs_of(env, everything), where, limit)
+            found = _found_here(
+                handle, env, snapshot, asked, schema, refs_of(env, everything, snapshot.schema), where, limit
+            )
         if found is not None:
             return found
     shared = Shared(snapshot.metadata, snapshot.version, asked)
@@ -96,9 +98,11 @@ def marked_rows(
     if not env.store.outlives_process:
         # No task can see it, so its rows are sent.
         wanted = arrow_schema(schema)
-        rows = pa.Table.from_batches(rows_of(env, shared, Splits([], refs_of(env, files)), wanted), schema=wanted)
+        rows = pa.Table.from_batches(
+            rows_of(env, shared, Splits([], refs_of(env, files, snapshot.schema)), wanted), schema=wanted
+        )
         return handle.spark.createDataFrame(rows, schema)
-    parts = (Splits([], group) for group in grouped(_each_ref(env, files), _TASK_BYTES))
+    parts = (Splits([], group) for group in grouped(_each_ref(env, files, snapshot.schema), _TASK_BYTES))
     return lazily(handle.spark, handle.place(), shared, parts, schema)
 
 
@@ -113,21 +117,21 @@ def count_marked(
     files = live_files(env, snapshot)
     if fits_driver(env, snapshot, files):
         with still_there(env, snapshot.version):
-            searcher = searcher_over(env, snapshot.metadata, refs_of(env, files))
+            searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
             return searcher.count(required_plan(searcher, asked), where=where)
     if where is not None:
         return None
     required_plan(searcher_over(env, snapshot.metadata, []), asked)
     runner = handle.runner()
     shared = Shared(snapshot.metadata, snapshot.version, asked)
-    units = each_with(shared, parts_of(env, files, runner.width))
+    units = each_with(shared, parts_of(env, files, snapshot.schema, runner.width))
     return sum(int(answer) for answer in answers_of(runner.run(count_job, units)))
 
 
-def _each_ref(env: Env, files: pa.Table) -> Iterator[SplitRef]:
+def _each_ref(env: Env, files: pa.Table, schema: pa.Schema) -> Iterator[SplitRef]:
     """One reference per file, made some thousands at a time: there may be millions."""
     for start in range(0, files.num_rows, _REFS_AT_ONCE):
-        yield from refs_of(env, files.slice(start, _REFS_AT_ONCE))
+        yield from refs_of(env, files.slice(start, _REFS_AT_ONCE), schema)
 
 
 def _found_here(

@@ -11,12 +11,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from indextables.errors import NotSupported
+from indextables.query.stored import OF_ONE_TABLE
 from indextables.spark.session.registry import COLUMN_KEY, OWN_KEY, PATH_KEY
 
 __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
 
 # Where a table keeps the permanent ids of a column.
 _ID, _NESTED_IDS = "indextables.id", "indextables.nestedIds"
+_OF_ONE_TABLE = tuple(key.decode() for key in OF_ONE_TABLE)
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 
@@ -36,7 +38,7 @@ def drop_ids(node: Any) -> None:
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            for key in (_ID, _NESTED_IDS, PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
+            for key in (_ID, _NESTED_IDS, *_OF_ONE_TABLE, PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
                 metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)

@@ -112,7 +112,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         where = self.predicate(snapshot.schema, zone)
         if self._search is not None:
             return self._searches(env, snapshot, self._search, where, zone)
-        refs = refs_of(env, prune_files(snapshot, where))
+        refs = refs_of(env, prune_files(snapshot, where), snapshot.schema)
         if self._limit is not None:
             # One task, which can stop: how many rows the others would find nobody knows.
             refs = refs if where is not None else list(_enough(refs, self._limit))
@@ -201,14 +201,14 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         metadata = snapshot.metadata
         # A query that is wrong is told here, not by a task.
         searcher_over(env, metadata, []).plan(query, where)
-        everything = refs_of(env, prune_files(snapshot, None))
+        everything = refs_of(env, prune_files(snapshot, None), snapshot.schema)
 
         def task(refs: Sequence[SplitRef], stats: TermStats | None) -> FoundPartition:
             return FoundPartition(refs, metadata, snapshot.schema, snapshot.version, zone, self._limit, stats)
 
         left = everything
         if where is not None:
-            keys = {ref.key for ref in refs_of(env, prune_files(snapshot, where))}
+            keys = {ref.key for ref in refs_of(env, prune_files(snapshot, where), snapshot.schema)}
             left = [ref for ref in everything if ref.key in keys]
         groups = list(grouped(left)) or [[]]
         if self._limit is not None or (len(groups) == 1 and len(left) == len(everything)):

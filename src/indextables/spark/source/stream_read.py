@@ -119,7 +119,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             kept = files
             if predicate is not None:
                 kept = files.filter(prune(files, predicate, tail.schema, tail.baseline.partitionColumns))
-            groups = grouped(refs_of(tail.log.env, kept))
+            groups = grouped(refs_of(tail.log.env, kept, tail.schema))
             tasks += [SplitPartition(group, tail.schema, version, zone) for group in groups]
         return tasks
 

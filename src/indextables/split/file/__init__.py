@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.split.file import dv, layout, page_map, thrift
+    from indextables.split.file.columns import Columns, stored_schema
     from indextables.split.file.fetch import distinct, index_array
     from indextables.split.file.groups import without_columns
     from indextables.split.file.identity import check_identity
@@ -24,6 +25,7 @@ __all__ = [
     "ROW_ID",
     "ROW_ID_FIELD",
     "SEGMENT_PARTS",
+    "Columns",
     "Component",
     "Directory",
     "IndexPointer",
@@ -45,6 +47,7 @@ __all__ = [
     "place_of_ids",
     "resolve",
     "scan",
+    "stored_schema",
     "thrift",
     "visible",
     "with_ids",
@@ -55,6 +58,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "columns": ("Columns", "stored_schema"),
             "fetch": ("distinct", "index_array"),
             "groups": ("without_columns",),
             "identity": ("check_identity",),

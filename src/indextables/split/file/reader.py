@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from indextables.errors import InvalidArgument, SplitCorrupt, StoreError
 from indextables.process import Lock
 from indextables.split.file import layout, thrift
+from indextables.split.file.columns import View
 from indextables.split.file.fetch import assemble, index_array, plan_fetch
 from indextables.split.file.groups import (
     RangesFile,
@@ -76,6 +77,8 @@ class SplitReader:
     1. Row numbers are those of the file: deleted rows keep theirs.
     2. `fetch` returns exactly the rows asked for, in the order asked, deleted or not; `scan` leaves deleted rows out.
     3. Raises SplitCorrupt for bytes that are not what was written, another split's included; never fewer rows.
+    4. Columns have the names of the table, as `ref.columns` tells; those that are none of the table's are not there.
+       `footer` and `pages` are as the file has them.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class SplitReader:
         self._pages: Pages | None = None
         self._no_pages: str | None = None
         self._footer: Footer | None = None
+        self._view: View | None = None
         self._lock = Lock(again=True)
 
     @property
@@ -121,13 +125,39 @@ class SplitReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        return visible(self._pages.schema if self._pages is not None else self.footer.schema)
+        return visible(self.all_columns)
+
+    @property
+    def all_columns(self) -> pa.Schema:
+        """The columns of the rows, the ids that rows brought along included. Places of columns are places in it."""
+        view = self.view
+        return self._stored_schema if view is None else view.schema
+
+    @property
+    def view(self) -> View | None:
+        """How the columns of the table stand in the file; None: as they are."""
+        columns = self._ref.columns
+        if columns is None:
+            return None
+        with self._lock:
+            if self._view is None:
+                self._view = columns.view(self._stored_schema)
+            return self._view
+
+    @property
+    def _stored_schema(self) -> pa.Schema:
+        return self._pages.schema if self._pages is not None else self.footer.schema
 
     @property
     def has_row_ids(self) -> bool:
         """True if rows brought their ids along: then there is a column `ROW_ID`, which is given where it is named."""
         pages = self.pages
         return place_of_ids(pages.schema if pages is not None else self.footer.schema) is not None
+
+    def called(self, stored: str) -> str | None:
+        """What the table calls a column of the file; None if it is none of the table's."""
+        columns = self._ref.columns
+        return stored if columns is None else columns.name(stored)
 
     @property
     def footer(self) -> Footer:
@@ -169,13 +199,22 @@ class SplitReader:
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= self.num_rows):
             worst = int(wanted.min() if wanted.min() < 0 else wanted.max())
             raise InvalidArgument(f"{self.key} has {self.num_rows} rows: there is no row {worst}", path=self.key)
-        pages = self.pages
-        schema = pages.schema if pages is not None else self.footer.schema
+        _ = self.pages
+        schema = self.all_columns
         places = column_places(schema, columns)
         if not len(wanted) or not places:
             return (
                 pa.schema([schema.field(p) for p in places]).empty_table() if places else without_columns(len(wanted))
             )
+        view = self.view
+        if view is None:
+            return self._fetch(wanted, places)
+        stored = view.stored(places)
+        return view.of_table(self._fetch(wanted, stored) if stored else without_columns(len(wanted)), places)
+
+    def _fetch(self, wanted: npt.NDArray[np.int64], places: list[int]) -> pa.Table:
+        """These rows of the columns at these places of the file."""
+        pages = self.pages
         if pages is None:
             return self._fetch_groups(wanted, places)
         if self._kept is not None and len(wanted) <= MOST_ROWS:
@@ -185,7 +224,14 @@ class SplitReader:
         return assemble(pages, plan, self._rows(plan.ranges))
 
     def read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
-        """All rows of these row groups, in file order. The columns are places in the schema."""
+        """All rows of these row groups, in file order. The columns are places in `all_columns`."""
+        view = self.view
+        if view is None:
+            return self._read_groups(groups, columns)
+        return view.of_table(self._read_groups(groups, view.stored(columns)), columns)
+
+    def _read_groups(self, groups: Sequence[int], columns: Sequence[int]) -> pa.Table:
+        """The same by places in the file."""
         footer = self.footer
         if not columns:
             return without_columns(sum(footer.metadata.row_group(g).num_rows for g in groups))
@@ -196,7 +242,14 @@ class SplitReader:
 
         A large row group of a local file is read as it is decoded: memory for all of it would cost more than reading.
         """
-        return decode_pieces(self.footer, group, columns, self._rows_of([group], columns, lazily=True), self.key)
+        view = self.view
+        stored = columns if view is None else view.stored(columns)
+        if view is not None and not stored:
+            yield from self.read_groups([group], columns).to_batches()
+            return
+        source = self._rows_of([group], stored, lazily=True)
+        for batch in decode_pieces(self.footer, group, stored, source, self.key):
+            yield batch if view is None else view.of_batch(batch, columns)
 
     def _rows_of(self, groups: Sequence[int], columns: Sequence[int], *, lazily: bool = False) -> RangesFile:
         ranges = chunk_ranges(self.footer, groups, columns)
@@ -211,7 +264,7 @@ class SplitReader:
         starts = np.cumsum([0, *(meta.row_group(i).num_rows for i in range(meta.num_row_groups))])
         group_of = np.searchsorted(starts, rows, side="right") - 1
         touched = np.unique(group_of)
-        table = self.read_groups(touched.tolist(), columns)
+        table = self._read_groups(touched.tolist(), columns)
         sizes = np.diff(starts)[touched]
         before = np.cumsum(sizes) - sizes
         local = rows - starts[group_of] + before[np.searchsorted(touched, group_of)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from indextables.split.file.columns import Columns
+
 __all__ = ["SplitRef"]
 
 
@@ -17,6 +19,7 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
        others by its size and its footer.
     4. `vector` is a serialised deletion vector (`dv.encode`), already loaded from wherever the log keeps it.
     5. `base_row_id` is the id of the first row, where rows have ids and somebody asks for them.
+    6. `columns` says how the columns of the table stand in its files; None: as the table has them.
     """
 
     key: str
@@ -29,6 +32,7 @@ class SplitRef(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str | None = None
     vector: bytes | None = None
     base_row_id: int | None = None
+    columns: Columns | None = None
 
     @property
     def has_offsets(self) -> bool:

@@ -68,7 +68,7 @@ def scan(
     ref = reader.ref
     alive = dv.alive_mask(ref.vector, reader.num_rows, reader.key) if ref.vector is not None else None
     kept = _kept_ranges(row_ranges, reader.num_rows)
-    schema = reader.footer.schema
+    schema = reader.all_columns
     output = column_places(schema, columns)
     stored = place_of_ids(schema) if row_ids else None
     output += [stored] if stored is not None else []

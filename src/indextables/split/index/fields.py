@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -108,6 +108,14 @@ class IndexPlan(msgspec.Struct, frozen=True):
         """The field of this id."""
         return next((f for f in self.fields if f.id == field_id), None)
 
+    def renamed(self, rename: Callable[[str], str | None]) -> IndexPlan:
+        """The same plan where columns are called otherwise; a column that gets None is none of the table's."""
+        fields = tuple(
+            f if f.column is None else msgspec.structs.replace(f, column=rename(f.column)) for f in self.fields
+        )
+        names = (rename(name) for name in self.stored_only)
+        return IndexPlan(fields, tuple(name for name in names if name is not None))
+
     def schema(self) -> tantivy.Schema:
         """The Tantivy schema: fields by ordinal, nothing stored."""
         builder = tantivy.SchemaBuilder()
@@ -153,7 +161,8 @@ def plan_fields(schema: pa.Schema, options: opt.Options, *, previous: IndexPlan 
     for column in schema:
         planned = _plan_column(column, settings)
         if column.name in settings.excused and previous is not None:
-            planned = next((f for f in previous.fields if f.id == column_id(column)), planned)
+            known = (f for f in previous.fields if f.id == column_id(column))
+            planned = next((msgspec.structs.replace(f, column=column.name) for f in known), planned)
         if planned is None:
             stored_only.append(column.name)
         else:

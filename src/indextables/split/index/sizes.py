@@ -39,10 +39,17 @@ def field_sizes(reader: SplitReader) -> pa.Table:
     """The bytes of one split, all of them, by column and component. Raises SplitCorrupt, StoreError."""
     directory = reader.directory
     plan = IndexPlan.from_doc_mapping(directory.doc_mapping) if directory is not None else IndexPlan(())
-    facts = {field.name: _facts(plan, field) for field in visible(reader.footer.schema)}
+    facts = {
+        field.name: _facts(plan, field)
+        for field in visible(reader.footer.schema)
+        if reader.called(field.name) is not None
+    }
     found: list[tuple[object, ...]] = []
+    name: str | None
     for name, size in _row_bytes(reader).items():
-        column = (name, *facts[name]) if name in facts else (None, None, None, None)
+        column: tuple[object, ...] = (None,) * 4
+        if name in facts:
+            column = (reader.called(name), *facts[name])
         found.append((*column, ROWS, size, None))
     for component in directory.components if directory is not None else ():
         by_field: dict[int | str, int] = {}
@@ -53,7 +60,9 @@ def field_sizes(reader: SplitReader) -> pa.Table:
             field = _field(plan, key, reader.key)
             stored = component.length * raw // max(1, component.raw_length)
             shared += stored
-            found.append((field.column, field.kind, field.indexed, field.fast, component.name, stored, raw))
+            name = None if field.column is None else reader.called(field.column)
+            column = (None,) * 4 if name is None else (name, field.kind, field.indexed, field.fast)
+            found.append((*column, component.name, stored, raw))
         rest = component.raw_length - sum(by_field.values())
         if component.length > shared:
             found.append((None, None, None, None, component.name, component.length - shared, rest))

@@ -80,7 +80,8 @@ class OpenedSplit:
         elif directory.index_format != INDEX_FORMAT:
             self.reason = f"index format {directory.index_format} of Tantivy {directory.tantivy}"
         else:
-            self.plan = _plan_of(directory.doc_mapping)
+            plan, columns = _plan_of(directory.doc_mapping), self.ref.columns
+            self.plan = plan if columns is None else plan.renamed(columns.name)
             self.field_ids = frozenset(field.id for field in self.plan.fields)
 
     @property
@@ -131,7 +132,16 @@ class OpenedSplit:
     def schema(self) -> pa.Schema:
         """The columns that the rows have."""
         reader = self.reader
-        return reader.pages.schema if reader.pages is not None else reader.schema
+        # Who has the page map needs no footer.
+        _ = reader.pages
+        return reader.schema
+
+    def null_count(self, column: str) -> int | None:
+        """How many rows are null in a column, as the index knows it; None if it does not."""
+        if self.cached is None:
+            return None
+        columns = self.ref.columns
+        return self.cached.directory.null_counts.get(column if columns is None else columns.stored(column))
 
     def load(self, components: frozenset[str], apart: Path | None = None) -> CachedSplit:
         """Load these components; page locations come along, because hits want their rows. Raises SplitCorrupt.

@@ -456,9 +456,9 @@ def _by_null_count(tree: Plan, state: SplitState) -> RowMask | None:
     """The answer of a subtree that only asks which rows have values, if the directory knows; None: read the column."""
 
     def known(leaf: HasValue) -> bool | None:
-        if leaf.target.multi or leaf.target.nested or state.cached is None:
+        if leaf.target.multi or leaf.target.nested:
             return None
-        nulls = state.cached.directory.null_counts.get(leaf.target.column)
+        nulls = state.split.null_count(leaf.target.column)
         return True if nulls == 0 else False if nulls == state.num_rows else None
 
     settled = with_existence(tree, known)

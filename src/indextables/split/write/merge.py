@@ -211,7 +211,7 @@ def _wide(schema: pa.Schema) -> pa.Schema:
 
 def _opened(reader: SplitReader) -> pa.Schema:
     try:
-        return reader.footer.schema
+        return reader.all_columns
     except (SplitCorrupt, ObjectNotFound) as error:
         raise _SourceBroken(reader.key, str(error)) from error
 
@@ -228,7 +228,7 @@ def _in_turn(readers: Sequence[SplitReader], schema: pa.Schema, live: list[int])
 
 
 def _has_ids(reader: SplitReader) -> bool:
-    return place_of_ids(reader.footer.schema) is not None
+    return place_of_ids(reader.all_columns) is not None
 
 
 def _verify(store: Store, written: Sequence[WrittenSplit], columns: Sequence[str], before: RowDigest) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from indextables import options as opt
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import IndexTablesError, InvariantViolated, SchemaMismatch, SplitError, StoreFull
-from indextables.split.file import SplitRef, Statistics, StatsBuilder, visible
+from indextables.split.file import Columns, SplitRef, Statistics, StatsBuilder, stored_schema, visible
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.split.write import scratch as scratch_folders
 from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
@@ -61,6 +61,8 @@ class WrittenSplit(msgspec.Struct, frozen=True):
     incomplete: dict[str, list[str]]
     component_bytes: dict[str, int]
     """Stored bytes by component; `rows` is everything that plain Parquet has too."""
+    columns: Columns | None = None
+    """How the columns of the rows that were given stand in the file."""
 
     @property
     def ref(self) -> SplitRef:
@@ -74,6 +76,7 @@ class WrittenSplit(msgspec.Struct, frozen=True):
             index_start=self.index_start,
             range1_length=self.range1_length,
             id=self.id,
+            columns=self.columns,
         )
 
 
@@ -104,6 +107,7 @@ class SplitWriter:
     1. A split is put only after it was verified: rows = documents, one segment, footer and directory read back.
     2. After an exception, or when the `with` block ends before `finish`, neither scratch files nor objects are left.
     3. Keys are `<prefix>split-<id>.split`: unique per attempt, never overwritten. The split carries its id.
+    4. Rows and plan have the names of the table, the file and its statistics those that the schema says are stored.
 
     Raises SchemaInvalid and SchemaMismatch, SplitError where Tantivy or the scratch disk fails, StoreError.
     """
@@ -127,8 +131,11 @@ class SplitWriter:
         """
         self._store = store
         self._schema = normalise_schema(schema)
+        self._stored = stored_schema(self._schema)
+        self._columns = Columns.of(self._schema)
         self._options = options
-        self._plan = plan if plan is not None else plan_fields(visible(self._schema), options)
+        given = plan if plan is not None else plan_fields(visible(self._schema), options)
+        self._plan = given if self._columns is None else given.renamed(self._columns.stored)
         self._prefix = prefix
         self._uncut = frozenset(partition_columns)
         self._ambient: Ambient = ambient or SystemAmbient()
@@ -156,7 +163,7 @@ class SplitWriter:
         """As `write`, for rows that their owner has cast and validated already: their columns are taken as they are."""
         if not batch.schema.equals(self._schema):
             raise InvariantViolated(f"rows that are said to fit {self._schema} have the columns {batch.schema}")
-        self._write(pa.Table.from_arrays(batch.columns, schema=self._schema))
+        self._write(pa.Table.from_arrays(batch.columns, schema=self._stored))
 
     def _write(self, table: pa.Table) -> None:
         with self._undone_on_error():
@@ -233,7 +240,7 @@ class SplitWriter:
             self.abort()
 
     def _begin(self, scratch: Scratch) -> _Building:
-        return _Building(scratch, self._schema, self._plan, self._options, self._uncut, self._heap_ceiling)
+        return _Building(scratch, self._stored, self._plan, self._options, self._uncut, self._heap_ceiling)
 
     def _on_disk(self) -> Scratch:
         return scratch_folders.on_disk(self._ambient.token())
@@ -315,7 +322,7 @@ class SplitWriter:
                 building.abandon()
 
     def _describe(self, key: str, put_ms: int, finished: FinishedFile, statistics: Statistics) -> WrittenSplit:
-        stamps = next((f.name for f in self._schema if pa.types.is_timestamp(f.type)), None)
+        stamps = next((f.name for f in self._stored if pa.types.is_timestamp(f.type)), None)
         return WrittenSplit(
             key=key,
             id=finished.directory.id,
@@ -334,6 +341,7 @@ class SplitWriter:
             time_range_end=statistics.max_values.get(stamps) if stamps else None,
             incomplete=finished.directory.incomplete,
             component_bytes=finished.component_bytes,
+            columns=self._columns,
         )
 
     def _fit(self, data: pa.RecordBatch | pa.Table) -> pa.Table:
@@ -344,7 +352,7 @@ class SplitWriter:
             )
             raise SchemaMismatch(message, expected=self._schema.names, actual=table.schema.names)
         try:
-            return table.cast(self._schema)
+            return pa.Table.from_arrays(table.cast(self._schema).columns, schema=self._stored)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             message = f"rows do not fit the schema of the split: {error}"
             raise SchemaMismatch(message) from error

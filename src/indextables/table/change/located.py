@@ -133,7 +133,7 @@ def locate(env: Env, metadata: Metadata, files: pa.Table, selection: Selection) 
         return Located(rows, whole=whole.num_rows)
     others = in_order(others)
     paths = others["path"].to_pylist()
-    searcher = searcher_over(env, metadata, refs_of(env, others))
+    searcher = searcher_over(env, metadata, refs_of(env, others, schema_from_json(metadata.schemaString)))
     hits = _hits(searcher, selection)
     places, starts = np.unique(hits.splits, return_index=True)
     for place, found in zip(places.tolist(), np.split(hits.rows, starts[1:]), strict=True) if len(hits) else ():

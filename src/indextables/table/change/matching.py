@@ -112,7 +112,7 @@ class Matching:
         few = self._are_keys_few(files)
         searched, scanned = files.filter(pa.array(few)), files.filter(pa.array(~few))
         found = [self._file(path, parts, careful=careful) for path, parts in self._by_index(searched)]
-        work = list(zip(scanned["path"].to_pylist(), refs_of(self._env, scanned), strict=True))
+        work = list(zip(scanned["path"].to_pylist(), refs_of(self._env, scanned, self._snapshot.schema), strict=True))
         if len(work) == 1:
             found.append(self._file(work[0][0], self._by_scan(work[0][1], ahead=True), careful=careful))
         else:
@@ -132,7 +132,7 @@ class Matching:
         if self._indexed is None or not files.num_rows:
             return
         node = In(self._bound.keys[self._indexed][0], tuple(self.keys.values(self._indexed)))
-        searcher = searcher_over(self._env, self._snapshot.metadata, refs_of(self._env, files))
+        searcher = searcher_over(self._env, self._snapshot.metadata, refs_of(self._env, files, self._snapshot.schema))
         hits = searcher.matches(None, where=node).hits
         table = searcher.rows(hits, self._bound.target_columns())
         ends = np.searchsorted(hits.splits, np.arange(files.num_rows), side="right").tolist()

@@ -30,7 +30,7 @@ from indextables.table.change.matching import Matching, TakenTwice
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.change.update import Part, rows_at, written
 from indextables.table.read import plain_schema
-from indextables.table.rows import Evolution, Rows, merged_schema
+from indextables.table.rows import Evolution, Rows, left_out, merged_schema
 from indextables.table.running import Progress
 
 __all__ = ["Merge", "bound_merge", "check", "merge", "source_of", "upsert"]
@@ -283,7 +283,7 @@ class _Merging:
         return self._source.select(wanted).take(pa.array(rows))
 
     def _row(self, choice: Choice, data: pa.Table, old: pa.Table | None) -> pa.Table:
-        """Whole rows: columns that are computed from `data`, others as they were, or null in rows that are new."""
+        """Whole rows: columns that are computed from `data`, others as they were, or left out of rows that are new."""
         columns = []
         for field in self._bound.schema:
             node = choice.values.get(field.name)
@@ -292,8 +292,17 @@ class _Merging:
             elif old is not None and old.schema.get_field_index(field.name) >= 0:
                 columns.append(pc.cast(old[field.name], field.type))
             else:
-                columns.append(pa.nulls(data.num_rows, field.type))
+                columns.append(self._left_out(field, data.num_rows, is_new=old is None))
         return pa.Table.from_arrays(columns, schema=self._bound.schema)
+
+    def _left_out(self, field: pa.Field, count: int, *, is_new: bool) -> pa.Array:
+        """What rows hold in a column that no clause sets: a new row has its default."""
+        place = self._snapshot.schema.get_field_index(field.name)
+        return (
+            left_out(self._snapshot.schema.field(place), count)
+            if is_new and place >= 0
+            else pa.nulls(count, field.type)
+        )
 
     def _violation(self, taken: TakenTwice) -> CardinalityViolation:
         rows = {taken.path: BitMap([taken.row])}

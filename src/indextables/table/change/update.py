@@ -131,7 +131,7 @@ def rows_at(env: Env, snapshot: Snapshot, chosen: Mapping[str, BitMap], columns:
     """The rows of these numbers, in the order of the table, some at a time. Raises SplitCorrupt, StoreError."""
     paths = pa.array(list(chosen), pa.string())
     files = in_order(snapshot.files.filter(pc.is_in(snapshot.files["path"], value_set=paths)))
-    searcher = searcher_over(env, snapshot.metadata, refs_of(env, files))
+    searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
     bases, tracks = files["baseRowId"].to_pylist(), tracks_rows(snapshot.protocol)
     for place, path in enumerate(files["path"].to_pylist()):
         numbers = np.fromiter(chosen[path], np.int64, len(chosen[path]))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvariantViolated, VersionExpired
 from indextables.log.wire import Add, Metadata, key_of
-from indextables.split.file import SplitReader, SplitRef, scan
+from indextables.split.file import Columns, SplitReader, SplitRef, scan
 from indextables.split.write import RowDigest
 from indextables.table.convert.source import Opened, open_source
 from indextables.table.environment import open_env
@@ -130,6 +130,7 @@ def _rows_of(env: Env, add: Add, target: WriteTarget) -> Iterator[pa.RecordBatch
         add.hotcacheStartOffset,
         add.hotcacheLength,
         add.splitId,
+        columns=Columns.of(target.schema),
     )
     return scan(SplitReader(env.store, ref), target.schema.names)
 

@@ -19,6 +19,7 @@ from indextables.log.wire import Metadata, VersionContent, schema_from_json
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.query.prune import prune
+from indextables.query.stored import stored_name
 from indextables.split.file import SplitRef, dv
 from indextables.table.environment import table_env
 from indextables.table.feed.rows import Asked, feed_schema, read_bundle, read_net
@@ -98,7 +99,8 @@ class Feed:
         self.env = env
         self.baseline = baseline
         self.schema = schema_from_json(baseline.schemaString)
-        self._names = {name.lower() for name in names}
+        wanted = {name.lower() for name in names}
+        self._stored = {stored_name(field).lower() for field in self.schema if field.name.lower() in wanted}
         self._where = where
         self._is_prunable = True
 
@@ -145,7 +147,11 @@ class Feed:
         return [*old, *new]
 
     def _whole(self, files: pa.Table, *, is_new: bool) -> Iterator[Unit]:
-        refs, bases, sizes = refs_of(self.env, files), files["baseRowId"].to_pylist(), files["size"].to_pylist()
+        refs, bases, sizes = (
+            refs_of(self.env, files, self.schema),
+            files["baseRowId"].to_pylist(),
+            files["size"].to_pylist(),
+        )
         for ref, base, size, wanted in zip(refs, bases, sizes, self._wanted(files), strict=True):
             yield Unit(msgspec.structs.replace(ref, base_row_id=base), is_new, size, wanted)
 
@@ -155,7 +161,7 @@ class Feed:
         if not again.num_rows:
             return
         earlier = again.set_column(again.column_names.index("deletionVector"), "deletionVector", files.before)
-        after, before = refs_of(self.env, again), refs_of(self.env, earlier)
+        after, before = refs_of(self.env, again, self.schema), refs_of(self.env, earlier, self.schema)
         told = zip(
             after, before, again["baseRowId"].to_pylist(), again["size"].to_pylist(), self._wanted(again), strict=True
         )
@@ -174,7 +180,7 @@ class Feed:
         if metadata.schemaString == self.baseline.schemaString:
             return
         theirs = schema_from_json(metadata.schemaString)
-        kept = pa.schema([field for field in theirs if field.name.lower() in self._names])
+        kept = pa.schema([field for field in theirs if stored_name(field).lower() in self._stored])
         problems = differences(kept, self.schema)
         if problems:
             message = (

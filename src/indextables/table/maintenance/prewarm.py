@@ -93,7 +93,7 @@ def prewarm(
     failed: dict[str, str] = {}
     size = _SPLITS_PER_UNIT * max(1, 4 * runner.width)
     for start in range(0, files.num_rows, size):
-        refs = refs_of(env, files.slice(start, size))
+        refs = refs_of(env, files.slice(start, size), snapshot.schema)
         places = range(0, len(refs), _SPLITS_PER_UNIT)
         units = [msgspec.msgpack.encode(_Unit(refs[place : place + _SPLITS_PER_UNIT], wanted)) for place in places]
         for answer in runner.run(warm_unit, units):

@@ -115,7 +115,7 @@ def reindex_unit(env: Env, unit: bytes) -> bytes:
     """Job: look at one split, and write it anew if its index is not what the table wants. Raises SplitError."""
     work = _UNIT.decode(unit)
     target = target_of(work.metadata, env.over(work.metadata.configuration))
-    ref = ref_of(env, work.source, key_of(work.source.path, env.store.url))
+    ref = ref_of(env, work.source, key_of(work.source.path, env.store.url), target.schema)
     reason = _why(env, ref, target.plan) or ("forced" if work.force else "")
     if not reason:
         return msgspec.msgpack.encode(_Done(""))

@@ -273,7 +273,9 @@ def _sorted_away(env: Env, group: Moved, sources: Sequence[SourceRows]) -> list[
         if (is_live & ~was_live).any():
             return None
         bare = msgspec.structs.replace(source, vector=None)
-        gone.append((ref_of(env, bare, key_of(source.path, env.store.url)), np.flatnonzero(was_live & ~is_live)))
+        # Ids alone are read, whatever the columns are called.
+        ref = ref_of(env, bare, key_of(source.path, env.store.url), pa.schema([]))
+        gone.append((ref, np.flatnonzero(was_live & ~is_live)))
     # Rows that were merged bring their ids along: the numbers that the log gives to new files count for none of them.
     outputs = [SplitRef(key_of(add.path, env.store.url), add.size, add.numRecords) for add in group.adds]
     return find_again(env, gone, outputs)

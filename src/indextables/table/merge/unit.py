@@ -16,7 +16,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import DvCorrupt, IndexTablesError, InvalidArgument, ObjectNotFound, SplitCorrupt
 from indextables.log.wire import Add, DeletionVector, Metadata, key_of
-from indextables.split.file import SplitReader, SplitRef, dv, scan
+from indextables.split.file import Columns, SplitReader, SplitRef, dv, scan
 from indextables.split.write import Broken, Merged, merge_splits, project
 from indextables.table.merge.clustering import Range, Sorter
 from indextables.table.requests import Curve
@@ -112,14 +112,14 @@ def sample_unit(env: Env, unit: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for source in work.sources:
-            for batch in _sampled(env, source, schema, clustering.every):
+            for batch in _sampled(env, source, target.schema, schema, clustering.every):
                 writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 
 def _merge_pieces(env: Env, work: MergeUnit, pieces: list[Piece], broken: list[Broken]) -> None:
     target = target_of(work.metadata, env.over(work.metadata.configuration))
-    refs, unreadable = _refs(env, work.sources)
+    refs, unreadable = _refs(env, work.sources, target.schema)
     broken += unreadable
     if broken and work.clustering is not None:
         # Sorted rows of some sources are no part of the whole: the group is sorted again without the broken ones.
@@ -160,22 +160,25 @@ def _merge(env: Env, work: MergeUnit, target: WriteTarget, refs: Sequence[SplitR
     )
 
 
-def _refs(env: Env, sources: Sequence[Source]) -> tuple[list[SplitRef | None], list[Broken]]:
+def _refs(env: Env, sources: Sequence[Source], schema: pa.Schema) -> tuple[list[SplitRef | None], list[Broken]]:
     """A reference per source with its vector loaded; None, and why, for one whose vector cannot be read."""
     refs: list[SplitRef | None] = []
     broken: list[Broken] = []
     for source in sources:
         key = key_of(source.path, env.store.url)
         try:
-            refs.append(ref_of(env, source, key))
+            refs.append(ref_of(env, source, key, schema))
         except (DvCorrupt, ObjectNotFound) as error:
             refs.append(None)
             broken.append(Broken(key, str(error)))
     return refs, broken
 
 
-def ref_of(env: Env, source: Source, key: str) -> SplitRef:
-    """The split with its vector loaded. Raises DvCorrupt, StoreError."""
+def ref_of(env: Env, source: Source, key: str, schema: pa.Schema) -> SplitRef:
+    """A split of a table with this schema, as its metadata has it, with its vector loaded.
+
+    Raises DvCorrupt, StoreError, SchemaInvalid.
+    """
     ref = SplitRef(
         key,
         source.size,
@@ -186,6 +189,7 @@ def ref_of(env: Env, source: Source, key: str) -> SplitRef:
         source.range1_length,
         source.id,
         base_row_id=source.base_row_id,
+        columns=Columns.of(schema),
     )
     if source.vector is None:
         return ref
@@ -206,12 +210,12 @@ def _runs(refs: Sequence[SplitRef | None], *, least: int) -> Iterator[tuple[int,
         run = []
 
 
-def _sampled(env: Env, source: Source, schema: pa.Schema, every: int) -> Iterator[pa.RecordBatch]:
+def _sampled(env: Env, source: Source, table: pa.Schema, schema: pa.Schema, every: int) -> Iterator[pa.RecordBatch]:
     key = key_of(source.path, env.store.url)
     seen = 0
     try:
-        reader = SplitReader(env.store, ref_of(env, source, key))
-        there = [name for name in schema.names if name.lower() in {n.lower() for n in reader.footer.schema.names}]
+        reader = SplitReader(env.store, ref_of(env, source, key, table))
+        there = [name for name in schema.names if name.lower() in {n.lower() for n in reader.schema.names}]
         for batch in scan(reader, there or None):
             start = -seen % every
             seen += batch.num_rows

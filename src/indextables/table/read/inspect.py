@@ -96,7 +96,7 @@ def column_sizes(env: Env, snapshot: Snapshot, most_splits: int | None = 100) ->
     check_rows_readable(snapshot, env.store.url)
     files = prune_files(snapshot, None)
     last = files if most_splits is None else files.slice(max(0, files.num_rows - most_splits))
-    refs = refs_of(env, last)
+    refs = refs_of(env, last, snapshot.schema)
 
     def one(ref: SplitRef) -> pa.Table:
         return field_sizes(SplitReader(env.store, ref))

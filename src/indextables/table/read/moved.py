@@ -89,5 +89,7 @@ def _refs(env: Env, files: pa.Table) -> list[tuple[str, SplitRef]]:
         pa.nulls(files.num_rows, files.schema.field("deletionVector").type),
     )
     bases = files["baseRowId"].to_pylist()
-    refs = [msgspec.structs.replace(ref, base_row_id=base) for ref, base in zip(refs_of(env, bare), bases, strict=True)]
+    # Ids alone are read, whatever the columns are called.
+    pairs = zip(refs_of(env, bare, pa.schema([])), bases, strict=True)
+    refs = [msgspec.structs.replace(ref, base_row_id=base) for ref, base in pairs]
     return list(zip(files["path"].to_pylist(), refs, strict=True))

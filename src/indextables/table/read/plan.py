@@ -16,7 +16,7 @@ from indextables.log.wire import DeletionVector, has_own_splits, key_of
 from indextables.query.expr import Node
 from indextables.query.prune import partition_part, prune
 from indextables.query.stats import FOREIGN, OURS
-from indextables.split.file import SplitRef, dv
+from indextables.split.file import Columns, SplitRef, dv
 from indextables.table.arguments import check_names
 from indextables.table.read.order import in_order
 
@@ -57,8 +57,11 @@ def check_rows_readable(snapshot: Snapshot, url: str) -> None:
         raise NotSupported(message, url=url)
 
 
-def refs_of(env: Env, files: pa.Table) -> list[SplitRef]:
-    """One reference per file, with its deletion vector loaded. Raises PathEscape, DvCorrupt, StoreError.
+def refs_of(env: Env, files: pa.Table, schema: pa.Schema) -> list[SplitRef]:
+    """One reference per file of a table with this schema, with its deletion vector loaded.
+
+    The schema is the table's at the version that is read, as its metadata has it: it tells how columns stand in files.
+    Raises PathEscape, DvCorrupt, StoreError, SchemaInvalid.
 
     The references are of the files that a read opens anyway; only those with a deletion vector cost a look of their
     own.
@@ -66,6 +69,9 @@ def refs_of(env: Env, files: pa.Table) -> list[SplitRef]:
     url = env.store.url
     keys = (key_of(path, url) for path in files["path"].to_pylist())
     refs = list(map(SplitRef, keys, *(files[name].to_pylist() for name in _REF_COLUMNS)))
+    columns = Columns.of(schema)
+    if columns is not None:
+        refs = [msgspec.structs.replace(ref, columns=columns) for ref in refs]
     vectors = files["deletionVector"]
     if vectors.null_count == len(vectors):
         return refs

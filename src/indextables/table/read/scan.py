@@ -44,7 +44,7 @@ def scan_table(
     schema = plain_schema(snapshot.schema, names)
     if not has_own_splits(snapshot.protocol):
         return pa.RecordBatchReader.from_batches(schema, limited(_bundles(env, snapshot, names, where, limit), limit))
-    refs = refs_of(env, prune_files(snapshot, where))
+    refs = refs_of(env, prune_files(snapshot, where), snapshot.schema)
 
     def read(ref: SplitRef) -> Iterator[pa.RecordBatch]:
         alone = len(refs) == 1 and limit is None
@@ -78,7 +78,7 @@ def scan_row_ids(env: Env, snapshot: Snapshot, columns: Sequence[str] | None = N
     check_rows_readable(snapshot, env.store.url)
     names = column_names(snapshot.schema, columns)
     files = prune_files(snapshot, None)
-    for ref, base in zip(refs_of(env, files), files["baseRowId"].to_pylist(), strict=True):
+    for ref, base in zip(refs_of(env, files, snapshot.schema), files["baseRowId"].to_pylist(), strict=True):
         known = msgspec.structs.replace(ref, base_row_id=base)
         yield from scan_split(env, snapshot.schema, known, names, None, snapshot.version, row_ids=True)
 
@@ -106,7 +106,7 @@ def scan_split(
     ambient = env.ambient if ahead else None
     try:
         reader = SplitReader(env.store, ref)
-        present = {name.lower() for name in reader.footer.schema.names}
+        present = {name.lower() for name in reader.schema.names}
         needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
         if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):
             for batch in scan(reader, names, where=where, row_numbers=row_numbers, row_ids=row_ids, ambient=ambient):
@@ -202,7 +202,7 @@ class _Steps:
 
 
 def _same_types(reader: SplitReader, schema: pa.Schema, names: Sequence[str]) -> bool:
-    theirs = {field.name.lower(): field.type for field in reader.footer.schema}
+    theirs = {field.name.lower(): field.type for field in reader.schema}
     return all(theirs[name.lower()] == schema.field(name).type for name in names)
 
 

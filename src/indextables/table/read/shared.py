@@ -195,7 +195,7 @@ def _clear_small() -> None:
 def _over_all(env: Env, snapshot: Snapshot, memory: SearchMemory) -> SplitSearcher:
     check_rows_readable(snapshot, env.store.url)
     with still_there(env, snapshot.version):
-        return _searcher(env, snapshot.metadata, refs_of(env, prune_files(snapshot, None)), memory)
+        return _searcher(env, snapshot.metadata, refs_of(env, prune_files(snapshot, None), snapshot.schema), memory)
 
 
 def _searcher(env: Env, metadata: Metadata, refs: Sequence[SplitRef], memory: SearchMemory) -> SplitSearcher:

@@ -26,7 +26,8 @@ from indextables.errors import (
     VersionNotFound,
 )
 from indextables.log.read import Confirmed, Log, Snapshot, commit_time, moment, table_of
-from indextables.log.wire import Metadata, VersionContent, check_readable, schema_from_json, widened
+from indextables.log.wire import Metadata, VersionContent, check_readable, schema_from_json, widens
+from indextables.query.stored import stored_name
 from indextables.table.read.order import in_order
 
 __all__ = ["Limits", "Piece", "Place", "Tail", "differences", "pieces_between", "place_after", "place_from", "place_to"]
@@ -290,14 +291,17 @@ def _changes_rows(content: VersionContent) -> bool:
 
 
 def differences(theirs: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """Why rows with `theirs` cannot be read as `wanted`, column by column; a column that they lack is null."""
-    spelled = {field.name.lower(): field for field in wanted}
+    """Why rows with `theirs` cannot be read as `wanted`, column by column; a column that they lack is null.
+
+    Columns are the same if files call them the same, whatever their names were.
+    """
+    spelled = {stored_name(field).lower(): field for field in wanted}
     problems = []
     for field in theirs:
-        known = spelled.get(field.name.lower())
+        known = spelled.get(stored_name(field).lower())
         if known is None:
             problems.append(f"column {field.name} is not in the schema of the stream")
-        elif known.type != field.type and widened(field.type, known.type) != known.type:
+        elif known.type != field.type and not widens(field.type, known.type):
             problems.append(f"column {field.name} is {field.type}, the stream has {known.type}")
     return problems
 

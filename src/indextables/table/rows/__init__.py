@@ -15,8 +15,15 @@ if TYPE_CHECKING:
         merged_schema,
         replaced_schema,
         typed_only,
+        with_schema,
     )
-    from indextables.table.rows.indexing import check_indexing, nested_texts, wanted_indexing
+    from indextables.table.rows.indexing import (
+        check_indexing,
+        nested_texts,
+        renamed_settings,
+        wanted_indexing,
+        without_settings,
+    )
     from indextables.table.rows.partitions import (
         check_partition_columns,
         columns_of_folders,
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
         remembering,
         split_rows,
     )
-    from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, fits, read_rows, schema_of
+    from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, fits, left_out, read_rows, schema_of
 
 __all__ = [
     "SPARK_DOOR",
@@ -42,17 +49,21 @@ __all__ = [
     "folder_of",
     "folder_pattern",
     "keep_ids",
+    "left_out",
     "merged_schema",
     "nested_texts",
     "partitionings",
     "read_rows",
     "remembering",
+    "renamed_settings",
     "replaced_schema",
     "schema_from_ddl",
     "schema_of",
     "split_rows",
     "typed_only",
     "wanted_indexing",
+    "with_schema",
+    "without_settings",
 ]
 
 if not TYPE_CHECKING:
@@ -67,8 +78,15 @@ if not TYPE_CHECKING:
                 "merged_schema",
                 "replaced_schema",
                 "typed_only",
+                "with_schema",
             ),
-            "indexing": ("check_indexing", "nested_texts", "wanted_indexing"),
+            "indexing": (
+                "check_indexing",
+                "nested_texts",
+                "renamed_settings",
+                "wanted_indexing",
+                "without_settings",
+            ),
             "partitions": (
                 "check_partition_columns",
                 "columns_of_folders",
@@ -78,6 +96,15 @@ if not TYPE_CHECKING:
                 "remembering",
                 "split_rows",
             ),
-            "rows": ("SPARK_DOOR", "FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"),
+            "rows": (
+                "FittedRows",
+                "Rows",
+                "SPARK_DOOR",
+                "fit",
+                "fits",
+                "left_out",
+                "read_rows",
+                "schema_of",
+            ),
         },
     )

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from indextables.errors import SchemaMismatch
 from indextables.log.wire import wider
+from indextables.query.stored import current_default
 from indextables.table.arguments import is_unicode
 from indextables.table.rows.unfit import unfit
 
@@ -26,11 +27,12 @@ __all__ = ["batch_of_dicts"]
 
 
 def batch_of_dicts(
-    rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None, *, widens: bool = False
+    rows: Sequence[Mapping[Any, Any]], schema: pa.Schema | None, *, widens: bool = False, fills: bool = False
 ) -> pa.RecordBatch:
     """Columns are the keys of all rows, in order of appearance; keys that the schema knows get its types.
 
-    Where it `widens`, a column whose values do not fit gets the next wider type that they fit, if there is one.
+    Where it `widens`, a column whose values do not fit gets the next wider type that they fit, if there is one. Where
+    it `fills`, a row without a key that others have gets the column's default, else null.
 
     Raises SchemaMismatch for keys that are no names and for values that are none of the column's type.
     """
@@ -40,10 +42,13 @@ def batch_of_dicts(
             raise SchemaMismatch(f"{name!r} is not a name of a column. Nothing was written", differences=[repr(name)])
     if not names:
         return pa.record_batch([pa.nulls(len(rows))], names=["none"]).select([])
-    known = {field.name.lower(): field.type for field in schema} if schema is not None else {}
+    known = {field.name.lower(): field for field in schema} if schema is not None else {}
     columns = []
     for name in names:
-        values, kind = [row.get(name) for row in rows], known.get(name.lower())
+        field = known.get(name.lower())
+        default = current_default(field) if fills and field is not None else None
+        missing = None if default is None else default.as_py()
+        values, kind = [row.get(name, missing) for row in rows], None if field is None else field.type
         columns.append(_widest(name, values, kind) if widens and kind is not None else _column(name, values, kind))
     return pa.RecordBatch.from_arrays(columns, names=names)
 

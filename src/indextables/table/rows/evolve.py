@@ -23,6 +23,7 @@ from indextables.log.wire import (
     Protocol,
     assign_ids,
     check_free,
+    field_id,
     highest_ever,
     same_ids,
     schema_from_json,
@@ -30,10 +31,12 @@ from indextables.log.wire import (
     validate_schema,
     widened,
     with_feature,
+    with_stored_names,
     without_ids,
 )
 from indextables.options import Options
-from indextables.table.rows.indexing import nested_texts, wanted_indexing
+from indextables.query.stored import has_stored_name
+from indextables.table.rows.indexing import nested_texts, wanted_indexing, without_settings
 from indextables.table.rows.partitions import check_partition_columns, remembering
 from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
 
@@ -44,6 +47,7 @@ __all__ = [
     "merged_schema",
     "replaced_schema",
     "typed_only",
+    "with_schema",
 ]
 
 _SPARK_TYPE = b"spark.type"
@@ -104,7 +108,7 @@ def merged_schema(
     merged = pa.schema([*fields, *(field.with_nullable(True) for field in plain)])  # noqa: FBT003 - Arrow's order
     properties = _indexing(options, [field.name for field in added])
     properties = {**nested_texts(plain, {**metadata.configuration, **properties}), **properties}
-    changed = _with_schema(metadata, merged, properties)
+    changed = with_schema(metadata, merged, properties)
     raised = with_feature(protocol, TYPE_WIDENING) if wider else protocol
     return Evolution(changed, None if raised is protocol else raised)
 
@@ -136,17 +140,29 @@ def replaced_schema(
         fields.append(field)
     schema = pa.schema(fields)
     columns = check_partition_columns(schema, metadata.partitionColumns if partition_by is None else partition_by)
+    schema = _unmapped(schema, columns)
     properties = wanted_indexing(options, schema.names)
     unchanged = schema == before and columns == metadata.partitionColumns
     if unchanged and all(metadata.configuration.get(key) == value for key, value in properties.items()):
         return None
     kept = {field.name.lower() for field in fields if field.metadata and FIELD_ID.encode() in field.metadata}
     gone = [field.name for field in before if field.name.lower() not in kept]
-    told = _without_indexing(metadata, gone)
+    told = msgspec.structs.replace(metadata, configuration=without_settings(metadata.configuration, gone))
     new = [field for field in schema if field.name.lower() not in kept]
     properties = {**nested_texts(new, {**told.configuration, **properties}), **properties}
-    changed = _with_schema(told, schema, properties)
+    changed = with_schema(told, schema, properties)
     return Evolution(remembering(msgspec.structs.replace(changed, partitionColumns=columns), metadata))
+
+
+def _unmapped(schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Schema:
+    """The schema in which partition columns that were renamed once are new columns.
+
+    Partition values and folders go by the name of a column. Every row is replaced, so that no file has the old ones.
+    """
+    return pa.schema(
+        [without_ids(f) if f.name in partition_columns and has_stored_name(f) else f for f in schema],
+        metadata=schema.metadata,
+    )
 
 
 def keep_ids(metadata: Metadata, newer: Metadata) -> Metadata:
@@ -191,22 +207,19 @@ def _refused(problems: list[str], url: str, door: Door) -> SchemaMismatch:
     return SchemaMismatch(message, differences=problems, url=url)
 
 
-def _with_schema(metadata: Metadata, schema: pa.Schema, properties: Mapping[str, str]) -> Metadata:
-    """The metadata with this schema; fields without an id get one that no column ever had."""
+def with_schema(metadata: Metadata, schema: pa.Schema, properties: Mapping[str, str]) -> Metadata:
+    """The metadata with this schema; columns without an id are new, and get an id and a stored name of their own.
+
+    Neither was ever another column's: files may hold the values of that one under it.
+    """
     before = highest_ever(schema_from_json(metadata.schemaString), metadata.configuration)
     numbered = assign_ids(schema, before + 1)
+    is_new = [field_id(field) is None and not has_stored_name(field) for field in schema]
+    numbered = with_stored_names(numbered, is_new, {**metadata.configuration, **properties})
     validate_schema(numbered)
     highest = highest_ever(numbered, {MAX_ID_KEY: str(before)})
     configuration = {**metadata.configuration, **properties, MAX_ID_KEY: str(highest)}
     return msgspec.structs.replace(metadata, schemaString=schema_to_json(numbered), configuration=configuration)
-
-
-def _without_indexing(metadata: Metadata, columns: Sequence[str]) -> Metadata:
-    """The metadata without what it says about indexing columns that are no more: another one may take their name."""
-    keys = {family + column.lower() for family in _OF_COLUMNS for column in columns}
-    plain = {key: key.lower().removeprefix(opt.PREFIX) for key in metadata.configuration}
-    configuration = {key: value for key, value in metadata.configuration.items() if plain[key] not in keys}
-    return msgspec.structs.replace(metadata, configuration=configuration)
 
 
 def _indexing(options: Options, columns: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from indextables.errors import InvalidArgument
 from indextables.options import Options
 from indextables.split.index import is_nested_list, natural_kind
 
-__all__ = ["check_indexing", "nested_texts", "wanted_indexing"]
+__all__ = ["check_indexing", "nested_texts", "renamed_settings", "wanted_indexing", "without_settings"]
 
 _FAMILIES = (
     opt.INDEXING_TYPEMAP,
@@ -102,3 +102,43 @@ def _named(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             for column in str(value).split(","):
                 if column.strip():
                     yield spelled, column.strip().lower()
+
+
+def renamed_settings(properties: Mapping[str, str], column: str, to: str) -> dict[str, str]:
+    """The properties of a table in which a column is called otherwise from now on: what is said of it follows."""
+    return {_with_column(key, column, to): _with_name(key, value, column, to) for key, value in properties.items()}
+
+
+def without_settings(properties: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+    """The properties of a table that loses these columns: a new one of the same name starts with nothing."""
+    gone = {column.lower() for column in columns}
+    kept: dict[str, str] = {}
+    for key, value in properties.items():
+        if any(_with_column(key, column, "") != key for column in gone):
+            continue
+        if not _names_columns(key):
+            kept[key] = value
+        elif left := [name for name in value.split(",") if name.strip().lower() not in gone]:
+            kept[key] = ",".join(left)
+    return kept
+
+
+def _with_column(key: str, column: str, to: str) -> str:
+    """The key of the same setting for another column; the key itself if it is about something else."""
+    plain = key.lower().removeprefix(opt.PREFIX)
+    for family in _FAMILIES:
+        if plain == (family + column).lower():
+            return key[: len(key) - len(column)] + to
+    return key
+
+
+def _with_name(key: str, value: str, column: str, to: str) -> str:
+    if not _names_columns(key):
+        return value
+    return ",".join(to if name.strip().lower() == column.lower() else name for name in value.split(","))
+
+
+def _names_columns(key: str) -> bool:
+    """True for a setting whose value is a list of columns."""
+    plain = key.lower().removeprefix(opt.PREFIX)
+    return _is_list(key) or plain == opt.SEARCH_DEFAULT_FIELDS.key.lower()

@@ -1,6 +1,7 @@
 """Data as users have it becomes batches of the table's schema, or a SchemaMismatch that names every difference.
 
-Columns are found in any case and put into the table's order. A missing column becomes null where the table allows it.
+Columns are found in any case and put into the table's order. A missing column gets its default, else null where the
+table allows it.
 The incoming type may be narrower than the table's, never wider; nothing is rounded, cut or guessed.
 """
 
@@ -15,9 +16,21 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.lazy import pc
+from indextables.query.stored import current_default
 from indextables.table.rows.dicts import batch_of_dicts
 
-__all__ = ["PYTHON_DOOR", "SPARK_DOOR", "Door", "FittedRows", "Rows", "fit", "fits", "read_rows", "schema_of"]
+__all__ = [
+    "PYTHON_DOOR",
+    "SPARK_DOOR",
+    "Door",
+    "FittedRows",
+    "Rows",
+    "fit",
+    "fits",
+    "left_out",
+    "read_rows",
+    "schema_of",
+]
 
 
 _DICTS = 10_000
@@ -55,9 +68,11 @@ def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = Fals
     """What the user gave as Arrow: columns of any library, dicts, or an iterator of either, taken piece by piece.
 
     `schema` gives the types of dicts, which have none; where it `widens`, a wider one if only that holds their values
-    (of an iterator, those of the first piece). Dicts of an iterator that `fills` have all columns of the schema, null
-    where no row has one; else they have those of the first piece. Raises InvalidArgument for anything else,
-    SchemaMismatch for dicts whose values do not fit, if only later pieces tell while the batches are taken.
+    (of an iterator, those of the first piece). Where it `fills`, a dict that lacks a key has the column's default, and
+    dicts of an iterator have all columns of the schema; else they have those of the first piece.
+
+    Raises InvalidArgument for anything else, SchemaMismatch for dicts whose values do not fit, if only later pieces
+    tell while the batches are taken.
     """
     if isinstance(data, pa.Table):
         return Rows(data.schema, data.to_batches() if data.num_columns else [_without_columns(data.num_rows)])
@@ -70,7 +85,7 @@ def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = Fals
     if hasattr(data, "__arrow_c_stream__"):
         return _stream_rows(data)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
-        batch = batch_of_dicts(data, schema, widens=widens)
+        batch = batch_of_dicts(data, schema, widens=widens, fills=fills)
         return Rows(batch.schema, [batch])
     of_library = _library_rows(data)
     if of_library is not None:
@@ -108,8 +123,14 @@ def fit(rows: Rows, schema: pa.Schema, *, url: str = "", door: Door = PYTHON_DOO
     return FittedRows(schema, _fitted(rows, schema, sources))
 
 
+def left_out(field: pa.Field, count: int) -> pa.Array:
+    """What rows hold in a column of the table that nothing was said about: its default, else null."""
+    default = current_default(field)
+    return pa.nulls(count, field.type) if default is None else pa.repeat(default, count)
+
+
 def _match(given: pa.Schema, schema: pa.Schema, url: str, door: Door) -> list[int | None]:
-    """For each column of the table its place in the data, or None if it is to be null."""
+    """For each column of the table its place in the data, or None if it is to be as `left_out` has it."""
     problems: list[str] = []
     places: dict[str, int] = {}
     for index, name in enumerate(given.names):
@@ -121,7 +142,7 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str, door: Door) -> list[in
         place = places.pop(field.name.lower(), None)
         sources.append(place)
         if place is None:
-            if not field.nullable:
+            if not field.nullable and current_default(field) is None:
                 problems.append(f"{field.name} is missing and must not be null")
         elif not fits(given.field(place).type, field.type):
             problems.append(f"{field.name} is {given.field(place).type}, the table has {field.type}")
@@ -186,21 +207,21 @@ def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: 
     # Copies: whoever makes the dicts may fill one and the same again and again.
     kept = (dict(row) if isinstance(row, Mapping) else row for row in rest)
     chunks = iter(lambda: list(itertools.islice(kept, _DICTS)), [])
-    head = _chunk(next(chunks), schema, widens=widens)
-    known = {field.name.lower(): pa.field(field.name, field.type) for field in (schema or ()) if fills}
+    head = _chunk(next(chunks), schema, widens=widens, fills=fills)
+    known = {field.name.lower(): field for field in (schema or ()) if fills}
     for field in head.schema:
-        name = known[field.name.lower()].name if field.name.lower() in known else field.name
-        known[field.name.lower()] = pa.field(name, field.type)
+        named = known.get(field.name.lower())
+        known[field.name.lower()] = field if named is None else named.with_type(field.type)
     columns = pa.schema(list(known.values()))
-    batches = itertools.chain([head], (_chunk(chunk, columns) for chunk in chunks))
+    batches = itertools.chain([head], (_chunk(chunk, columns, fills=fills) for chunk in chunks))
     return Rows(columns, (_in_columns(batch, columns) for batch in batches))
 
 
-def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False) -> pa.RecordBatch:
+def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False, fills: bool) -> pa.RecordBatch:
     for row in rows:
         if not isinstance(row, Mapping):
             raise _not_rows(row)
-    batch = batch_of_dicts(rows, types, widens=widens)
+    batch = batch_of_dicts(rows, types, widens=widens, fills=fills)
     names = [name.lower() for name in batch.schema.names]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         message = f"the rows have the column {', '.join(twice)} twice, in upper and lower case. Nothing was written"
@@ -209,7 +230,10 @@ def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False) ->
 
 
 def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """The same rows, null where they have no value. Raises SchemaMismatch for a column that the first dicts lack."""
+    """The same rows, as `left_out` has it where they have no value.
+
+    Raises SchemaMismatch for a column that the first dicts lack.
+    """
     places = {name.lower(): place for place, name in enumerate(batch.schema.names)}
     unknown = [name for name in batch.schema.names if name.lower() not in {one.lower() for one in columns.names}]
     if unknown:
@@ -219,7 +243,7 @@ def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
         )
         raise SchemaMismatch(message, differences=[f"{name} is not a column of the first rows" for name in unknown])
     arrays = [
-        pa.nulls(batch.num_rows, field.type)
+        left_out(field, batch.num_rows)
         if field.name.lower() not in places
         else batch.column(places[field.name.lower()])
         for field in columns
@@ -253,7 +277,7 @@ def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None]) -> Iterato
         columns = []
         for field, place in zip(schema, sources, strict=True):
             if place is None:
-                columns.append(pa.nulls(batch.num_rows, field.type))
+                columns.append(left_out(field, batch.num_rows))
                 continue
             columns.append(_column(batch.column(place), field))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

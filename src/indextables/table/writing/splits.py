@@ -22,7 +22,7 @@ from indextables.errors import (
 )
 from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
-from indextables.split.file import with_ids
+from indextables.split.file import Columns, with_ids
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.table.rows import FittedRows, folder_of, split_rows
 
@@ -84,11 +84,13 @@ def split_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
-    """The metadata with the plan in its registry; None if it is there."""
-    key = REGISTRY_PREFIX + plan.doc_mapping_ref()
+    """The metadata with the plan, as files have it, in its registry; None if it is there."""
+    columns = Columns.of(schema_from_json(metadata.schemaString))
+    stored = plan if columns is None else plan.renamed(columns.stored)
+    key = REGISTRY_PREFIX + stored.doc_mapping_ref()
     if key in metadata.configuration:
         return None
-    configuration = {**metadata.configuration, key: plan.doc_mapping()}
+    configuration = {**metadata.configuration, key: stored.doc_mapping()}
     return msgspec.structs.replace(metadata, configuration=configuration)
 
 

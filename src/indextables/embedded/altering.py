@@ -1,0 +1,172 @@
+"""`Altering` changes what a table is: its columns, properties, names and protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.embedded.handle import Handle
+from indextables.errors import InvalidArgument
+from indextables.lazy import LazyModule
+from indextables.query.stored import default_text
+from indextables.table.arguments import check_flag, check_names, check_note, check_text
+
+if TYPE_CHECKING:
+    from indextables.table import alter as alter_room
+    from indextables.table import create as create_verb
+    from indextables.table.alter import NewColumn, Wish
+else:
+    alter_room = LazyModule("indextables.table.alter")
+    create_verb = LazyModule("indextables.table.create")
+
+__all__ = ["Altering"]
+
+
+class Altering(Handle):
+    """The methods of a table that change its metadata. They run on the newest version, and the handle follows.
+
+    None of them writes or reads a data file, except `alter_column(nullable=False)`, which looks for nulls. Each returns
+    the version that has what was asked for, and raises CommitConflict and CommitStateUnknown as every write does.
+    """
+
+    def add_columns(
+        self, columns: str | pa.Schema | pa.Field | Sequence[pa.Field], *, user_metadata: str | None = None
+    ) -> int:
+        """Add columns. Rows that are there hold their default in them, or null; no file is written anew.
+
+        Args:
+            columns: As text, `note string DEFAULT 'none' COMMENT 'why' AFTER id, size bigint FIRST`, or as fields of
+                pyarrow, whose metadata may have a `comment`.
+            user_metadata: A note for the history.
+
+        Raises:
+            InvalidArgument: A column of that name is there, or the default is none of its type.
+            SchemaInvalid: No table can have such a column.
+        """
+        return self._altered(alter_room.AddColumns(_new_columns(columns)), user_metadata)
+
+    def rename_column(self, column: str, to: str, *, user_metadata: str | None = None) -> int:
+        """Give a column another name. What is said of it in `indexing.*` follows.
+
+        Raises InvalidArgument for a column that is not there or partitions the table, and for a name that is taken.
+        """
+        wish = alter_room.RenameColumn(check_text("column", column), check_text("to", to))
+        return self._altered(wish, user_metadata)
+
+    def drop_columns(
+        self, columns: str | Sequence[str], *, if_exists: bool = False, user_metadata: str | None = None
+    ) -> int:
+        """Take columns out of the table. Files keep the values until they are merged; older versions show them.
+
+        Raises InvalidArgument for a column that is not there or partitions the table, and for the last one.
+        """
+        names = check_names("columns", [columns] if isinstance(columns, str) else columns)
+        return self._altered(alter_room.DropColumns(tuple(names), check_flag("if_exists", if_exists)), user_metadata)
+
+    def alter_column(
+        self,
+        column: str,
+        *,
+        type: str | pa.DataType | None = None,  # noqa: A002 - as SQL calls it
+        comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+        nullable: bool | None = None,
+        default: Any = msgspec.UNSET,
+        user_metadata: str | None = None,
+    ) -> int:
+        """Change a column; what is not given stays.
+
+        Args:
+            column: The column.
+            type: A wider type: byte to short to int to long, float to double, a decimal to one with more digits in
+                front, byte, short and int to double. As text (`bigint`) or a type of pyarrow.
+            comment: A text for people, None to have none.
+            nullable: False refuses nulls from now on; rows that are there are looked at first, as far as statistics do
+                not prove that none is null.
+            default: What rows get that are written without the column: a text is SQL, any other value is taken as it
+                is, None is none. Rows that are there keep what they have.
+            user_metadata: A note for the history.
+
+        Raises:
+            InvalidArgument: The type is no wider one, the default is none of the type, or a row is null.
+        """
+        wish = alter_room.AlterColumn(
+            column=check_text("column", column),
+            type=msgspec.UNSET if type is None else _type(type),
+            comment=comment if comment in (None, msgspec.UNSET) else check_text("comment", comment),
+            nullable=msgspec.UNSET if nullable is None else check_flag("nullable", nullable),
+            default=_default(default),
+        )
+        return self._altered(wish, user_metadata)
+
+    def set_properties(self, properties: Mapping[str, object], *, user_metadata: str | None = None) -> int:
+        """Set properties of the table: options, and anything else that you want to note.
+
+        Raises InvalidArgument for a value that an option cannot have, for what the library keeps itself, and for what
+        Delta means by a key and a table of ours does not do.
+        """
+        given: Any = properties
+        wish = alter_room.SetProperties(create_verb.given_properties(given))
+        return self._altered(wish, user_metadata)
+
+    def unset_properties(
+        self, keys: str | Sequence[str], *, if_exists: bool = False, user_metadata: str | None = None
+    ) -> int:
+        """Take properties away. Raises InvalidArgument for one that is not there, unless `if_exists`."""
+        names = check_names("keys", [keys] if isinstance(keys, str) else keys)
+        wish = alter_room.UnsetProperties(tuple(names), check_flag("if_exists", if_exists))
+        return self._altered(wish, user_metadata)
+
+    def set_name(self, name: str | None, *, user_metadata: str | None = None) -> int:
+        """Set the name of the table for people to read, or take it away with None; nothing finds the table by it."""
+        return self._altered(
+            alter_room.SetNames(name=None if name is None else check_text("name", name)), user_metadata
+        )
+
+    def set_description(self, description: str | None, *, user_metadata: str | None = None) -> int:
+        """Set the description of the table for people to read, or take it away with None."""
+        told = None if description is None else check_text("description", description)
+        return self._altered(alter_room.SetNames(description=told), user_metadata)
+
+    def upgrade_protocol(self, features: str | Sequence[str], *, user_metadata: str | None = None) -> int:
+        """Ask readers and writers of the table for features, by name: `columnMapping`. They are never taken back.
+
+        Verbs that need a feature ask for it themselves. Raises InvalidArgument for a feature that is not known, and for
+        one that says something about files which naming it does not make true.
+        """
+        names = check_names("features", [features] if isinstance(features, str) else features)
+        return self._altered(alter_room.UpgradeProtocol(tuple(names)), user_metadata)
+
+    def _altered(self, wish: Wish, user_metadata: str | None) -> int:
+        version = alter_room.alter(self._log, wish, user_metadata=check_note(user_metadata))
+        self._pin(version)
+        return version
+
+
+def _new_columns(given: Any) -> tuple[NewColumn, ...]:
+    if isinstance(given, str):
+        return alter_room.columns_from_ddl(check_text("columns", given))
+    fields = (
+        [given] if isinstance(given, pa.Field) else list(given) if isinstance(given, pa.Schema | Sequence) else None
+    )
+    if fields is None or not all(isinstance(field, pa.Field) for field in fields):
+        message = (
+            f"columns are text such as 'note string, size bigint', or fields of pyarrow, not {type(given).__name__}"
+        )
+        raise InvalidArgument(message)
+    return tuple(alter_room.NewColumn(field=field) for field in fields)
+
+
+def _type(given: Any) -> pa.DataType:
+    return given if isinstance(given, pa.DataType) else alter_room.type_from_ddl(check_text("type", given))
+
+
+def _default(given: Any) -> str | msgspec.UnsetType | None:
+    if given is None or isinstance(given, msgspec.UnsetType | str):
+        return given
+    try:
+        return default_text(pa.scalar(given))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as cause:
+        raise InvalidArgument(f"the default {given!r} is no value that a column can have: {cause}") from cause

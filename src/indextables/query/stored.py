@@ -1,0 +1,132 @@
+"""Tells what a column is called in files, and what rows hold in it that were written before it was there. Pure.
+
+Both stand in the metadata of the column's field: `indextables.physicalName`, absent while equal to the name, and the
+defaults under Spark's keys, as SQL text. Files, statistics and bounds know the stored name alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import InvalidArgument, SchemaInvalid
+
+__all__ = [
+    "CURRENT_DEFAULT",
+    "EXISTS_DEFAULT",
+    "OF_ONE_TABLE",
+    "PHYSICAL_NAME",
+    "current_default",
+    "default_text",
+    "exists_default",
+    "has_stored_name",
+    "stored_name",
+    "stored_names",
+]
+
+PHYSICAL_NAME = b"indextables.physicalName"
+CURRENT_DEFAULT = b"CURRENT_DEFAULT"
+"""What a row gets that is written without a value for the column."""
+EXISTS_DEFAULT = b"EXISTS_DEFAULT"
+"""What rows hold in files that were written before the column was there."""
+OF_ONE_TABLE = frozenset({PHYSICAL_NAME, CURRENT_DEFAULT, EXISTS_DEFAULT})
+"""Metadata of a column that means nothing in another table."""
+
+
+def stored_name(field: pa.Field) -> str:
+    """What the column is called in files and statistics."""
+    told = (field.metadata or {}).get(PHYSICAL_NAME)
+    return str(field.name) if told is None else str(told.decode())
+
+
+def has_stored_name(field: pa.Field) -> bool:
+    """True if the column is called otherwise in files than in the table."""
+    return PHYSICAL_NAME in (field.metadata or {})
+
+
+def stored_names(schema: pa.Schema) -> dict[str, str]:
+    """The stored name of each column that is called otherwise in files."""
+    return {field.name: stored_name(field) for field in schema if has_stored_name(field)}
+
+
+def current_default(field: pa.Field) -> pa.Scalar | None:
+    """What a row gets that is written without a value for the column; None for null. Raises SchemaInvalid."""
+    return _default(field, CURRENT_DEFAULT)
+
+
+def exists_default(field: pa.Field) -> pa.Scalar | None:
+    """What rows of files without the column hold in it; None for null. Raises SchemaInvalid."""
+    return _default(field, EXISTS_DEFAULT)
+
+
+def default_text(value: pa.Scalar) -> str:
+    """The value as SQL that this library and Spark read as the same value. Raises InvalidArgument for other types."""
+    kind, plain = value.type, value.as_py()
+    if plain is None:
+        return "NULL"
+    if pa.types.is_string(kind):
+        return "'" + str(plain).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if pa.types.is_boolean(kind):
+        return "true" if plain else "false"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return f"CAST('{_digits(plain)}' AS {_SQL_NAMES.get(kind) or f'DECIMAL({kind.precision},{kind.scale})'})"
+    if pa.types.is_date(kind):
+        return f"DATE '{plain.isoformat()}'"
+    if pa.types.is_timestamp(kind):
+        return _time_text(value)
+    message = f"a column of type {kind} can have no default: numbers, texts, booleans, dates and times can"
+    raise InvalidArgument(message, type=str(kind))
+
+
+_SQL_NAMES = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+}
+
+
+def _digits(value: float | decimal.Decimal) -> str:
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    if math.isnan(value):
+        return "NaN"
+    return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _time_text(value: pa.Scalar) -> str:
+    zoned = value.type.tz is not None
+    plain: dt.datetime = value.cast(pa.timestamp("us", "UTC" if zoned else None)).as_py()
+    text = plain.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return f"TIMESTAMP '{text}+00:00'" if zoned else f"TIMESTAMP_NTZ '{text}'"
+
+
+def _default(field: pa.Field, key: bytes) -> pa.Scalar | None:
+    text = (field.metadata or {}).get(key)
+    if text is None:
+        return None
+    value = _constant(text.decode(), field.type, field.name)
+    return value if value.is_valid else None
+
+
+@lru_cache(maxsize=256)
+def _constant(text: str, kind: pa.DataType, column: str) -> Any:
+    from indextables.errors import QueryInvalid
+    from indextables.query.evaluate import evaluate_value
+    from indextables.query.parse import parse_value
+
+    try:
+        node = parse_value(text, pa.schema([]))
+        found = evaluate_value(node, pa.table({"": pa.nulls(1)}), what=f"the default of {column}")
+        value = found if isinstance(found, pa.Scalar) else found[0]
+        return value.cast(kind)
+    except (QueryInvalid, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        message = f"the default of column {column!r}, {text[:200]}, is no value of type {kind}: {error}"
+        raise SchemaInvalid(message, column=column) from error

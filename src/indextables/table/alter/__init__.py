@@ -1,0 +1,66 @@
+"""A table changes: this room decides what a wish makes of columns, properties and protocol, and commits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indextables.lazy import surface
+
+if TYPE_CHECKING:
+    from indextables.table.alter.ddl import columns_from_ddl, type_from_ddl
+    from indextables.table.alter.properties import settled
+    from indextables.table.alter.verb import alter
+    from indextables.table.alter.wishes import (
+        AddColumns,
+        AlterColumn,
+        DropColumns,
+        NewColumn,
+        RenameColumn,
+        SetNames,
+        SetProperties,
+        UnsetProperties,
+        UpgradeProtocol,
+        Wish,
+    )
+
+__all__ = [
+    "AddColumns",
+    "AlterColumn",
+    "DropColumns",
+    "NewColumn",
+    "RenameColumn",
+    "SetNames",
+    "SetProperties",
+    "UnsetProperties",
+    "UpgradeProtocol",
+    "Wish",
+    "alter",
+    "columns_from_ddl",
+    "settled",
+    "type_from_ddl",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = surface(
+        __name__,
+        {
+            "ddl": (
+                "columns_from_ddl",
+                "type_from_ddl",
+            ),
+            "properties": ("settled",),
+            "verb": ("alter",),
+            "wishes": (
+                "AddColumns",
+                "AlterColumn",
+                "DropColumns",
+                "NewColumn",
+                "RenameColumn",
+                "SetNames",
+                "SetProperties",
+                "UnsetProperties",
+                "UpgradeProtocol",
+                "Wish",
+            ),
+        },
+    )

@@ -1,0 +1,159 @@
+"""Decides what wishes about properties, names and features make of a table. Pure.
+
+A property is kept only if somebody reads it or it means nothing to this library. What Delta calls by a key of its own
+is done, or refused; it is never kept and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import msgspec
+
+from indextables.errors import InvalidArgument
+from indextables.log.wire import (
+    COLUMN_DEFAULTS,
+    COLUMN_MAPPING,
+    DELETION_VECTORS,
+    FEATURES,
+    REGISTRY_PREFIX,
+    TYPE_WIDENING,
+    Metadata,
+    Protocol,
+    schema_from_json,
+    tracks_rows,
+    with_feature,
+)
+from indextables.options import PREFIX
+from indextables.table.alter.wishes import SetNames, SetProperties, UnsetProperties, UpgradeProtocol
+from indextables.table.rows import Evolution, check_indexing
+
+__all__ = ["named", "settled"]
+
+_OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.")
+"""Properties that the library writes itself, or does not check yet: nobody sets them by hand."""
+
+_GIVEN = frozenset({"avroState", "checkpoints", COLUMN_DEFAULTS, COLUMN_MAPPING, "conditionalWrites", DELETION_VECTORS})
+_ASKED = frozenset({*_GIVEN, "schemaDeduplication", TYPE_WIDENING})
+"""Features that a table may name whatever is in it: what is there is right with them."""
+
+_VECTORS, _MAPPING, _ROW_TRACKING = "delta.enabledeletionvectors", "delta.columnmapping.mode", "delta.enablerowtracking"
+_REFUSED = {
+    "delta.appendonly": "rows of every table can be changed",
+    "delta.enablechangedatafeed": "changes are read from the versions themselves, and nothing is written for them",
+    "delta.enabletypewidening": "a column is widened with ALTER COLUMN ... TYPE, on every table",
+    "delta.enableicebergcompatv1": "no metadata of Iceberg is written",
+    "delta.enableicebergcompatv2": "no metadata of Iceberg is written",
+    "delta.universalformat.enabledformats": "no metadata of Iceberg is written",
+    "delta.enableincommittimestamps": "every commit has its time in it",
+    "delta.minreaderversion": "features are asked for by name: upgrade_protocol([...])",
+    "delta.minwriterversion": "features are asked for by name: upgrade_protocol([...])",
+}
+
+
+def named(
+    metadata: Metadata, protocol: Protocol, wish: SetProperties | UnsetProperties | SetNames | UpgradeProtocol
+) -> Evolution | None:
+    """What a commit brings that grants the wish; None if the table is like that already. Raises InvalidArgument."""
+    changed, raised = metadata, protocol
+    match wish:
+        case SetProperties():
+            kept, features = settled(wish.properties, protocol)
+            check_indexing(kept, schema_from_json(metadata.schemaString).names, "properties")
+            changed = _with(metadata, _replaced(metadata.configuration, kept))
+            raised = with_feature(protocol, *features) if features else protocol
+        case UnsetProperties():
+            changed = _with(metadata, _without(metadata.configuration, wish))
+        case SetNames():
+            told = {"name": wish.name, "description": wish.description}
+            given = {key: text for key, text in told.items() if not isinstance(text, msgspec.UnsetType)}
+            changed = msgspec.structs.replace(metadata, **given)
+        case UpgradeProtocol():
+            _check_features(wish.features, protocol)
+            raised = with_feature(protocol, *wish.features)
+        case _:
+            assert_never(wish)
+    if changed == metadata and raised == protocol:
+        return None
+    return Evolution(changed, None if raised is protocol else raised)
+
+
+def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str, str], list[str]]:
+    """The properties to keep, and the features that the others stand for.
+
+    Raises InvalidArgument for what is not the user's to set, and for a wish of Delta's that is not granted.
+    """
+    kept: dict[str, str] = {}
+    features: list[str] = []
+    for key, value in properties.items():
+        plain = key.lower().removeprefix(PREFIX)
+        if plain.startswith(_OWN):
+            raise InvalidArgument(f"the property {key} is kept by the library itself: it cannot be set", option=key)
+        if plain in _REFUSED:
+            raise InvalidArgument(
+                f"the property {key} has no meaning here: {_REFUSED[plain]}; leave it out", option=key
+            )
+        if plain in (_VECTORS, _MAPPING, _ROW_TRACKING):
+            features += _meant(key, plain, value.strip().lower(), protocol)
+        else:
+            kept[key] = value
+    return kept, features
+
+
+def _meant(key: str, plain: str, value: str, protocol: Protocol) -> list[str]:
+    """The features that a property of Delta's stands for."""
+    if plain == _MAPPING:
+        if value == "name":
+            return [COLUMN_MAPPING]
+        if value == "none" and COLUMN_MAPPING not in (protocol.readerFeatures or []):
+            return []
+        message = f"{key} = {value}: columns are told by name here, and that cannot be taken back; use `name`"
+    elif plain == _VECTORS:
+        if value == "true":
+            return [DELETION_VECTORS]
+        message = f"{key} = {value}: deleted rows are always told by vectors here; MERGE SPLITS removes them"
+    else:
+        if value == "true" and tracks_rows(protocol):
+            return []
+        message = f"{key} = {value}: rows have ids from the first version of a table on, and keep them"
+    raise InvalidArgument(message, option=key, value=value)
+
+
+def _with(metadata: Metadata, configuration: dict[str, str]) -> Metadata:
+    return msgspec.structs.replace(metadata, configuration=configuration)
+
+
+def _replaced(configuration: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The properties with these set; one that is there in another spelling of its key is replaced."""
+    new = {_spelling(key) for key in given}
+    return {**{key: value for key, value in configuration.items() if _spelling(key) not in new}, **given}
+
+
+def _without(configuration: Mapping[str, str], wish: UnsetProperties) -> dict[str, str]:
+    there = {_spelling(key) for key in configuration}
+    gone = {_spelling(key) for key in wish.keys}
+    own = sorted(key for key in wish.keys if _spelling(key).startswith(_OWN))
+    if own:
+        raise InvalidArgument(f"the property {own[0]} is kept by the library itself: it stays", option=own[0])
+    missing = [key for key in wish.keys if _spelling(key) not in there]
+    if missing and not wish.if_exists:
+        message = f"the table has no property {', '.join(missing)}: leave it out, or write IF EXISTS"
+        raise InvalidArgument(message, option=missing[0])
+    return {key: value for key, value in configuration.items() if _spelling(key) not in gone}
+
+
+def _spelling(key: str) -> str:
+    return key.lower().removeprefix(PREFIX)
+
+
+def _check_features(features: tuple[str, ...], protocol: Protocol) -> None:
+    there = {*(protocol.readerFeatures or []), *(protocol.writerFeatures or [])}
+    for name in features:
+        if name in there or name in _ASKED:
+            continue
+        if name not in FEATURES:
+            known = ", ".join(sorted(_ASKED))
+            raise InvalidArgument(f"{name} is no feature that this library knows: it knows {known}", feature=name)
+        message = f"the feature {name} says something about the files of a table, which naming it does not make true"
+        raise InvalidArgument(message, feature=name)

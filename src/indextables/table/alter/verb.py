@@ -1,0 +1,123 @@
+"""Changes what a table is, in one commit that touches no file: its columns, properties, names and protocol."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import CommitConflict, InvalidArgument, MetadataChanged, ProtocolChanged
+from indextables.log.commit import Transaction
+from indextables.log.read import Log, Snapshot
+from indextables.log.wire import check_rows_writable, check_writable, has_own_splits
+from indextables.query.expr import Column, IsNull
+from indextables.table.alter.columns import evolved, find
+from indextables.table.alter.properties import named
+from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, RenameColumn, Wish
+from indextables.table.environment import table_env
+from indextables.table.read import prune_files, refs_of, searcher_over, still_there
+from indextables.table.rows import Evolution
+from indextables.table.writing import registered, target_of
+
+__all__ = ["alter"]
+
+_OF_COLUMNS = (AddColumns, RenameColumn, DropColumns, AlterColumn)
+
+
+def alter(log: Log, wish: Wish, *, user_metadata: str | None = None) -> int:
+    """Grant the wish on the newest version; the version that has it, which is the newest if nothing had to change.
+
+    Where somebody else changes the table at the same time, the wish is looked at again on top of that.
+
+    Raises InvalidArgument and SchemaInvalid for what the table cannot become, with what to do instead; CommitConflict,
+    CommitStateUnknown, NotSupported, LogError, StoreError.
+    """
+    attempts = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
+    for left in range(max(1, attempts) - 1, -1, -1):
+        try:
+            return _once(log, log.snapshot(), wish, user_metadata)
+        except (MetadataChanged, ProtocolChanged):
+            # What won may be about other columns: then the wish is granted on top of it.
+            if not left:
+                raise
+    raise AssertionError("a wish is tried once at least")
+
+
+def _once(log: Log, snapshot: Snapshot, wish: Wish, user_metadata: str | None) -> int:
+    check_writable(snapshot.protocol, log.url)
+    change = _planned(log, snapshot, wish)
+    if change is None:
+        return snapshot.version
+    transaction = Transaction(
+        log,
+        snapshot,
+        operation=wish.operation,
+        parameters=wish.parameters,
+        user_metadata=user_metadata,
+        isolation="Serializable" if _forbids_null(snapshot, wish) else None,
+    )
+    transaction.set_metadata(change.metadata)
+    if change.protocol is not None:
+        transaction.set_protocol(change.protocol)
+    if _forbids_null(snapshot, wish):
+        # Rows that come meanwhile were not looked at.
+        transaction.read_all()
+        _check_no_nulls(log.env, snapshot, wish)
+    try:
+        return transaction.commit_or_raise().version
+    except (MetadataChanged, ProtocolChanged):
+        raise
+    except CommitConflict as conflict:
+        message = f"{wish.operation} was not committed: {conflict}"
+        raise CommitConflict(message, **conflict.details) from conflict
+
+
+def _planned(log: Log, snapshot: Snapshot, wish: Wish) -> Evolution | None:
+    """What the wish makes of the table; rows of it can be written afterwards. Raises InvalidArgument."""
+    env = table_env(log.env, snapshot.metadata)
+    if isinstance(wish, _OF_COLUMNS):
+        check_rows_writable(snapshot.protocol, log.url)
+        change = evolved(snapshot.metadata, snapshot.protocol, wish, env.options[opt.TIME_ZONE])
+    else:
+        change = named(snapshot.metadata, snapshot.protocol, wish)
+    if change is None:
+        return None
+    # Settings that no column of the new schema can have are told here, not by the next write.
+    options = log.env.options.setting(change.metadata.configuration, snapshot.metadata.configuration)
+    plan = target_of(change.metadata, options).plan
+    if not has_own_splits(snapshot.protocol):
+        return change
+    return msgspec.structs.replace(change, metadata=registered(change.metadata, plan) or change.metadata)
+
+
+def _forbids_null(snapshot: Snapshot, wish: Wish) -> bool:
+    if not isinstance(wish, AlterColumn) or wish.nullable is not False:
+        return False
+    return bool(find(snapshot.schema, wish.column).nullable)
+
+
+def _check_no_nulls(env: Env, snapshot: Snapshot, wish: Wish) -> None:
+    """Raises InvalidArgument if a row is null in the column. Files whose statistics prove that none is are not read."""
+    assert isinstance(wish, AlterColumn)  # noqa: S101 - the caller has asked
+    field = find(snapshot.schema, wish.column)
+    null = IsNull(Column(field.name, field.type))
+    files = prune_files(snapshot, null)
+    if not files.num_rows:
+        return
+    with still_there(env, snapshot.version):
+        searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
+        found = searcher.matches(None, where=null).hits
+        if not len(found):
+            return
+        first = searcher.rows(found.take(pa.array([0]).to_numpy())).to_pylist()[0]
+    message = (
+        f"column {field.name} cannot be NOT NULL: {len(found)} rows are null in it, {_shown(first)} among them. "
+        f"Nothing was changed: update or delete them first (where {field.name} is null)"
+    )
+    raise InvalidArgument(message, column=field.name, rows=len(found), row=first)
+
+
+def _shown(row: dict[str, object]) -> str:
+    text = ", ".join(f"{name} = {value!r}" for name, value in row.items())
+    return text if len(text) <= 300 else text[:300] + "..."
