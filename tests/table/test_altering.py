@@ -440,3 +440,19 @@ def test_a_table_that_is_altered_all_the_time_shows_the_rows_of_each_version(tmp
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_long_lives_of_tables_that_are_altered(tmp_path, seed):
     lives(tmp_path / "t", seed, 60)
+
+
+def test_the_feed_of_changes_goes_through_renames_drops_and_defaults(table):
+    table.rename_column("b", "x")
+    table.drop_columns("n")
+    table.add_columns("n string DEFAULT 'none', c int")
+    table.update({"x": "'new'"}, where="id = 1")
+    table.delete("id = 2")
+    found = table.changes(from_version=1).read_all().to_pylist()
+    told = [(row["_change_type"], row["id"], row["x"], row["n"]) for row in found]
+    assert told == [
+        *(("insert", i, f"b{i}", "none") for i in range(6)),
+        ("update_preimage", 1, "b1", "none"),
+        ("update_postimage", 1, "new", "none"),
+        ("delete", 2, "b2", "none"),
+    ]
