@@ -136,11 +136,23 @@ class SchemaMismatch(InvalidArgument):
     """Data or a schema does not fit the table's; the message names each difference."""
 
 
-class QueryInvalid(InvalidArgument):
+class _Placed:
+    """An error that may know its place in a text."""
+
+    details: dict[str, object]
+
+    @property
+    def position(self) -> int | None:
+        """Where in the text the fault is, counted from 0; None where no place is at fault."""
+        found = self.details.get("position")
+        return found if isinstance(found, int) else None
+
+
+class QueryInvalid(_Placed, InvalidArgument):
     """A search query or predicate cannot be understood; `position` is the offset of the fault in `query`."""
 
 
-class CommandSyntaxError(InvalidArgument):
+class CommandSyntaxError(_Placed, InvalidArgument):
     """A SQL command cannot be parsed; `position` is the offset of the fault in `command`."""
 
 
@@ -152,8 +164,8 @@ class CardinalityViolation(IndexTablesError, ValueError):
     """
 
 
-class NotSupported(IndexTablesError, NotImplementedError):
-    """Understood, but not offered; the message names what to use instead."""
+class NotSupported(_Placed, IndexTablesError, NotImplementedError):
+    """Understood, but not offered; the message names what to use instead. `position` is its offset in `query`."""
 
 
 class NotInstalled(IndexTablesError, ImportError):

@@ -66,7 +66,7 @@ def test_a_source_that_cannot_be_read_is_named_and_shown_until_it_is_cleared(com
     (skip,) = command("skips", days, "--json").lines
     assert skip["path"].endswith(broken.name)
     assert broken.name in command("skips", days).out
-    assert command("skips", days, "--clear").out == "1 files will be tried again\n"
+    assert command("skips", days, "--clear").out == "1 file will be tried again\n"
     assert command("skips", days, "--json").lines == []
     assert command("skips", days, "--path", "x").code == 2
     assert command("skips", days, "--clear", "--path", "nope").code == 2

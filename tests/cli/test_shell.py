@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from indextables.cli.shell import _marked
+from indextables.errors import CommandSyntaxError, QueryInvalid
+from indextables.sql.local import LocalSession
+
 LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys.exit(main())"]
 
 
@@ -139,10 +143,59 @@ def test_a_prompt_takes_statements_of_several_lines_and_survives_faults(logs, tm
     shell.types("\\timing\n")
     shell.says("timing is on")
     shell.types("SELECT 5 AS five;\n")
-    shell.says(" ms")
-    shell.types("\\q\n")
+    assert "(1 row)" in shell.says(" ms")
+    shell.says("indextables> ")
+    shell.types("help\n")
+    assert "\\timing" in shell.says("indextables> ")
+    shell.types("SELECT * FROM t WHERE TEXTSEARCH(message, 'req1'); \n")
+    assert "(1 row)" in shell.says("indextables> ")
+    shell.types("\\x\n")
+    shell.says("rows are shown as lines")
+    shell.types("SELECT level, status FROM t WHERE TEXTSEARCH(message, 'req1 OR req2');\n")
+    tall = shell.says("(2 rows)").replace("\r", "")
+    assert "-[ row 1 ]\nlevel  | INFO\nstatus | 200\n-[ row 2 ]\n" in tall
+    shell.types("quit;\n")
     assert shell.leaves() == 0
     assert "SELECT 5 AS five;" in (tmp_path / "state" / "indextables" / "history").read_text()
+
+
+@pytest.mark.slow
+def test_rows_that_are_too_wide_for_the_terminal_are_shown_as_lines_and_words_are_completed(logs, tmp_path):
+    shell = Terminal(logs, tmp_path)
+    shell.says("indextables> ")
+    wide = ", ".join(f"message AS a_column_with_number_{number}" for number in range(12))
+    shell.types(f"SELECT {wide} FROM t LIMIT 2;\n")
+    assert re.search(r"a_column_with_number_11 \| \S", shell.says("(2 rows)"))
+    shell.types("SELECT t.mess\t FROM t LIMIT 1;\n")
+    assert "t.message" in shell.says("(1 row)")
+    shell.types("EXIT\n")
+    assert shell.leaves() == 0
+
+
+FAULTS = [
+    ("selec * from t", "selec"),
+    ("select nope from t", "nope"),
+    ("select level,\n nope\nfrom t where textsearch(message, 'nope')", "nope"),
+    ("select * from nowhere", "nowhere"),
+    ("select foo(level) from t where 'foo' = level", "foo("),
+    ("select * from t where status = 'x'", "'x'"),
+    ("select * from t where ts > '2026-99-01'", "'2026-99-01'"),
+    ("select level, count(*) from t", "level"),
+    ("select * from t order by nope", "nope"),
+    ("select * from t where textsearch(message, 'a AND (')", "(')"),
+    ("merge splitz t", "splitz"),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), FAULTS)
+def test_a_fault_of_a_statement_has_its_place_as_a_number(logs, text, place):
+    session = LocalSession({"t": str(logs)}, {})
+    with pytest.raises((QueryInvalid, CommandSyntaxError)) as caught:
+        session.run(text)
+    assert isinstance(caught.value.position, int)
+    marked = _marked(caught.value, text)
+    line, caret = marked.rstrip("\n").split("\n")
+    assert line[len(caret) - 1 :].startswith(place)
 
 
 @pytest.mark.slow
@@ -214,7 +267,7 @@ def test_a_prompt_asks_before_what_takes_something_away(logs, tmp_path):
     assert "[y/N]" not in shell.says("indextables> ")
     for answer in ("n", "", "nope"):
         shell.types(f"{at_once};\n")
-        shell.says("Delete 1 files (6 B) of t for good? [y/N]: ")
+        shell.says("Delete 1 file (6 B) of t for good? [y/N]: ")
         shell.types(f"{answer}\n")
         shell.says("nothing was done")
         shell.says("indextables> ")
@@ -243,7 +296,7 @@ def test_a_statement_asks_at_a_terminal_before_it_takes_something_away(command, 
     place = tmp_path / "days"
     command("ingest", place, log_file, "--partition-by", "day")
     shell = Terminal(place, tmp_path, "DROP INDEXTABLES PARTITIONS FROM t WHERE day = '2024-01-01'; SELECT 1")
-    shell.says("Drop 1 files (")
+    shell.says("Drop 1 file (")
     shell.says("[y/N]: ")
     shell.types(f"{answer}\n")
     shell.says("nothing was done" if code else "1")

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from indextables.cli.declared import Option
+from indextables.cli.parameters import counted
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def question_of(command: Ask, context: Context) -> str | None:
 
     foreseen = msgspec.structs.replace(command.request, dry_run=True)
     goes = execute(msgspec.structs.replace(command, request=foreseen), context)
-    table, count = command.target.text, f"{goes.num_rows:,} files"
+    table, count = command.target.text, counted(goes.num_rows, "file")
     if not goes.num_rows:
         return None
     if isinstance(command.request, TruncateTimeTravel):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-__all__ = ["Spans", "show"]
+__all__ = ["Spans", "show", "show_tall"]
 
 Spans: TypeAlias = list[tuple[str, str]]
 """The text of one cell in pieces, each with its style."""
@@ -22,6 +22,29 @@ def show(numeric: Mapping[str, bool], cells: Iterable[Sequence[Spans]]) -> None:
         _styled(numeric, cells)
     else:
         _plain(numeric, cells)
+
+
+def show_tall(names: Sequence[str], cells: Iterable[Sequence[Spans]]) -> None:
+    """Write each row as lines, one per column."""
+    width = max(map(_width, names), default=0)
+    write = _writer()
+    for number, row in enumerate(cells, start=1):
+        write([(f"-[ row {number:,} ]".ljust(width + 2, "-"), "dim")])
+        for name, spans in zip(names, row, strict=True):
+            # What follows a line break stands below the value, not below the name.
+            inside = [(text.replace("\n", f"\n{' ' * width} | "), style) for text, style in spans]
+            write([(f"{name}{' ' * (width - _width(name))}", "bold"), (" | ", ""), *inside])
+
+
+def _writer() -> Callable[[Spans], None]:
+    """Writes one line of styled pieces, in colours where a terminal shows them."""
+    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+        return lambda spans: print("".join(text for text, _ in spans))  # noqa: T201 - as plain lines go
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False)
+    return lambda spans: console.print(Text.assemble(*spans))
 
 
 def _styled(numeric: Mapping[str, bool], cells: Iterable[Sequence[Spans]]) -> None:

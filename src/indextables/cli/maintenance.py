@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.asking import Quiet, Yes, agreed, bar, is_asked
 from indextables.cli.declared import Option
-from indextables.cli.parameters import AsJson, Settings, TablePath, open_table, pairs
+from indextables.cli.parameters import AsJson, Settings, TablePath, counted, open_table, pairs
 from indextables.errors import InvalidArgument
 from indextables.table.requests import (
     ClearSkips,
@@ -72,11 +72,13 @@ def merge_splits(
         _as_json(report, report.plan if request.dry_run else None, leave_out="plan")
     elif request.dry_run:
         _list(report.plan["path"].to_pylist())
-        _say(f"{report.plan.num_rows:,} files would become {report.groups:,}")
+        _say(f"{counted(report.plan.num_rows, 'file')} would become {report.groups:,}")
     else:
         _list(f"not readable, left alone for now: {skip.path}: {skip.reason}" for skip in report.skipped)
         _list(f"not merged: {reason}" for reason in report.failed)
-        made = f"{report.source_splits:,} files merged into {report.new_splits:,}, {report.rows:,} rows"
+        made = (
+            f"{counted(report.source_splits, 'file')} merged into {report.new_splits:,}, {counted(report.rows, 'row')}"
+        )
         _say(made + (f", version {report.versions[-1]}" if report.versions else ", nothing to commit"))
     _fail_if(report.failed or report.skipped)
 
@@ -101,7 +103,7 @@ def skips(
         raise InvalidArgument("--path says which file to clear: give --clear too")
     opened = open_table(table, option)
     if clear:
-        _say(f"{opened.clear_skips(path or None):,} files will be tried again")
+        _say(f"{counted(opened.clear_skips(path or None), 'file')} will be tried again")
         return
     render.rows(opened.skips(), as_json=as_json)
 
@@ -238,7 +240,7 @@ def restore(
     if as_json:
         _as_json(report, None)
         return
-    moved = f"{report.added_files:,} files back, {report.removed_files:,} files out"
+    moved = f"{counted(report.added_files, 'file')} back, {counted(report.removed_files, 'file')} out"
     _say(f"version {report.version} is version {report.restored} again: {moved}")
 
 
@@ -262,7 +264,7 @@ def reindex(
     else:
         _list(f"could not be reindexed: {path}: {reason}" for path, reason in report.failed.items())
         why = ", ".join(f"{count:,} {reason}" for reason, count in report.reasons.items())
-        _say(f"{report.reindexed:,} of {report.splits:,} files reindexed" + (f" ({why})" if why else ""))
+        _say(f"{report.reindexed:,} of {counted(report.splits, 'file')} reindexed" + (f" ({why})" if why else ""))
     _fail_if(report.failed)
 
 
@@ -287,7 +289,7 @@ def prewarm(
         _as_json(report, None)
     else:
         _list(f"could not be loaded: {path}: {reason}" for path, reason in report.failed.items())
-        _say(f"{report.splits:,} files warm, {render.size(report.bytes)} read")
+        _say(f"{counted(report.splits, 'file')} warm, {render.size(report.bytes)} read")
     _fail_if(report.failed)
 
 
@@ -463,7 +465,7 @@ def _say(line: str) -> None:
 
 
 def _amount(files: int, rows: int | None) -> str:
-    return f"{files:,} files" + ("" if rows is None else f" with {rows:,} rows")
+    return counted(files, "file") + ("" if rows is None else f" with {counted(rows, 'row')}")
 
 
 def _because(reason: str) -> str:

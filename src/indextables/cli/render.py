@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import html
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ _CELL_CHARS = 300
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_ROWS = 1024
 _TALL = 8
+_READABLE = 12
 
 
 def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
@@ -31,8 +33,11 @@ def json_lines(items: Iterable[Mapping[str, Any]]) -> None:
     sys.stdout.buffer.flush()
 
 
-def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = None) -> None:
-    """A result; columns of `marked` show their highlighted form, which the column it names holds."""
+def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = None, tall: bool = False) -> None:
+    """A result; columns of `marked` show their highlighted form, which the column it names holds.
+
+    Rows that are too wide for the terminal are shown line by line, and all rows if that is wanted (`tall`).
+    """
     if as_json:
         for batch in table.to_batches(max_chunksize=_JSON_ROWS):
             json_lines(_dicts(batch))
@@ -44,15 +49,29 @@ def rows(table: pa.Table, *, as_json: bool, marked: Mapping[str, str] | None = N
         if name not in marked.values()
     }
     cells = ([_spans(row.get(marked.get(name, "")), row[name]) for name in shown] for row in _dicts(table))
-    grid.show(shown, cells)
+    if tall or _is_too_wide(table.select(list(shown))):
+        grid.show_tall(list(shown), cells)
+    else:
+        grid.show(shown, cells)
 
 
-def answer(table: pa.Table, *, as_json: bool) -> None:
+def answer(table: pa.Table, *, as_json: bool, tall: bool = False) -> None:
     """The rows of a statement; a single one with many columns, as commands give it, is shown line by line."""
     if not as_json and table.num_rows == 1 and table.num_columns > _TALL:
         facts(next(_dicts(table)), as_json=False)
-        return
-    rows(table, as_json=as_json)
+    else:
+        rows(table, as_json=as_json, tall=tall)
+
+
+def _is_too_wide(table: pa.Table) -> bool:
+    """Whether the columns do not go beside each other on this terminal so that they can be read."""
+    if not sys.stdout.isatty():
+        return False
+    needed = -3
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        longest = max((len(_cell(value)) for value in _values(column.slice(0, _JSON_ROWS))), default=0)
+        needed += max(min(longest, _READABLE), min(len(name), _READABLE)) + 3
+    return needed > shutil.get_terminal_size().columns
 
 
 def facts(pairs: Mapping[str, Any], *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from indextables.cli import outcome, render
 from indextables.cli.asking import Declined, agreed, question_of
 from indextables.cli.interrupt import WATCH
+from indextables.cli.parameters import counted
 from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
@@ -24,10 +25,15 @@ __all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]
 
 HELP = """\
 Statements end with ; and may have several lines. The table is t.
+  help       this (also \\?)
   \\d [NAME]  the tables, or the columns of one
+  \\x         show each row as lines, one per column, or stop it; rows that are too wide are always shown so
   \\timing    say how long each statement takes, or stop it
-  \\q         leave (also Ctrl-D); Ctrl-C drops what was typed"""
+  exit       leave (also quit, \\q and Ctrl-D); Ctrl-C drops what was typed"""
 _MOST_ROWS = 1000
+_LEAVE = ("exit", "quit", "\\q", "\\quit", "\\exit")
+_PLAIN_WORDS = ("help", "exit", "quit")
+"""What may be typed without a backslash and without a semicolon."""
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "TEXTSEARCH(", "count(*)", "JOIN", "DESCRIBE"),
     *("MERGE SPLITS", "PURGE INDEXTABLE", "DESCRIBE INDEXTABLES HISTORY", "CHECKPOINT INDEXTABLES", "VERSION AS OF"),
@@ -90,6 +96,7 @@ class _Shell:
         self._as_json = as_json
         self._typed = ""
         self._timing = False
+        self._tall = False
         self._candidates: list[str] = []
 
     def ask(self) -> bool:
@@ -104,8 +111,9 @@ class _Shell:
         except EOFError:
             sys.stderr.write("\n")
             return False
-        if not self._typed and line.strip().startswith("\\"):
-            return self._command(*line.split())
+        words = line.strip().rstrip(";").split()
+        if not self._typed and words and (words[0].startswith("\\") or words[0].lower() in _PLAIN_WORDS):
+            return self._command(*words)
         statements, self._typed = split_statements(self._typed + line + "\n")
         self._typed = "" if not self._typed.strip() else self._typed
         for _, statement in statements:
@@ -115,15 +123,24 @@ class _Shell:
     def complete(self, text: str, number: int) -> str | None:
         """For readline: words of SQL, tables and their columns."""
         if number == 0:
-            words = [*_WORDS, *self._session.names]
-            with suppress(IndexTablesError):
-                words += [column for name in self._session.names for column in self._session.schema(name).names]
-            self._candidates = [word for word in words if word.lower().startswith(text.lower())]
+            words = [*_WORDS, *_PLAIN_WORDS, *self._session.names]
+            for name in self._session.names:
+                with suppress(IndexTablesError):
+                    columns = _paths(self._session.schema(name))
+                    words += [f"{name}.{column}" for column in columns] if "." in text else []
+                    words += columns
+            found = dict.fromkeys(word for word in words if word.lower().startswith(text.lower()))
+            self._candidates = list(found)
         return self._candidates[number] if number < len(self._candidates) else None
 
     def _command(self, word: str, *rest: str) -> bool:
-        if word in ("\\q", "\\quit", "\\exit"):
+        word = word.lower()
+        if word in _LEAVE:
             return False
+        if word == "\\x":
+            self._tall = not self._tall
+            sys.stderr.write(f"rows are shown {'as lines, one per column' if self._tall else 'in columns'}\n")
+            return True
         if word == "\\timing":
             self._timing = not self._timing
             sys.stderr.write(f"timing is {'on' if self._timing else 'off'}\n")
@@ -148,9 +165,11 @@ class _Shell:
         began = time.monotonic()
         with self._told(statement):
             rows = self._session.run(statement, self._params or None)
-            render.answer(rows.slice(0, _MOST_ROWS), as_json=self._as_json)
+            render.answer(rows.slice(0, _MOST_ROWS), as_json=self._as_json, tall=self._tall)
             if rows.num_rows > _MOST_ROWS:
                 sys.stderr.write(f"the first {_MOST_ROWS:,} of {rows.num_rows:,} rows\n")
+            elif not self._as_json:
+                sys.stderr.write(f"({counted(rows.num_rows, 'row')})\n")
         if self._timing:
             sys.stderr.write(f"{(time.monotonic() - began) * 1000:,.1f} ms\n")
 
@@ -175,17 +194,30 @@ class _Shell:
 
 def _marked(error: IndexTablesError, statement: str) -> str:
     """The line of the statement that an error speaks of, with a caret below the place; empty if it names none."""
-    query, position = error.details.get("query"), error.details.get("position")
-    if (
-        not isinstance(query, str)
-        or not isinstance(position, int)
-        or query.strip() != statement.strip()
-        or not position
-    ):
+    query, position = error.details.get("query", error.details.get("command")), error.details.get("position")
+    if not isinstance(query, str) or not isinstance(position, int):
         return ""
+    if query.strip() != statement.strip():
+        # A search inside of the statement, or its part that was typed before another one.
+        inside = statement.find(query)
+        if not query or inside < 0 or statement.find(query, inside + 1) >= 0:
+            return ""
+        query, position = statement, inside + position
     start = query.rfind("\n", 0, position) + 1
     line = query[start:].split("\n", 1)[0]
     return f"  {line}\n  {' ' * (position - start)}^\n"
+
+
+def _paths(schema: Any) -> list[str]:
+    """The columns of a schema, and the fields of its structs."""
+    import pyarrow as pa
+
+    found = []
+    for field in schema:
+        found.append(field.name)
+        if pa.types.is_struct(field.type):
+            found += [f"{field.name}.{inner}" for inner in _paths(field.type)]
+    return found
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option, names
-from indextables.cli.parameters import Settings, TablePath, pairs, text_columns
+from indextables.cli.parameters import Settings, TablePath, counted, pairs, text_columns
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def convert(
     )
     what = f"{report.system} version {report.source_version}" if report.system != "Parquet" else "Parquet files"
     if report.files:
-        say(f"{source}: {report.rows:,} rows of {what}, version {report.version} of {table}", quiet=quiet)
+        say(f"{source}: {counted(report.rows, 'row')} of {what}, version {report.version} of {table}", quiet=quiet)
     else:
         say(f"{source}: nothing new, {table} has all of {what}", quiet=quiet)
 

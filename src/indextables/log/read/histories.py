@@ -174,7 +174,7 @@ def _state_at(log: Log, timestamp_ms: int) -> Moment:
         if time_ms is not None and time_ms <= timestamp_ms:
             return Moment(ref.version, time_ms)
     oldest = states[-1].version if states else 0
-    raise _expired(log, timestamp_ms, oldest, f"{timestamp_ms} is before the checkpoint of version {oldest}")
+    raise _expired(log, timestamp_ms, oldest, f"{_shown(timestamp_ms)} is before the checkpoint of version {oldest}")
 
 
 def _expired(log: Log, timestamp_ms: int, earliest: int, when: str) -> VersionExpired:

@@ -26,7 +26,7 @@ from indextables.sql.command import (
     unsigned_zeros,
 )
 from indextables.sql.local.ends import columns_with_ends
-from indextables.sql.local.explaining import ONE_NAME, explained
+from indextables.sql.local.explaining import ONE_NAME, explained, placed_in
 from indextables.sql.local.intervals import hours_dropped, with_durations
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
 from indextables.sql.local.names import aliased, readable
@@ -63,6 +63,22 @@ def run(
     and whatever reading the tables raises.
     """
     _note_use()
+    try:
+        return _answer(text, sources, params, memory_limit, names)
+    except (QueryInvalid, NotSupported) as fault:
+        placed = placed_in(text, fault)
+        if placed is fault:
+            raise
+        raise placed from fault.__cause__
+
+
+def _answer(
+    text: str,
+    sources: Mapping[str, Source],
+    params: Mapping[str, object] | None,
+    memory_limit: int,
+    names: Sequence[str],
+) -> pa.Table:
     check_kind(text)
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.command import no_decimal
 
-__all__ = ["ONE_NAME", "explained"]
+__all__ = ["ONE_NAME", "explained", "placed_in"]
 
 ONE_NAME = "Projections require unique expression names"
 """What DataFusion says of a SELECT with two columns of one name."""
@@ -75,8 +75,47 @@ def explained(text: str, cause: Exception, tables: Sequence[str] = ()) -> IndexT
     if message.startswith("No SQL statements were provided"):
         return QueryInvalid("the statement is empty", query=text, position=0)
     plain = _about_names(message, tables) or _about_values(message) or _about_types(message)
-    message, position = (plain, 0) if plain is not None else _placed(text, message)
-    return QueryInvalid(f"{message[:500]}", query=text, position=position)
+    if plain is not None:
+        return QueryInvalid(plain[:500], query=text, position=_place_of(_word_of(message), text))
+    plain, position = _placed(text, message)
+    return QueryInvalid(plain[:500], query=text, position=position)
+
+
+def placed_in(text: str, fault: IndexTablesError) -> IndexTablesError:
+    """The same error about `text`, where it speaks of what that was rewritten to."""
+    query, position = fault.details.get("query"), fault.details.get("position")
+    if not isinstance(query, str) or query == text or query in text:
+        return fault
+    word = re.match(r"'[^']*'|[^\W\d]\w*|\S", query[position:]) if isinstance(position, int) else None
+    place = None if word is None else _place_of(word[0], text)
+    moved = type(fault)(str(fault), **{**fault.details, "query": text, "position": place})
+    moved.__cause__ = fault.__cause__
+    return moved
+
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def _word_of(message: str) -> str:
+    """The name or the value that DataFusion complains about; empty if it is none of the statement."""
+    for pattern in (_NO_TABLE, _NO_COLUMN, _NO_FUNCTION, _NOT_GROUPED, _NO_VALUE, _NO_PARSE, _COUNT):
+        if found := pattern.search(message):
+            parts = found.groupdict()
+            return f"'{parts['value']}'" if "value" in parts else parts["name"].split(".")[-1].strip('"')
+    found = _NO_CALL.search(message)
+    return (found["name"] or found["other"] or found["third"]) if found else ""
+
+
+def _place_of(word: str, text: str) -> int | None:
+    """Where a word stands in a statement, outside of quotes and comments; a text in quotes where it stands."""
+    if not word:
+        return None
+    if word.startswith("'"):
+        at = text.find(word)
+        return None if at < 0 else at
+    blank = _QUOTED.sub(lambda found: " " * len(found[0]), text)
+    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", blank, re.IGNORECASE)
+    return None if found is None else found.start()
 
 
 def _not_offered(text: str, message: str) -> NotSupported | None:
@@ -114,7 +153,7 @@ def _about_names(message: str, tables: Sequence[str]) -> str | None:
         return f"there is no table {found['name']!r} here: {known}"
     if found := _NO_COLUMN.match(message):
         near = f" (is {found['near']} meant?)" if found["near"] else ""
-        known = f"; the columns are {found['known']}" if found["known"] else ""
+        known = f"; the columns are {_columns(found['known'])}" if found["known"] else ""
         return f"there is no column {found['name']}{near}{known}"
     if found := _NO_FUNCTION.match(message):
         is_near = SequenceMatcher(None, found["name"].lower(), found["near"] or "").ratio() >= _ALIKE
@@ -126,6 +165,13 @@ def _about_names(message: str, tables: Sequence[str]) -> str | None:
     if message.startswith(ONE_NAME):
         return "two columns of one SELECT have the same name: give one of them another with AS"
     return None
+
+
+def _columns(known: str) -> str:
+    """Names of columns, each once, and without the table where there is only one."""
+    names = list(dict.fromkeys(known.split(", ")))
+    tables = {name.rpartition(".")[0] for name in names}
+    return ", ".join(name.rpartition(".")[2] if len(tables) == 1 else name for name in names)
 
 
 def _about_values(message: str) -> str | None:
@@ -165,13 +211,13 @@ def _kind_of(shown: str) -> str:
     return next((words for pattern, words in _KINDS if pattern.match(shown.strip())), shown.strip())
 
 
-def _placed(text: str, message: str) -> tuple[str, int]:
+def _placed(text: str, message: str) -> tuple[str, int | None]:
     """The message of a parser without its wrapping, and the position it speaks of."""
     if found := re.search(r"^\w*Error\(\"Expected: (?P<wanted>.*), found: EOF\"\)$", message):
         return f"the statement ends where {found['wanted']} is expected", len(text)
     found = re.search(r"^\w*Error\(\"(?P<what>.*?),? ?\.? at Line: (?P<line>\d+), Column: (?P<column>\d+)\"\)", message)
     if found is None:
-        return message, 0
+        return message, None
     line, column = int(found["line"]), int(found["column"])
     what = found["what"].replace('\\"', '"')
     if what.startswith("Unterminated string literal") or "close delimiter" in what:
