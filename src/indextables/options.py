@@ -59,7 +59,17 @@ TIMESTAMP_AS_OF = asked_text(
     instead="open(path, timestamp=...) or Table.at(timestamp=...)",
     kind="a time, or milliseconds since 1970",
 )
-LOADING: tuple[CallOption[object], ...] = (WHERE, SEARCH, COLUMNS, LIMIT, VERSION_AS_OF, TIMESTAMP_AS_OF)
+_FEED = "arguments of `changes()`"
+READ_CHANGE_FEED = asked_flag(
+    "readChangeFeed", "read what versions did to rows; needs `startingVersion`", instead=_FEED
+)
+ENDING_VERSION = asked_version("endingVersion", "the last version of a change feed", instead=_FEED)
+ENDING_TIMESTAMP = asked_text("endingTimestamp", "a change feed ends with the last commit until then", instead=_FEED)
+
+LOADING: tuple[CallOption[object], ...] = (
+    *(WHERE, SEARCH, COLUMNS, LIMIT, VERSION_AS_OF, TIMESTAMP_AS_OF),
+    *(READ_CHANGE_FEED, ENDING_VERSION, ENDING_TIMESTAMP),
+)
 
 PARTITION_BY = asked_names(
     "partitionBy",

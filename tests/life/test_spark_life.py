@@ -13,6 +13,7 @@ from tests.life.told import Told, surface_of
 
 NOT_DRIVEN = {
     **dict.fromkeys(("IndexTable.create", "IndexTable.createIfNotExists"), "builders: tests/spark/test_indextable.py"),
+    "IndexTable.changes": "compared with Table.changes: tests/spark/test_feed.py",
     "IndexTable.forName": "names of a session: tests/spark/test_catalog.py",
     **dict.fromkeys(("IndexTable.spark", "IndexTable.url"), "what it was made with"),
 }

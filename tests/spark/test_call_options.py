@@ -12,6 +12,9 @@ from indextables.errors import InvalidArgument
 from indextables.spark.session.settings import SESSION, ReadOptions, Settings, WriteOptions
 
 EXAMPLES = {
+    "readChangeFeed": ("true", "change_feed", True),
+    "endingVersion": ("5", "ending_version", 5),
+    "endingTimestamp": ("2026-01-01", "ending_timestamp", "2026-01-01"),
     "where": ("id = 1", "where", "id = 1"),
     "search": ("error", "search", "error"),
     "columns": ("id, message", "columns", ["id", "message"]),

@@ -21,7 +21,8 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.table.read import scan_row_ids
+from indextables.table.feed import Asked, FeedTail, read_bundle
+from indextables.table.read import Limits, Place, place_from, place_to, scan_row_ids
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("m", pa.string()), ("tags", pa.list_(pa.string()))])
 META = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -423,3 +424,44 @@ def test_sql_reads_changes_where_a_table_stands(table):
 def test_calls_that_mean_nothing_are_refused(table, call, error):
     with pytest.raises(error):
         table.sql(f"SELECT * FROM {call}")
+
+
+@pytest.mark.parametrize("files", [1, 2, 3, None])
+def test_a_stream_that_is_killed_anywhere_reads_each_change_once_and_both_images_together(table, files):
+    chance = random.Random(files or 0)
+    asked = Asked.of(table._snapshot.schema, None, None, skip_unchanged=False)
+
+    def tail() -> FeedTail:
+        """As a process that was just started."""
+        return FeedTail(table._log, table._log.env, table._snapshot)
+
+    place, read = Place(0, 0), []
+    while place.version <= table.version:
+        end = tail().reach(place, Limits(files=files), head=chance.randint(place.version, table.version))
+        assert end != place
+        for _ in range(chance.randint(1, 3)):  # Killed after the offset was written, or while rows were read.
+            again = tail()
+            bundles = list(again.bundles_between(place_from(place_to(place, "x"), "x"), end))
+            piece = [
+                change
+                for one in bundles
+                for batch in read_bundle(again.feed.env, one, asked)
+                for change in batch.to_pylist()
+            ]
+        images = [
+            Counter(c["k"] for c in piece if c["_change_type"] == kind)
+            for kind in ("update_preimage", "update_postimage")
+        ]
+        assert images[0] == images[1], "the images of one update came apart"
+        read += piece
+        place = end
+    assert read == table.changes().read_all().to_pylist()
+    whole = tail().starting()
+    inserted = [
+        c
+        for one in tail().bundles_between(whole, Place(table.version + 1, 0))
+        for b in read_bundle(table._log.env, one, asked)
+        for c in b.to_pylist()
+    ]
+    assert {c["_change_type"] for c in inserted} == {"insert"}
+    assert sorted(c["k"] for c in inserted) == sorted(table.to_arrow()["k"].to_pylist())

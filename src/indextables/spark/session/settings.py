@@ -129,6 +129,9 @@ class ReadOptions(CallOptions, frozen=True, kw_only=True):
     limit: int | None = None
     version: int | None = None
     timestamp: str | None = None
+    change_feed: bool = False
+    ending_version: int | None = None
+    ending_timestamp: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -148,6 +151,9 @@ class ReadOptions(CallOptions, frozen=True, kw_only=True):
             limit=texts[opt.LIMIT],
             version=version,
             timestamp=timestamp,
+            change_feed=texts[opt.READ_CHANGE_FEED] or False,
+            ending_version=texts[opt.ENDING_VERSION],
+            ending_timestamp=texts[opt.ENDING_TIMESTAMP],
         )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from indextables.query.expr import Node
     from indextables.split.search import TermStats
 
-__all__ = ["FoundPartition", "SplitPartition", "TableReader"]
+__all__ = ["FoundPartition", "SplitPartition", "TableReader", "as_field"]
 
 _SCORE = "_score"
 
@@ -138,7 +138,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         else:
             batches = limited(self._scanned(env, partition, wanted, where), partition.limit)
         for batch in batches:
-            columns = [_as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
+            columns = [as_field(column, field) for column, field in zip(batch.columns, wanted, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
     def check_zone(self, schema: pa.Schema, options: Options) -> None:
@@ -243,7 +243,8 @@ def _names(schema: pa.Schema, wanted: Sequence[str], url: str) -> list[str]:
     return [spelled[name.lower()] for name in wanted]
 
 
-def _as_field(column: pa.Array, field: pa.Field) -> pa.Array:
+def as_field(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column in the type that Spark asks for. Raises SchemaMismatch."""
     import pyarrow as pa
 
     if column.type == field.type:

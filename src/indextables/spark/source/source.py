@@ -49,6 +49,8 @@ __all__ = ["SCORE", "IndexTablesSource"]
 
 SCORE = "_score"
 
+_FEED_NAMES = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+
 _CATALOG = ("provider", "location")
 """Options that only CREATE TABLE brings."""
 
@@ -86,6 +88,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         For CREATE TABLE they carry the path of the table, which is all that a table of the catalog keeps.
         """
         asked = ReadOptions.of(self.options)
+        _check_feed(asked)
         url = self._path(asked)
         log = _log(asked, url)
         with planning(asked):
@@ -93,7 +96,7 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         whole = spark_schema(metadata.schemaString)
         if any(name in self.options for name in _CATALOG):
             return _for_catalog(asked, whole, url)
-        self._is_pinned = asked.version is not None or asked.timestamp is not None
+        self._is_pinned = _names_a_version(asked)
         pinned, time = opt.VERSION_AS_OF.key, opt.TIMESTAMP_AS_OF.key
         self.options[pinned] = str(version)
         self._table_id = metadata.id
@@ -107,13 +110,19 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
 
         asked = ReadOptions.of(self.options)
         _check_columns(asked, schema)
+        _check_feed(asked)
         if _carried(schema) is not None:
             # Two references to one table of the catalog in one statement both get the options of the first.
             why = "Spark mixes up options of a table of the catalog that a statement names twice:"
             _refuse_reading(asked, f"{why} {_BY_PATH}")
         url = self._path(asked, schema)
         _check_renamed(schema, url)
-        return TableReader(
+        kind = TableReader
+        if asked.change_feed:
+            from indextables.spark.source.feed_read import FeedReader
+
+            kind = FeedReader
+        return kind(
             url=url,
             options=asked.table_options,
             session=asked.session,
@@ -144,15 +153,22 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
         _check_columns(asked, schema)
         is_pinned = self._is_pinned
         if is_pinned is None:
-            is_pinned = asked.version is not None or asked.timestamp is not None
+            is_pinned = _names_a_version(asked)
         if is_pinned:
-            message = "a stream has no versionAsOf or timestampAsOf: say startingVersion or startingTimestamp"
+            message = (
+                "a stream has no end, no versionAsOf and no timestampAsOf: say startingVersion or startingTimestamp"
+            )
             raise InvalidArgument(message, option="versionAsOf")
         for name in (opt.SEARCH.key, opt.LIMIT.key):
             if name in asked.names:
                 raise InvalidArgument(f"a stream has no {name}: use where", option=name)
         url = self._path(asked, schema)
-        return TableStreamReader(
+        kind = TableStreamReader
+        if asked.change_feed:
+            from indextables.spark.source.feed_read import FeedStreamReader
+
+            kind = FeedStreamReader
+        return kind(
             url=url,
             options=asked.table_options,
             schema=schema,
@@ -205,9 +221,12 @@ def _log(asked: CallOptions, url: str) -> Log:
 
 
 def _version(asked: ReadOptions, log: Log) -> int | None:
-    timestamp = asked.timestamp
+    """The version to read, the last one of a feed; None for the newest. Once it is planned, `versionAsOf` tells it."""
+    timestamp, version = asked.timestamp, asked.version
+    if version is None and timestamp is None:
+        timestamp, version = asked.ending_timestamp, asked.ending_version
     if timestamp is None:
-        return asked.version
+        return version
     from indextables.spark.session import instant_ms
 
     is_number = timestamp.isascii() and timestamp.isdigit()
@@ -228,6 +247,10 @@ def _shown(asked: ReadOptions, whole: StructType) -> StructType:
             message = f"option columns: there is no column {', '.join(missing) or 'named'}; the table has {there}"
             raise InvalidArgument(message, option="columns")
         shown = StructType([whole[name] for name in dict.fromkeys(spelled[name.lower()] for name in names)])
+    if asked.change_feed:
+        from indextables.spark.source.feed_read import FEED_COLUMNS
+
+        return StructType([*shown.fields, *FEED_COLUMNS])
     if asked.search is None:
         return shown
     if SCORE in (name.lower() for name in shown.names):
@@ -244,9 +267,27 @@ def _check_columns(asked: ReadOptions, schema: StructType) -> None:
     shown = [name.lower() for name in schema.names]
     if asked.search is not None:
         shown = [name for name in shown if name != SCORE]
+    if asked.change_feed:
+        shown = [name for name in shown if name not in _FEED_NAMES]
     if shown != list(dict.fromkeys(name.lower() for name in names)):
         message = "schema() and the option columns both say which columns are read: give one of them"
         raise InvalidArgument(message, option="columns")
+
+
+def _names_a_version(asked: ReadOptions) -> bool:
+    given = (asked.version, asked.timestamp, asked.ending_version, asked.ending_timestamp)
+    return any(one is not None for one in given)
+
+
+def _check_feed(asked: ReadOptions) -> None:
+    """Raises InvalidArgument for what cannot be asked of a change feed, or of anything else."""
+    ends = [name for name in (opt.ENDING_VERSION.key, opt.ENDING_TIMESTAMP.key) if name in asked.names]
+    if len(ends) > 1 or (ends and not asked.change_feed):
+        message = "endingVersion or endingTimestamp, one of them, goes with readChangeFeed"
+        raise InvalidArgument(message, option=ends[0])
+    for name in (opt.SEARCH.key, opt.LIMIT.key) if asked.change_feed else ():
+        if name in asked.names:
+            raise InvalidArgument(f"a change feed has no {name}: use where, or limit() of the DataFrame", option=name)
 
 
 def _refuse_in_writes(asked: WriteOptions) -> None:

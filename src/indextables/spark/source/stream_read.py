@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.env import Env
+    from indextables.log.read import Log, Snapshot
 
 __all__ = ["TableStreamReader"]
 
@@ -59,11 +60,19 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._options = dict(options)
         self._session = dict(session or {})
         self._version = version
-        self._reader = TableReader(
+        self._reader = self.make_reader(
             url=url, options=options, version=version, schema=schema, where=where, session=self._session
         )
         self._tail: Tail | None = None
         self._last: int | None = None
+
+    def make_reader(self, **given: Any) -> TableReader:
+        """What reads in tasks."""
+        return TableReader(**given)
+
+    def make_tail(self, log: Log, snapshot: Snapshot) -> Tail:
+        """What knows the history."""
+        return Tail(log, snapshot.metadata, skip_change_commits=log.env.options[opt.SKIP_CHANGE_COMMITS])
 
     def __getstate__(self) -> dict[str, object]:
         """What travels to tasks: no open log."""
@@ -166,8 +175,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             log = Log(self._env())
             snapshot = log.of_table(self._table_id).snapshot(self._version)
             check_rows_readable(snapshot, self._url)
-            skips = log.env.options[opt.SKIP_CHANGE_COMMITS]
-            self._tail = Tail(log, snapshot.metadata, skip_change_commits=skips)
+            self._tail = self.make_tail(log, snapshot)
         tail = self._tail
         return tail, tail.log.env.over(tail.baseline.configuration)
 

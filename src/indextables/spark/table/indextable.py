@@ -17,7 +17,7 @@ from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
-from indextables.spark.session import instant_ms, registry, session_zone, spark_schema
+from indextables.spark.session import instant_ms, names_text, registry, session_zone, spark_schema
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.maintenance import Maintenance
 from indextables.spark.tasks import Place, forget_in_workers
@@ -135,6 +135,59 @@ class IndexTable(Maintenance):
             text=where,
             fallback=self._handle.reader_options(place),
         )
+
+    def changes(
+        self,
+        fromVersion: int | None = None,
+        toVersion: int | None = None,
+        *,
+        fromTimestamp: dt.datetime | str | int | None = None,
+        toTimestamp: dt.datetime | str | int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> DataFrame:
+        """Return which rows versions inserted, deleted and updated, as a DataFrame that tasks read.
+
+        Beside the columns a row has `_change_type` (`insert`, `delete`, `update_preimage`, `update_postimage`),
+        `_commit_version` and `_commit_timestamp`. Nothing has to be switched on before.
+
+        Args:
+            fromVersion: The first version whose changes are read; 0 by default.
+            toVersion: The last one; by default the version that is newest now.
+            fromTimestamp: Instead: begin at the first commit at this time or later, as `timestampAsOf` of `toDF`.
+            toTimestamp: Instead: end at the last commit at this time or earlier.
+            columns: The columns of the table to return; all by default.
+            where: A SQL predicate, which may also read `_change_type` and the like.
+
+        Raises:
+            VersionExpired: Cleanup took what the range needs; `earliest` is the first version that works.
+            VersionNotFound: The table does not have these versions.
+            QueryInvalid, InvalidArgument: `where` or another argument is wrong.
+        """
+        zone, options = session_zone(self.spark), self._handle.reader_options()
+        if fromVersion is not None and fromTimestamp is not None:
+            raise InvalidArgument("give fromVersion or fromTimestamp, not both")
+        if toVersion is not None and toTimestamp is not None:
+            raise InvalidArgument("give toVersion or toTimestamp, not both")
+        given: dict[str, object] = {opt.READ_CHANGE_FEED.key: "true"}
+        if fromTimestamp is None:
+            given[opt.STARTING_VERSION.key] = check_version(fromVersion or 0)
+        else:
+            given[opt.STARTING_TIMESTAMP.key] = instant_ms(fromTimestamp, zone)
+        if toVersion is not None:
+            given[opt.ENDING_VERSION.key] = check_version(toVersion)
+        if toTimestamp is not None:
+            given[opt.ENDING_TIMESTAMP.key] = instant_ms(toTimestamp, zone)
+        if columns is not None:
+            given[opt.COLUMNS.key] = names_text(columns)
+        if where is not None:
+            given[opt.WHERE.key] = check_text("where", where)
+            if zone is not None:
+                given[opt.TIME_ZONE.key] = zone
+        reader = self.spark.read.format("indextables")
+        for key, value in {**options, **given}.items():
+            reader = reader.option(key, str(value))
+        return reader.load(self.url)
 
     def search(
         self,

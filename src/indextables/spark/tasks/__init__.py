@@ -9,10 +9,11 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.spark.tasks.handle import SparkHandle
     from indextables.spark.tasks.replay import forget_in_workers
-    from indextables.spark.tasks.runner import Place, grouped, session_options
+    from indextables.spark.tasks.runner import TASK_BYTES, Place, grouped, session_options
     from indextables.spark.tasks.units import for_each
 
 __all__ = [
+    "TASK_BYTES",
     "Place",
     "SparkHandle",
     "for_each",
@@ -27,7 +28,7 @@ if not TYPE_CHECKING:
         {
             "handle": ("SparkHandle",),
             "replay": ("forget_in_workers",),
-            "runner": ("Place", "grouped", "session_options"),
+            "runner": ("TASK_BYTES", "Place", "grouped", "session_options"),
             "units": ("for_each",),
         },
     )

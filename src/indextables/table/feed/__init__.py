@@ -13,10 +13,12 @@ if TYPE_CHECKING:
         COMMIT_VERSION,
         FEED_FIELDS,
         Asked,
+        feed_schema,
         read_bundle,
     )
-    from indextables.table.feed.units import Bundle
-    from indextables.table.feed.verb import Changes, Feed, changes, columns_of_feed
+    from indextables.table.feed.tail import FeedTail
+    from indextables.table.feed.units import Bundle, Unit
+    from indextables.table.feed.verb import Changes, Feed, changes, columns_of_feed, naming_the_first, range_of
 
 __all__ = [
     "CHANGE_TYPE",
@@ -27,8 +29,13 @@ __all__ = [
     "Bundle",
     "Changes",
     "Feed",
+    "FeedTail",
+    "Unit",
     "changes",
     "columns_of_feed",
+    "feed_schema",
+    "naming_the_first",
+    "range_of",
     "read_bundle",
 ]
 
@@ -36,8 +43,17 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "rows": ("CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "FEED_FIELDS", "Asked", "read_bundle"),
-            "units": ("Bundle",),
-            "verb": ("Changes", "Feed", "changes", "columns_of_feed"),
+            "rows": (
+                "CHANGE_TYPE",
+                "COMMIT_TIMESTAMP",
+                "COMMIT_VERSION",
+                "FEED_FIELDS",
+                "Asked",
+                "feed_schema",
+                "read_bundle",
+            ),
+            "tail": ("FeedTail",),
+            "units": ("Bundle", "Unit"),
+            "verb": ("Changes", "Feed", "changes", "columns_of_feed", "naming_the_first", "range_of"),
         },
     )

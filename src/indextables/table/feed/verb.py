@@ -26,7 +26,7 @@ from indextables.table.feed.rows import Asked, feed_schema, read_bundle, read_ne
 from indextables.table.feed.units import Bundle, Touched, Unit, alone, differing, may_pair, touched, unknown_paths
 from indextables.table.read import check_rows_readable, differences, in_order, refs_of
 
-__all__ = ["Changes", "Feed", "changes", "columns_of_feed", "first_version", "range_of"]
+__all__ = ["Changes", "Feed", "changes", "columns_of_feed", "first_version", "naming_the_first", "range_of"]
 
 _AT_ONCE = 16
 """Version files that are read together."""
@@ -79,7 +79,7 @@ def _end(log: Log, pinned: Snapshot, last: int) -> Snapshot:
 
 
 def _read(log: Log, feed: Feed, first: int, last: int, wanted: Asked, *, net: bool) -> Iterator[pa.RecordBatch]:
-    with _naming_the_first(log, first):
+    with naming_the_first(log, first):
         if net:
             yield from read_net(feed.env, lambda: feed.bundles(first, last), wanted)
             return
@@ -134,6 +134,10 @@ class Feed:
         if time_ms is None:
             time_ms = commit_time(self.log, content.version)
         return Bundle(content.version, time_ms, units, may_pair(units))
+
+    def inserted(self, files: pa.Table) -> list[Unit]:
+        """All rows of these files, as if they had just come."""
+        return list(self._whole(files, is_new=True))
 
     def _units(self, files: Touched) -> list[Unit]:
         """The rows that are touched, those that go first."""
@@ -242,7 +246,7 @@ def first_version(log: Log) -> int:
 
 
 @contextlib.contextmanager
-def _naming_the_first(log: Log, version: int) -> Iterator[None]:
+def naming_the_first(log: Log, version: int) -> Iterator[None]:
     """Raises VersionExpired that says from which version on changes can be read."""
     try:
         yield

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
         show_hits,
     )
     from indextables.table.read.shared import Searchers, searcher_over, shared_index_cache
-    from indextables.table.read.tail import Limits, Place, Tail, differences, place_from, place_to
+    from indextables.table.read.tail import (
+        Limits,
+        Place,
+        Sizes,
+        Tail,
+        differences,
+        pieces_between,
+        place_from,
+        place_to,
+    )
 
 __all__ = [
     "POSITION",
@@ -45,6 +54,7 @@ __all__ = [
     "MarkedRows",
     "Place",
     "Searchers",
+    "Sizes",
     "Tail",
     "actions_of",
     "aggregate_rows",
@@ -70,6 +80,7 @@ __all__ = [
     "mark_plan",
     "marked_batches",
     "order_of",
+    "pieces_between",
     "place_from",
     "place_to",
     "placed_again",
@@ -115,6 +126,6 @@ if not TYPE_CHECKING:
                 "show_hits",
             ),
             "shared": ("Searchers", "searcher_over", "shared_index_cache"),
-            "tail": ("Limits", "Place", "Tail", "differences", "place_from", "place_to"),
+            "tail": ("Limits", "Place", "Sizes", "Tail", "differences", "pieces_between", "place_from", "place_to"),
         },
     )

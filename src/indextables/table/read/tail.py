@@ -30,7 +30,18 @@ from indextables.log.wire import Metadata, VersionContent, check_readable, schem
 from indextables.query.stored import stored_name
 from indextables.table.read.order import in_order
 
-__all__ = ["Limits", "Piece", "Place", "Tail", "differences", "pieces_between", "place_after", "place_from", "place_to"]
+__all__ = [
+    "Limits",
+    "Piece",
+    "Place",
+    "Sizes",
+    "Tail",
+    "differences",
+    "pieces_between",
+    "place_after",
+    "place_from",
+    "place_to",
+]
 
 Sizes = npt.NDArray[np.int64]
 

@@ -1,0 +1,106 @@
+"""The feed of changes in Spark: batches and streams tell the same as `Table.changes`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.spark.streams import run_to_the_end
+
+import indextables
+from indextables.spark.table.indextable import IndexTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+
+SCHEMA = pa.schema([("k", pa.int64()), ("m", pa.string())])
+META = ["_change_type", "_commit_version", "_commit_timestamp"]
+
+
+def rows(first: int, last: int) -> list[dict[str, object]]:
+    return [{"k": n, "m": f"word {n}"} for n in range(first, last)]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    made = indextables.create(tmp_path_factory.mktemp("feed") / "t", SCHEMA, indexing={"m": "text"})
+    made.append(rows(0, 4))  # 1
+    made.append(rows(4, 8))  # 2
+    made.update({"m": "'new'"}, "k % 3 = 0")  # 3
+    made.merge_splits()  # 4
+    made.upsert([*rows(2, 4), *rows(10, 12)], on="k")  # 5
+    made.delete("k < 3")  # 6
+    return made
+
+
+def plain(frame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in frame.select("k", "m", *META[:2]).collect())
+
+
+def told(table, *args, **asked) -> list[tuple[object, ...]]:
+    feed = table.changes(*args, **asked).read_all().select(["k", "m", *META[:2]])
+    return sorted(zip(*feed.to_pydict().values(), strict=True))
+
+
+def load(spark, table, **options):
+    reader = spark.read.format("indextables").option("readChangeFeed", "true").options(**options)
+    return reader.load(table.url)
+
+
+def test_a_batch_tells_the_changes_of_a_range(spark, table):
+    frame = load(spark, table, startingVersion=0)
+    assert frame.columns == ["k", "m", *META]
+    assert plain(frame) == told(table)
+    times = dict(zip(*(table.history()[name].to_pylist() for name in ("version", "timestamp")), strict=True))
+    assert {(row[META[1]], row[META[2]].timestamp()) for row in frame.select(*META).collect()} == {
+        (version, times[version].timestamp()) for version in (1, 2, 3, 5, 6)
+    }
+    assert plain(load(spark, table, startingVersion=3, endingVersion=5, where="_change_type <> 'insert'")) == told(
+        table, 3, 5, where="_change_type <> 'insert'"
+    )
+    assert load(spark, table, startingVersion=4, endingVersion=4).count() == 0
+
+
+def test_a_table_gives_its_changes_as_a_dataframe(spark, table):
+    ours = IndexTable.forPath(spark, table.url)
+    assert plain(ours.changes()) == told(table)
+    times = dict(zip(*(table.history()[name].to_pylist() for name in ("version", "timestamp")), strict=True))
+    assert plain(ours.changes(fromTimestamp=times[3], toTimestamp=times[5])) == told(table, 3, 5)
+    some = ours.changes(5, 6, columns=["k"], where="m = 'word 10' OR _change_type = 'delete'")
+    assert some.columns == ["k", *META]
+    assert sorted(row.k for row in some.collect()) == [0, 1, 2, 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "startingVersion"),
+        ({"startingVersion": 99}, "99"),
+        ({"startingVersion": 0, "search": "word"}, "search"),
+        ({"startingVersion": 0, "endingVersion": 3, "endingTimestamp": "2026-01-01T00:00:00Z"}, "endingVersion"),
+    ],
+)
+def test_what_a_feed_cannot_be_asked_is_refused(spark, table, options, reason):
+    with pytest.raises(Exception, match=reason):
+        load(spark, table, **options).collect()
+
+
+def test_a_stream_tells_each_change_once_whatever_is_repeated(spark, table, tmp_path):
+    copied = indextables.open(table.url)
+    places = {"sink": tmp_path / "sink", "marks": tmp_path / "marks"}
+
+    def run() -> None:
+        frame = spark.readStream.format("indextables").options(
+            readChangeFeed="true", startingVersion="1", maxFilesPerTrigger="1"
+        )
+        writing = frame.load(table.url).writeStream.format("indextables").trigger(availableNow=True)
+        run_to_the_end(writing.option("checkpointLocation", str(places["marks"])), places["sink"])
+
+    run()
+    # A driver that dies between the commit of the table and the mark of Spark does the batch again.
+    newest = max((places["marks"] / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest.unlink()
+    for leftover in (places["marks"] / "commits").glob(f".{newest.name}.crc"):
+        leftover.unlink()
+    copied.update({"m": "'again'"}, "k = 10")
+    run()
+    found = indextables.open(places["sink"]).to_arrow().select(["k", "m", *META[:2]])
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == told(copied)
