@@ -151,3 +151,36 @@ def test_a_mistyped_command_shows_the_grammar_of_the_nearest(table, text, comman
 def test_queries_are_not_taken_for_commands(table, text):
     others = {"indextables": table} if "indextables" in text else {}
     assert table.sql(text, **({"tables": others} if others else {})).num_rows > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("select id from (select i as id, x from t, unnest(l) as y(x))", "unnest of a column is offered in the SELECT"),
+        ("select i from t where 1 in (select unnest(l))", "array_has"),
+        ("select x from t, unnest(l) x where x = 1", "unnest of a column is offered in the SELECT list"),
+        ("select i from t lateral view explode(l) x as y", "LATERAL VIEW is not offered: write SELECT id, unnest"),
+        ("select explode(l) from t", "there is no function explode: write unnest(list)"),
+        ("select size(l) from t", "write cardinality(list)"),
+        ("select if(b, 1, 2) from t", "write CASE WHEN"),
+        ("select i div 2 from t", "div is no operator here: write a / b"),
+        ("select (struct(1 as a)).b", ""),
+        ("select i from t where s rlike 'a'", "write column ~ 'pattern'"),
+    ],
+)
+def test_habits_of_spark_are_refused_with_what_to_write_instead(table, text, words):
+    with pytest.raises((QueryInvalid, NotSupported)) as caught:
+        table.sql(text)
+    assert words in str(caught.value)
+    assert not [word for word in (*OF_THE_ENGINE, "Ident", "Word(", "outer_ref") if word in str(caught.value)]
+
+
+def test_parts_of_times_and_items_of_lists_are_what_a_predicate_says(table):
+    found = table.sql("select year(ts), quarter(ts) + 1, HOUR (ts), 'year(ts)' as text, unnest(l) from t")
+    assert found.column_names == ["year(ts)", "quarter(ts) + 1", "hour(ts)", "text", "unnest(l)"]
+    assert found.to_pylist() == [dict(zip(found.column_names, [2024, 2, 0, "year(ts)", 1], strict=True))]
+    assert table.count(where="year(ts) = 2024 AND quarter(ts) = 1 AND hour(ts) = 0") == 1
+    assert table.sql("select count(*) as n from t where year(ts) = 2024").to_pylist() == [{"n": 1}]
+    with pytest.raises(QueryInvalid) as caught:
+        table.sql("select year(nope) from t")
+    assert caught.value.position == len("select year(")

@@ -33,6 +33,7 @@ from indextables.sql.local.names import aliased, readable
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
 from indextables.sql.local.rewrite import Rewritten, rewrite
+from indextables.sql.local.spelled import as_shown, with_parts
 from indextables.sql.local.subqueries import check_subqueries
 
 __all__ = ["run"]
@@ -82,7 +83,8 @@ def _answer(
     check_kind(text)
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
-    text = _lower_quoted(unsigned_zeros(text), spelled)
+    typed = text
+    text = with_parts(_lower_quoted(unsigned_zeros(text), spelled))
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
@@ -100,7 +102,8 @@ def _answer(
         result = _execute(rewritten, sources, planned, values, context)
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     columns = [shown.get(name, name) for name in result.column_names]
-    return _as_asked(result, columns if shown else readable(rewritten.text, columns), spelled, hidden)
+    columns = columns if shown else readable(rewritten.text, columns)
+    return _as_asked(result, [as_shown(name, typed) for name in columns], spelled, hidden)
 
 
 def _one_zero(value: object) -> object:

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.command import no_decimal
+from indextables.sql.local.spelled import INSTEAD
 
 __all__ = ["ONE_NAME", "explained", "placed_in"]
 
@@ -61,6 +62,10 @@ _NO_SUM = re.compile(
 _NO_LIKE = re.compile(r"There isn't a common type to coerce (?P<left>.+) and (?P<right>.+) in (?P<word>LIKE|RLIKE)")
 _BUG = re.compile(r"Internal error: |\.?\s*This issue was likely caused by a bug in DataFusion.*", re.DOTALL)
 _NOT_GROUPED = re.compile(r'column "(?P<name>[^"]*)" must appear in the GROUP BY')
+_NO_FIELD = re.compile(r"Field (?P<name>\S+) not found in struct")
+_NO_INFIX = re.compile(r".*No infix parser for token Word\(Word \{ value: \\?\"(?P<word>\w+)")
+_LOCATION = re.compile(r"(?:Location\(|Line: )(?P<line>\d+)(?:,| Column:|, Column:) ?(?P<column>\d+)")
+_UNNEST = re.compile(r"\bunnest\s*\(", re.IGNORECASE)
 _NO_NODE = re.compile(r"Unsupported ast node (?P<name>\w+)")
 
 
@@ -98,7 +103,7 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 def _word_of(message: str) -> str:
     """The name or the value that DataFusion complains about; empty if it is none of the statement."""
-    for pattern in (_NO_TABLE, _NO_COLUMN, _NO_FUNCTION, _NOT_GROUPED, _NO_VALUE, _NO_PARSE, _COUNT):
+    for pattern in (_NO_TABLE, _NO_COLUMN, _NO_FUNCTION, _NO_FIELD, _NOT_GROUPED, _NO_VALUE, _NO_PARSE, _COUNT):
         if found := pattern.search(message):
             parts = found.groupdict()
             return f"'{parts['value']}'" if "value" in parts else parts["name"].split(".")[-1].strip('"')
@@ -129,6 +134,20 @@ def _not_offered(text: str, message: str) -> NotSupported | None:
             f"{found['name']} is not offered beside lists of values that meet in one condition: write CASE WHEN a IS "
             "NULL THEN b ELSE a END for coalesce(a, b), give the time as a parameter, or make one list of them"
         )
+    elif _UNNEST.search(text) and ("outer_ref" in message or "does not support logical expression" in message):
+        what = (
+            "unnest of a column is offered in the SELECT list, not in FROM or in a subquery: write SELECT id, "
+            "unnest(tags) AS tag FROM t, and conditions on it in a query around that; array_has(tags, 'x') tells "
+            "whether a list holds a value"
+        )
+    elif message.startswith("LATERAL VIEW"):
+        what = "LATERAL VIEW is not offered: write SELECT id, unnest(tags) AS tag FROM t"
+    elif found := _NO_INFIX.match(message):
+        word = found["word"]
+        instead = "write a / b, which leaves out the remainder of whole numbers" if word.lower() == "div" else ""
+        what = f"{word} is no operator here" + (f": {instead}" if instead else "")
+    elif message.startswith("Dot access not supported"):
+        what = "a field of what an expression gives is written (expression)['field']"
     elif "Physical plan does not support logical expression" in message:
         what = (
             "a subquery of this kind is not offered at this place: write (SELECT count(*) > 0 FROM ...) for EXISTS "
@@ -142,7 +161,9 @@ def _not_offered(text: str, message: str) -> NotSupported | None:
         name = found["name"].upper()
         instead = ": write sum(x) FILTER (WHERE ...) or CASE WHEN for each column" if name == "PIVOT" else ""
         what = f"{name} is not offered{instead}"
-    return None if what is None else NotSupported(what, query=text)
+    place = _LOCATION.search(message)
+    at = None if place is None else _offset(text, int(place["line"]), int(place["column"]))
+    return None if what is None else NotSupported(what, query=text, position=at)
 
 
 def _about_names(message: str, tables: Sequence[str]) -> str | None:
@@ -157,7 +178,11 @@ def _about_names(message: str, tables: Sequence[str]) -> str | None:
         return f"there is no column {found['name']}{near}{known}"
     if found := _NO_FUNCTION.match(message):
         is_near = SequenceMatcher(None, found["name"].lower(), found["near"] or "").ratio() >= _ALIKE
-        return f"there is no function {found['name']}" + (f" (is {found['near']} meant?)" if is_near else "")
+        instead = INSTEAD.get(found["name"].lower())
+        said = f": {instead}" if instead else f" (is {found['near']} meant?)" if is_near else ""
+        return f"there is no function {found['name']}{said}"
+    if found := _NO_FIELD.match(message):
+        return f"the struct has no field {found['name']}"
     if found := _NOT_GROUPED.search(message):
         return f"{found['name']} is neither in GROUP BY nor in an aggregate: put it there, or write max(...) of it"
     if message.startswith("For SELECT DISTINCT, ORDER BY"):
@@ -222,5 +247,10 @@ def _placed(text: str, message: str) -> tuple[str, int | None]:
     what = found["what"].replace('\\"', '"')
     if what.startswith("Unterminated string literal") or "close delimiter" in what:
         what = "a quote is not closed"
+    return f"{what} (line {line}, column {column})", _offset(text, line, column)
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """The place in a text of a line and a column, both counted from 1."""
     start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
-    return f"{what} (line {line}, column {column})", min(start + column - 1, len(text))
+    return min(start + column - 1, len(text))

@@ -20,6 +20,8 @@ _END = frozenset(
     {"from", "where", "group", "having", "window", "qualify", "order", "limit", "offset", "fetch", "union"}
     | {"intersect", "except", ";"}
 )
+_UNNESTED = re.compile(r"\w+\.(\w+(?:\.\w+)+)\Z")
+"""What DataFusion calls a field of a struct that a statement takes apart: the table, the column and the field."""
 _PLAIN = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -46,12 +48,15 @@ def readable(text: str, found: Sequence[str]) -> list[str]:
     items = _items(text)
     stars = sum(item.kind == "star" for item in items)
     if stars > 1 or (not stars and len(items) != len(found)) or not items:
-        return list(found)
+        return [_UNNESTED.sub(r"\1", name) for name in found]
     names = list(found)
     before = next((place for place, item in enumerate(items) if item.kind == "star"), len(items))
     for place, item in enumerate(items):
         at = place if place < before else place - len(items)
-        if item.kind == "nameless" and place != before and _squeezed(item.name) != _squeezed(names[at]):
+        if item.kind == "column" and place != before and names[at].endswith("]"):
+            # A field of a struct: by its own name, as a column.
+            names[at] = item.name
+        elif item.kind == "nameless" and place != before and _squeezed(item.name) != _squeezed(names[at]):
             names[at] = item.name
     return names
 
