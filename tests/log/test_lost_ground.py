@@ -142,6 +142,21 @@ def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stal
     assert append(log, [add("z")]).version == 6
 
 
+def test_a_version_that_is_lost_but_for_its_checkpoint_is_not_committed_anew():
+    """On object stores: of local files the one below vouches for the slot, and no checkpoint is looked for."""
+    table = Place(f"memory://{uuid.uuid4().hex}/t")
+    create_table(table.process(), METADATA)
+    for name in "ab":
+        append(table.process(), [add(name)])
+    log = table.process()
+    snapshot = log.snapshot()
+    append(table.process(), [add("c")])
+    checkpoint(table)
+    table.process().env.store.delete_many([version_key(3)])
+    Transaction(log, snapshot, operation="WRITE").add([add("z")]).commit()
+    assert "c" in table.paths()
+
+
 @pytest.mark.parametrize("left", [None, 5, 9])
 def test_a_version_lost_below_the_head_is_a_gap_whatever_a_dropped_table_left(table, left):
     for name in "ab":

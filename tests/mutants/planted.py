@@ -164,7 +164,7 @@ BUGS = [
     Bug(
         "a checkpoint of a copy tells whose commit a slot is",
         LOG + "read/tokens.py",
-        "        return is_ours or not has_parted(env, told.ref.version, told.window)\n",
+        "        return is_ours or not has_parted(env, told.ref.version, told.window, ours)\n",
         "        return True\n",
         DIVERGED_TESTS,
     ),

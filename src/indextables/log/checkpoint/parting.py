@@ -6,8 +6,9 @@ a copy that was put beside the log, or of a log that was put back from a backup.
 
 - A slot that a sleeper refilled after cleanup is no such file: the version above it names another token.
 - A file that nothing follows is believed against a checkpoint where it follows another version than the checkpoint
-  lists, where a check file is its own, or where the files stand without the checkpoint: from version 0 on, or from
-  another checkpoint. Else other systems may have deleted the newest file, and a sleeper have put its own there.
+  lists, where a check file is its own, or where there is none and the files stand without the checkpoint: from version
+  0 on, or from another checkpoint. Else other systems may have deleted the newest file, or it was lost, and a sleeper
+  have put its own there. Whoever asks whether its own file is a version does not count that file.
 - What was read counts only if the newest version file is still the newest one afterwards.
 """
 
@@ -50,10 +51,11 @@ class _Files(NamedTuple):
     states: tuple[StateRef, ...]
 
 
-def has_parted(env: Env, version: int, tokens: TokenWindow | None) -> bool:
+def has_parted(env: Env, version: int, tokens: TokenWindow | None, ours: str | None = None) -> bool:
     """True if version files prove that the checkpoint of `version`, which lists `tokens`, is of another history.
 
-    False where it is of this one, and where nobody can tell. Raises StoreError.
+    False where it is of this one, and where nobody can tell. A newest file with the token `ours` proves nothing.
+    Raises StoreError.
     """
     told = token_of(tokens, version)
     if tokens is None or told is None:
@@ -63,7 +65,7 @@ def has_parted(env: Env, version: int, tokens: TokenWindow | None) -> bool:
         return False
     for _ in range(_LOOKS):
         files = _listed(env)
-        if files is None or not _differs(env, files, version, tokens):
+        if files is None or not _differs(env, _without(env, files, ours), version, tokens):
             return False
         again = _listed(env)
         if again is not None and again.head == files.head:
@@ -104,11 +106,16 @@ def _listed(env: Env) -> _Files | None:
     return _Files(start, head, tuple(find_states(listing)))
 
 
+def _without(env: Env, files: _Files, ours: str | None) -> _Files:
+    newest = None if ours is None else info_of(env, files.head)
+    return files if newest is None or newest.token != ours else files._replace(head=files.head - 1)
+
+
 def _differs(env: Env, files: _Files, version: int, tokens: TokenWindow) -> bool:
     """True if the files tell another token than the checkpoint of `version`, and are to be believed."""
     at = min(version, files.head)
     told, first = token_of(tokens, at), max(at, files.start)
-    if told is None or at < files.start - 1:
+    if told is None or at < files.start - 1 or files.head < files.start:
         return False
     chain = _chain(env, first, files.head)
     if chain is None:
@@ -128,8 +135,8 @@ def _is_committed(env: Env, files: _Files, version: int, newest: CommitInfo, tok
         check = parse_crc(env.store.get(crc_key(files.head)))
     except ObjectNotFound:
         check = None
-    if check is not None and check.token == newest.token:
-        return True
+    if check is not None and check.token is not None:
+        return check.token == newest.token
     if files.start == 0:
         return _chain(env, 0, files.head) is not None
     return any(_leads_on(env, files, ref) for ref in files.states if ref.version < min(version, files.head))

@@ -43,7 +43,7 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     if not 0 <= version <= MAX_VERSION:
         raise InvalidArgument(f"no commit can have tried version {version}", version=version)
     table = log.metadata_at().metadata.id
-    found = newest_tokens(log.env, version, table)
+    found = newest_tokens(log.env, version, table, token)
     if found is not None:
         window = found.window
         if window is None or not window.covers(version):
@@ -59,7 +59,7 @@ def resolve_token(log: Log, token: str, version: int) -> int | None:
     try:
         held = log.read_version(version)
     except (VersionNotFound, VersionExpired) as error:
-        if newest_tokens(log.env, version, table) is not None:
+        if newest_tokens(log.env, version, table, token) is not None:
             return resolve_token(log, token, version)
         message = (
             f"version {version} is not there yet, and a delayed request may still create it: ask again later, or "

@@ -107,14 +107,15 @@ def newest_tokens(env: Env, version: int, table: str, ours: str | None = None) -
     """What the newest checkpoint of `table` at or above `version` tells; None if there is no such checkpoint.
 
     One of another history of the table is passed over, unless it lists the token `ours`, which only this one has. A
-    checkpoint that cleanup takes while it is read has been superseded by a newer one, which is then looked for.
+    file with that token does not tell the history, since whoever put it asks whether it is a version. A checkpoint that
+    cleanup takes while it is read has been superseded by a newer one, which is then looked for.
     """
 
     def is_own(told: Told) -> bool:
         if told.table_id not in {None, table}:
             return False
         is_ours = ours is not None and told.window is not None and ours in told.window.tokens
-        return is_ours or not has_parted(env, told.ref.version, told.window)
+        return is_ours or not has_parted(env, told.ref.version, told.window, ours)
 
     while states := survey(env, version).states:
         told = tell(env, states[0])
