@@ -21,8 +21,11 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
+from indextables.log.commit import Transaction
 from indextables.table.feed import Asked, FeedTail, read_bundle
 from indextables.table.read import Limits, Place, place_from, place_to, scan_row_ids
+from indextables.table.rows import fit, read_rows
+from indextables.table.writing import target_of, write_adds
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("m", pa.string()), ("tags", pa.list_(pa.string()))])
 META = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -465,3 +468,56 @@ def test_a_stream_that_is_killed_anywhere_reads_each_change_once_and_both_images
     ]
     assert {c["_change_type"] for c in inserted} == {"insert"}
     assert sorted(c["k"] for c in inserted) == sorted(table.to_arrow()["k"].to_pylist())
+
+
+@pytest.mark.parametrize("by", ["verb", "property", "delta"])
+def test_rows_of_an_older_table_get_their_ids_by_one_commit(tmp_path, by):
+    table = indextables.open(placed(OLDER, tmp_path / "t"))
+    table.update({"message": "'before'"}, "id = 0")
+    rows, paths = table.to_arrow(), set(table.files()["path"].to_pylist())
+    appended = indextables.open(table.url)
+    if by == "verb":
+        version = table.enable_row_tracking()
+        assert table.enable_row_tracking() == version
+    else:
+        version = table.set_properties({"enableRowTracking" if by == "property" else "delta.enableRowTracking": "true"})
+    assert version == table.version
+    assert table.to_arrow() == rows
+    assert set(table.files()["path"].to_pylist()) == paths
+    assert table.changes(version, version).read_all().num_rows == 0
+    ids = by_id(table, version)
+    assert None not in ids
+    appended.append([{"id": 200, "message": "by who did not know"}])
+    table.refresh()
+    table.update({"message": "'after'"}, "id IN (0, 200)")
+    assert by_id(table, table.version).keys() > ids.keys()
+    found = table.changes(table.version, columns=["id"]).read_all()
+    assert sorted(zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), strict=True)) == [
+        ("update_postimage", 0),
+        ("update_postimage", 200),
+        ("update_preimage", 0),
+        ("update_preimage", 200),
+    ]
+    assert table.changes(version, net=True).read_all().num_rows == 3
+    assert table.verify().ok
+    indextables.invalidate_caches()
+    table.checkpoint()
+    assert by_id(indextables.open(table.url), table.version) == by_id(table, table.version)
+
+
+def test_an_append_in_flight_follows_when_rows_get_ids(tmp_path):
+    table = indextables.open(placed(OLDER, tmp_path / "t"))
+    log, before = table._log, table._snapshot
+    committing = Transaction(log, before, operation="WRITE")
+    adds = write_adds(log.env, target_of(before.metadata, log.env.over(before.metadata.configuration)), fitted(before))
+    version = indextables.open(table.url).enable_row_tracking()
+    committing.add(adds).commit_or_raise()
+    table.refresh()
+    assert table.version == version + 1
+    assert None not in by_id(table, table.version)
+    assert table.count(where="id = 300") == 1
+
+
+def fitted(snapshot: Any) -> Any:
+    rows = read_rows([{"id": 300, "message": "in flight"}], snapshot.schema)
+    return fit(rows, snapshot.schema)

@@ -139,6 +139,16 @@ class Altering(Handle):
         names = check_names("features", [features] if isinstance(features, str) else features)
         return self._altered(alter_room.UpgradeProtocol(tuple(names)), user_metadata)
 
+    def enable_row_tracking(self, *, user_metadata: str | None = None) -> int:
+        """Give the rows of a table their ids that was made before there were any; return the version that has them.
+
+        One commit that names every file again and touches none. From then on updates are pairs in the feed of changes,
+        and `net` can fold them. A table whose rows have ids stays as it is.
+
+        Raises NotSupported for tables of another system, CommitConflict, CommitStateUnknown, LogError, StoreError.
+        """
+        return self._pin(alter_room.enable_row_tracking(self._log, user_metadata=check_note(user_metadata)))
+
     def _altered(self, wish: Wish, user_metadata: str | None) -> int:
         version = alter_room.alter(self._log, wish, user_metadata=check_note(user_metadata))
         self._pin(version)

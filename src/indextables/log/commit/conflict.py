@@ -137,9 +137,9 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     metadata                ok                     ok                      ok                     conflict
     ======================  =====================  ======================  =====================  ==============
 
-    A protocol that only asks for more features of `protocol.FOLLOWED` is followed; every other change of it clashes
-    with everything; so do two changes of one `domainMetadata`. A `txn` of ours that theirs already holds, at this
-    number or a higher one, makes ours a repetition (`already`).
+    A protocol that only asks for more features of `protocol.FOLLOWED` is followed, and row tracking by an append; every
+    other change of it clashes with everything; so do two changes of one `domainMetadata`. A `txn` of ours that theirs
+    already holds, at this number or a higher one, makes ours a repetition (`already`).
 
     (1) A `metaData` that is equal to ours, or only adds `docMappingSchema.*` keys, is no change: it is merged.
     (2) A transaction that repairs is asked what files mean (`repair`), whatever the winner did to them, unless it read
@@ -156,7 +156,7 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     those of commits that were no blind append.
     """
     followed = theirs.protocol if theirs.protocol != ours.base_protocol else None
-    if followed is not None and not protocol.follows(ours.base_protocol, followed):
+    if followed is not None and not protocol.follows(ours.base_protocol, followed, only_adds=ours.kind == "append"):
         return Verdict(Clash("protocol", f"version {theirs.version} changed the protocol of the table"))
     merged = _merged_metadata(ours, theirs)
     if isinstance(merged, Clash):

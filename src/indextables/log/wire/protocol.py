@@ -171,12 +171,16 @@ def upgraded(protocol: Protocol, min_reader: int, min_writer: int) -> Protocol:
     return with_feature(raised, *_STATE_FEATURES) if reader == READER_VERSION else raised
 
 
-def follows(before: Protocol, after: Protocol) -> bool:
-    """True if `after` differs from `before` by features of `FOLLOWED` alone, which it asks for in addition."""
+def follows(before: Protocol, after: Protocol, *, only_adds: bool = False) -> bool:
+    """True if `after` differs from `before` by features of `FOLLOWED` alone, which it asks for in addition.
+
+    A commit that `only_adds` new rows also follows row tracking: they get their ids when it is put.
+    """
+    followed = FOLLOWED | {ROW_TRACKING} if only_adds else FOLLOWED
     if (before.minReaderVersion, before.minWriterVersion) != (after.minReaderVersion, after.minWriterVersion):
         return False
     pairs = ((before.readerFeatures, after.readerFeatures), (before.writerFeatures, after.writerFeatures))
-    return all(set(old or []) <= set(new or []) and set(new or []) - set(old or []) <= FOLLOWED for old, new in pairs)
+    return all(set(old or []) <= set(new or []) and set(new or []) - set(old or []) <= followed for old, new in pairs)
 
 
 def joined(before: Protocol, asked: Protocol) -> Protocol:

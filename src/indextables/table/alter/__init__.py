@@ -9,6 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.table.alter.ddl import columns_from_ddl, type_from_ddl
     from indextables.table.alter.properties import settled
+    from indextables.table.alter.tracking import enable_row_tracking
     from indextables.table.alter.verb import alter
     from indextables.table.alter.wishes import (
         AddColumns,
@@ -36,6 +37,7 @@ __all__ = [
     "Wish",
     "alter",
     "columns_from_ddl",
+    "enable_row_tracking",
     "settled",
     "type_from_ddl",
 ]
@@ -49,6 +51,7 @@ if not TYPE_CHECKING:
                 "type_from_ddl",
             ),
             "properties": ("settled",),
+            "tracking": ("enable_row_tracking",),
             "verb": ("alter",),
             "wishes": (
                 "AddColumns",

@@ -29,7 +29,7 @@ from indextables.options import PREFIX
 from indextables.table.alter.wishes import SetNames, SetProperties, UnsetProperties, UpgradeProtocol
 from indextables.table.rows import Evolution, check_indexing
 
-__all__ = ["named", "settled"]
+__all__ = ["named", "settled", "wants_row_ids"]
 
 _OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.")
 """Properties that the library writes itself, or does not check yet: nobody sets them by hand."""
@@ -38,7 +38,8 @@ _GIVEN = frozenset({"avroState", "checkpoints", COLUMN_DEFAULTS, COLUMN_MAPPING,
 _ASKED = frozenset({*_GIVEN, "schemaDeduplication", TYPE_WIDENING})
 """Features that a table may name whatever is in it: what is there is right with them."""
 
-_VECTORS, _MAPPING, _ROW_TRACKING = "delta.enabledeletionvectors", "delta.columnmapping.mode", "delta.enablerowtracking"
+_VECTORS, _MAPPING = "delta.enabledeletionvectors", "delta.columnmapping.mode"
+_ROW_TRACKING = ("delta.enablerowtracking", "enablerowtracking")
 _REFUSED = {
     "delta.appendonly": "rows of every table can be changed",
     "delta.enablechangedatafeed": "changes are read from the versions themselves, and nothing is written for them",
@@ -79,6 +80,12 @@ def named(
     return Evolution(changed, None if raised is protocol else raised)
 
 
+def wants_row_ids(properties: Mapping[str, str]) -> bool:
+    """True if rows shall have ids, which takes a commit of its own in a table whose rows have none."""
+    told = {key.lower().removeprefix(PREFIX): value.strip().lower() for key, value in properties.items()}
+    return any(told.get(key) == "true" for key in _ROW_TRACKING)
+
+
 def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str, str], list[str]]:
     """The properties to keep, and the features that the others stand for.
 
@@ -94,7 +101,7 @@ def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str
             raise InvalidArgument(
                 f"the property {key} has no meaning here: {_REFUSED[plain]}; leave it out", option=key
             )
-        if plain in (_VECTORS, _MAPPING, _ROW_TRACKING):
+        if plain in (_VECTORS, _MAPPING, *_ROW_TRACKING):
             features += _meant(key, plain, value.strip().lower(), protocol)
         else:
             kept[key] = value

@@ -13,8 +13,9 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import check_rows_writable, check_writable, has_own_splits
 from indextables.query.expr import Column, IsNull
 from indextables.table.alter.columns import evolved, find
-from indextables.table.alter.properties import named
-from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, RenameColumn, Wish
+from indextables.table.alter.properties import named, wants_row_ids
+from indextables.table.alter.tracking import enable_row_tracking
+from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, RenameColumn, SetProperties, Wish
 from indextables.table.environment import table_env
 from indextables.table.read import prune_files, refs_of, searcher_over, still_there
 from indextables.table.rows import Evolution
@@ -33,6 +34,8 @@ def alter(log: Log, wish: Wish, *, user_metadata: str | None = None) -> int:
     Raises InvalidArgument and SchemaInvalid for what the table cannot become, with what to do instead; CommitConflict,
     CommitStateUnknown, NotSupported, LogError, StoreError.
     """
+    if isinstance(wish, SetProperties) and wants_row_ids(wish.properties):
+        enable_row_tracking(log, user_metadata=user_metadata)
     attempts = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
     for left in range(max(1, attempts) - 1, -1, -1):
         try:
