@@ -92,6 +92,9 @@ def test_doctor_says_what_to_do_without_java(command, monkeypatch, tmp_path):
 COMMANDS = [
     "create",
     "ingest",
+    "delete",
+    "update",
+    "upsert",
     "convert",
     "search",
     "sql",

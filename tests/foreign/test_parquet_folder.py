@@ -63,6 +63,13 @@ def test_it_is_what_lay_there_until_it_is_refreshed(root):
         table.refresh()
 
 
+def test_a_file_without_rows_has_none(root):
+    put(root, "a.parquet", rows())
+    assert ids(indextables.open(root)) == []
+    put(root, "b.parquet", rows(2))
+    assert ids(indextables.open(root)) == [2]
+
+
 def test_it_has_no_versions_and_no_history(root):
     put(root, "a.parquet", rows(1))
     for question in ({"version": 1}, {"timestamp": 5}):

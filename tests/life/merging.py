@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ class Merging(Reading):
         if how == 2:
             more = {"dry_run": True, "progress": lambda _: None, "user_metadata": "a note"}
         report = begun.execute(**more)
-        held, counts = _merged(list(self.book.now.rows), rows, wanted)
+        held, counts = merged(list(self.book.now.rows), rows, wanted)
         assert (report.updated, report.deleted, report.inserted) == counts
         if how == 2 or (not any(counts) and "txn" not in more):
             self._made_nothing(report)
@@ -74,18 +75,21 @@ class Merging(Reading):
 
     def _some_known(self, drawn: list[Row], wanted: Shape) -> list[dict[str, Any]]:
         """New rows; every second one has the number of a row that is there."""
-        rows = self.rows(drawn, wanted)
-        there = [row["id"] for row in self.book.now.rows]
-        for row, known in zip(rows[::2], there, strict=False):
-            row["id"] = known
-        return rows
+        return some_known(self.rows(drawn, wanted), self.book.now.rows)
 
     def _made_nothing(self, report: Any) -> None:
         assert report.version is None
         assert self.disk_versions()[-1] == self.book.newest
 
 
-def _merged(target: list[Row], source: list[dict[str, Any]], wanted: Shape) -> tuple[list[Row], tuple[int, int, int]]:
+def some_known(rows: list[dict[str, Any]], there: Iterable[Row]) -> list[dict[str, Any]]:
+    """Every second row with the number of a row that is there."""
+    for row, known in zip(rows[::2], there, strict=False):
+        row["id"] = known["id"]
+    return rows
+
+
+def merged(target: list[Row], source: list[dict[str, Any]], wanted: Shape) -> tuple[list[Row], tuple[int, int, int]]:
     """What the merge of `Merging.merge` leaves, and how many rows it updates, deletes and inserts."""
     given = {row["id"]: row for row in source}
     held: list[Row] = []

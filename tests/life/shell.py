@@ -18,6 +18,7 @@ import indextables
 from indextables.cli import main
 from tests.life.book import Book, Row, Version, Where, as_seen, has_word
 from tests.life.machine import World
+from tests.life.merging import merged, some_known
 from tests.life.values import (
     NO_RETENTION,
     STATES,
@@ -34,6 +35,19 @@ from tests.life.values import (
 )
 
 DONE, WRONG, NO_VERSION = 0, 2, 3
+
+
+def _where_text(where: Where | None, word: str | None) -> str:
+    """A WHERE of SQL, with a search that stands beside AND."""
+    terms = [f"({where.text})"] if where is not None else []
+    terms += [f"TEXTSEARCH(x.message, '{word}')"] if word is not None else []
+    return f" WHERE {' AND '.join(terms)}" if terms else ""
+
+
+def _where_flags(where: Where | None, word: str | None) -> list[str]:
+    return [*([] if where is None else ["--where", where.text]), *([] if word is None else ["--search", word])]
+
+
 BACK = st.integers(0, 5)
 
 
@@ -126,6 +140,93 @@ class Shell(World):
         for _ in range(1 + once):
             self.run("ingest", self.path, file, *flags)
         self.book.commit("WRITE", rows=[*self.book.now.rows, *rows])
+        self.caught_up()
+
+    @rule(where=wheres, word=st.one_of(st.none(), words), how=st.integers(0, 3), as_sql=st.booleans())
+    def delete(self, where: Where | None, word: str | None, how: int, as_sql: bool) -> None:
+        where = where if where is not None and where.fits(self.book.now.shape) else None
+        gone = self._selected(where, word)
+        if as_sql:
+            self.run("sql", self.path, f"DELETE FROM t AS x{_where_text(where, word)}", "--yes")
+        else:
+            self._change("delete", *_where_flags(where, word), "--yes", *self._terms(how))
+        left = [row for row in self.book.now.rows if row not in gone]
+        self._changed("DELETE", gone, left, dry=not as_sql and how == 3)
+
+    @rule(where=wheres, word=st.one_of(st.none(), words), how=st.integers(0, 3), as_sql=st.booleans())
+    def update(self, where: Where | None, word: str | None, how: int, as_sql: bool) -> None:
+        where = where if where is not None and where.fits(self.book.now.shape) else None
+        chosen = self._selected(where, word)
+        if as_sql:
+            values = "message = concat(x.message, ' beta'), n = 5"
+            self.run("sql", self.path, f"UPDATE t AS x SET {values}{_where_text(where, word)}")
+        else:
+            values_given = ["--set", "message = concat(message, ' beta')", "--set", "n=5"]
+            self._change("update", *values_given, *_where_flags(where, word), *self._terms(how))
+        rows = [
+            {**row, "message": row["message"] and f"{row['message']} beta", "n": 5} if row in chosen else row
+            for row in self.book.now.rows
+        ]
+        self._changed("UPDATE", chosen, rows, dry=not as_sql and how == 3)
+
+    @rule(drawn=drafts, kind=st.sampled_from(("jsonl", "parquet")), how=st.integers(0, 3))
+    def upsert(self, drawn: list[Row], kind: str, how: int) -> None:
+        rows = some_known(self.rows(drawn, self.book.now.shape), self.book.now.rows)
+        if not rows:
+            return
+        more = ["--merge-schema", "--format", kind] if how == 1 else []
+        self._change("upsert", self.file(rows, kind), "--on", "id", *more, *self._terms(how))
+        ids = {row["id"] for row in rows}
+        held = [row for row in self.book.now.rows if row["id"] not in ids]
+        self._changed("MERGE", rows, [*held, *rows], dry=how == 3)
+
+    @rule(drawn=drafts)
+    def merge_rows(self, drawn: list[Row]) -> None:
+        """Every clause at once, in SQL; the source is a folder of Parquet files."""
+        wanted = self.book.now.shape
+        rows = some_known(self.rows(drawn, wanted), self.book.now.rows)
+        folder = self.path.parent / uuid.uuid4().hex
+        folder.mkdir()
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema_of(wanted)), folder / "rows.parquet")
+        clauses = (
+            "WHEN MATCHED AND b.n = 0 THEN DELETE "
+            "WHEN MATCHED AND a.id % 2 = 0 THEN UPDATE SET message = concat(a.message, ' beta'), n = 5 "
+            "WHEN NOT MATCHED BY SOURCE AND a.n = -1 THEN UPDATE SET n = 6 "
+            "WHEN NOT MATCHED BY SOURCE AND a.n = 5 THEN DELETE "
+            "WHEN NOT MATCHED AND b.n = 3 THEN INSERT (id, message) VALUES (b.id, 'gamma') "
+            "WHEN MATCHED THEN UPDATE SET * EXCEPT (p) WHEN NOT MATCHED THEN INSERT *"
+        )
+        statement = f"MERGE INTO t AS a USING o AS b ON a.id = b.id {clauses}"
+        plan = self.lines("sql", self.path, f"EXPLAIN {statement}", "--with", f"o={folder}") or []
+        assert "when matched and b.n = 0: delete" in plan[0]["plan"]
+        told = self.lines("sql", self.path, statement, "--with", f"o={folder}") or []
+        held, counts = merged(list(self.book.now.rows), rows, wanted)
+        assert [told[0][f"num_{what}_rows"] for what in ("updated", "deleted", "inserted")] == list(counts)
+        self._changed("MERGE", [one for one in counts if one], held)
+
+    def _selected(self, where: Where | None, word: str | None) -> list[Row]:
+        rows = [row for row in self.book.now.rows if where is None or where.is_true(row)]
+        return [row for row in rows if word is None or has_word(row, word)]
+
+    def _terms(self, how: int) -> list[str]:
+        """Flags of a change: once, as read, or only told."""
+        if how == 1:
+            return ["--txn", f"shell:{self.book.now.txns.get('shell', -1) + 1}", "--user-metadata", "a note"]
+        return [[], [], ["--expect-version", str(self.book.newest), "--quiet"], ["--dry-run"]][how]
+
+    def _change(self, command: str, *arguments: Any) -> None:
+        told = self.lines(command, self.path, *arguments)
+        assert told is not None
+        if "--txn" in arguments:
+            name, _, batch = str(arguments[arguments.index("--txn") + 1]).partition(":")
+            self._txn = (name, int(batch))
+
+    _txn: tuple[str, int] | None = None
+
+    def _changed(self, operation: str, concerned: list[Any], rows: list[Row], dry: bool = False) -> None:
+        txn, self._txn = self._txn, None
+        if not dry and (concerned or txn is not None):
+            self.book.commit(operation, rows=rows, txn=txn)
         self.caught_up()
 
     @rule(quiet=st.booleans())

@@ -13,12 +13,14 @@ import pytest
 import indextables
 from indextables.cli.app import commands_named
 from indextables.cli.declared import arguments_of, parameters_of
+from indextables.embedded.merging import MergeBuilder
 from indextables.embedded.table import Table
 from indextables.errors import InvalidArgument
 from indextables.spark.table.maintenance import Maintenance
 from indextables.sql.command import statements as st
 from indextables.sql.command.grammar import SYNTAX, parse_command
 from indextables.table import requests as rq
+from indextables.table.change import DeleteAsked, UpdateAsked, UpsertAsked
 from indextables.table.running import Threads
 
 NOT_ASKED = {"self", "progress"}
@@ -184,6 +186,29 @@ def test_every_clause_stands_in_the_syntax_that_errors_show(request_type):
     for text in LONG[request_type]:
         for word in re.findall(r"\b[A-Z]{2,}\b", text):
             assert word in syntax
+
+
+CHANGES = {DeleteAsked: (Table.delete, {}), UpdateAsked: (Table.update, {"set"}), UpsertAsked: (Table.upsert, {"rows"})}
+"""What changes rows, its method, and what that takes beside the declared fields: values, which the shell reads."""
+
+
+@pytest.mark.parametrize("asked_type", CHANGES, ids=lambda kind: kind.__name__)
+def test_changes_of_rows_take_the_same_in_python_and_in_the_shell(asked_type):
+    method, beside = CHANGES[asked_type]
+    fields = {**dict.fromkeys(beside, NEEDED), **declared(asked_type)}
+    assert taken(method) == fields
+    (command,) = commands_named([method.__name__]).values()
+    flags = {parameter.name: parameter for parameter in parameters_of(command)}
+    for field in rq.fields_of(asked_type):
+        assert flags[field.name].declared.help == field.field.help
+        assert flags[field.name].default == (NEEDED if field.default is msgspec.NODEFAULT else field.default)
+
+
+def test_sessions_take_the_terms_of_every_change():
+    terms = {name: default for name, default in taken(Table.delete).items() if name not in ("where", "search")}
+    assert taken(indextables.LocalSession.run) == {"text": NEEDED, "params": None, **terms}
+    assert taken(MergeBuilder.execute) == terms
+    assert set(terms) < set(declared(UpsertAsked))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "commands_named", "perform", "run"]
 COMMANDS: dict[str, str] = {
     **dict.fromkeys(("create", "convert"), "writing"),
     "ingest": "ingesting",
+    **dict.fromkeys(("delete", "update", "upsert"), "changing"),
     **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),
     **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
     **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),

@@ -10,7 +10,7 @@ from indextables.cli.parameters import counted
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Ask, Context
+    from indextables.sql.command import Ask, Context, DeleteRows
     from indextables.table.running import Progress
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
@@ -53,7 +53,7 @@ def agreed(question: str) -> None:
         raise outcome.Leave(outcome.FAILED)
 
 
-def question_of(command: Ask, context: Context) -> str | None:
+def question_of(command: Ask | DeleteRows, context: Context) -> str | None:
     """What to ask before a command of SQL, by what a dry run of it tells; None if it would do nothing.
 
     Raises what the command raises.
@@ -61,9 +61,11 @@ def question_of(command: Ask, context: Context) -> str | None:
     import msgspec
 
     from indextables.cli import render
-    from indextables.sql.command import execute
+    from indextables.sql.command import Ask, execute
     from indextables.table.requests import DropPartitions, TruncateTimeTravel
 
+    if not isinstance(command, Ask):
+        return _all_rows(command, context)
     foreseen = msgspec.structs.replace(command.request, dry_run=True)
     goes = execute(msgspec.structs.replace(command, request=foreseen), context)
     table, count = command.target.text, counted(goes.num_rows, "file")
@@ -75,6 +77,15 @@ def question_of(command: Ask, context: Context) -> str | None:
     if isinstance(command.request, DropPartitions):
         return f"Drop {count} ({size}) of {table}?"
     return f"Delete {count} ({size}) of {table} for good?"
+
+
+def _all_rows(command: DeleteRows, context: Context) -> str | None:
+    from indextables.sql.command import is_table
+    from indextables.table.read import live_rows
+
+    log = context.log(command.target)
+    rows = live_rows(log.snapshot().files) if is_table(log) else 0
+    return None if rows == 0 else f"Delete all {'' if rows is None else f'{rows:,} '}rows of {command.target.text}?"
 
 
 def bar(*, quiet: bool) -> Progress | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from indextables.errors import (
+    CardinalityViolation,
     CheckpointWriteFailed,
     CommandSyntaxError,
     CommitError,
@@ -50,6 +51,7 @@ _BY_KIND: tuple[tuple[type[IndexTablesError], int], ...] = (
     (InvalidArgument, USAGE),
     (NotSupported, USAGE),
     (LimitExceeded, USAGE),
+    (CardinalityViolation, USAGE),
     (TableNotFound, NO_TABLE),
     (VersionNotFound, NO_TABLE),
     (VersionExpired, NO_TABLE),

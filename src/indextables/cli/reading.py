@@ -100,8 +100,8 @@ def sql(
 ) -> None:
     """Run a SELECT or a command over the table, which is called t. TEXTSEARCH(column | *, 'query') searches.
 
-    Without a statement, statements are read from the pipe or from the terminal: a shell. At a terminal, PURGE, TRUNCATE
-    and DROP PARTITIONS ask first.
+    Without a statement, statements are read from the pipe or from the terminal: a shell. At a terminal, PURGE,
+    TRUNCATE, DROP PARTITIONS and a DELETE without WHERE ask first.
 
     \b
     Examples:
@@ -110,6 +110,7 @@ def sql(
       indextables sql logs "SELECT host, message FROM t WHERE TEXTSEARCH(message, 'timeout') AND status >= 500"
       indextables sql logs "SELECT * FROM t JOIN hosts USING (host)" --with hosts=./hosts
       indextables sql logs "MERGE SPLITS t"
+      indextables sql logs "DELETE FROM t WHERE TEXTSEARCH(message, 'health AND check')"
       indextables sql logs --file nightly.sql
     """
     from indextables.cli.shell import ask_at_prompt, ask_once, prompt, run_script

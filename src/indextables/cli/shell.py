@@ -18,7 +18,7 @@ from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Ask, Context
+    from indextables.sql.command import Ask, Context, DeleteRows
     from indextables.sql.local import LocalSession
 
 __all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]
@@ -37,17 +37,18 @@ _PLAIN_WORDS = ("help", "exit", "quit")
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "TEXTSEARCH(", "count(*)", "JOIN", "DESCRIBE"),
     *("MERGE SPLITS", "PURGE INDEXTABLE", "DESCRIBE INDEXTABLES HISTORY", "CHECKPOINT INDEXTABLES", "VERSION AS OF"),
+    *("DELETE FROM", "UPDATE", "SET", "MERGE INTO", "USING", "WHEN MATCHED", "WHEN NOT MATCHED", "EXPLAIN"),
 )
 
 
-def ask_once(command: Ask, context: Context) -> None:
+def ask_once(command: Ask | DeleteRows, context: Context) -> None:
     """Ask before a command that takes something away; leaves with 1 unless the answer is yes."""
     question = question_of(command, context)
     if question is not None:
         agreed(question)
 
 
-def ask_at_prompt(command: Ask, context: Context) -> None:
+def ask_at_prompt(command: Ask | DeleteRows, context: Context) -> None:
     """Ask before a command that takes something away. Raises Declined unless the answer is yes."""
     question = question_of(command, context)
     if question is None:

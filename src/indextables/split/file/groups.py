@@ -103,6 +103,8 @@ def decode_groups(
 ) -> pa.Table:
     """All rows of row groups. The columns are places in the schema, one at least. Raises SplitCorrupt."""
     names = [footer.schema.names[c] for c in columns]
+    # Arrow reads a group without rows from the beginning of the file, where it says that its page is.
+    groups = [group for group in groups if footer.metadata.row_group(group).num_rows]
     try:
         with _open(footer, source) as file:
             # Arrow's threads let go of the file after the rows are there: Python ends a process that ends meanwhile.
@@ -121,6 +123,8 @@ def decode_pieces(
     """All rows of a row group, in order, at most `piece_rows` at a time. Raises SplitCorrupt, also behind some rows."""
     names = [footer.schema.names[c] for c in columns]
     found = 0
+    if not footer.metadata.row_group(group).num_rows:
+        return
     try:
         with _open(footer, source) as file:
             rows = piece_rows(footer, group, columns)

@@ -8,6 +8,7 @@ what native code raises becomes SplitCorrupt that names the part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -426,7 +427,7 @@ def _chunks(
         found, raw = [], []
         for group in groups:
             metas = [chunk[3].value for chunk in group[1].value.items]
-            starts = [min(m[9].value, m[11].value) if 11 in m and m[11].value > 0 else m[9].value for m in metas]
+            starts = [_start_of(m) for m in metas]
             found.append([(start, start + m[7].value) for start, m in zip(starts, metas, strict=True)])
             raw.append([int(m[6].value) for m in metas])
             outside = [place for place in found[-1] if not 4 <= place[0] <= place[1] <= rows_end]
@@ -438,6 +439,15 @@ def _chunks(
         if len(chunks) != leaves:
             raise _corrupt(path, "footer", f"row group {number} has {len(chunks)} chunks for {leaves} leaves")
     return found, raw
+
+
+def _start_of(meta: Any) -> int:
+    """Where a column chunk begins: at its dictionary, if it has one, else at its first page.
+
+    Arrow gives a chunk without values a dictionary, and 0 for the page that it does not have.
+    """
+    places = [int(meta[field].value) for field in (9, 11) if field in meta]
+    return min((place for place in places if place > 0), default=0)
 
 
 def _leaf_count(kind: pa.DataType) -> int:

@@ -51,8 +51,11 @@ else:
 
 __all__ = ["Consent", "clear_unit", "execute", "run_command"]
 
-Consent: TypeAlias = Callable[[st.Ask, Context], None]
-"""Called before a command that takes something away, unless it is a dry run; what it raises ends it, nothing done."""
+Consent: TypeAlias = Callable[[st.Ask | st.DeleteRows, Context], None]
+"""Called before a command that takes something away, unless it is a dry run, and before a DELETE of every row.
+
+What it raises ends the command, nothing done.
+"""
 
 
 def run_command(
@@ -74,6 +77,8 @@ def run_command(
         request = command.request
         if isinstance(request, rq.Irreversible) and not request.dry_run:
             consent(command, context)
+    if consent is not None and isinstance(command, st.DeleteRows) and command.where is None:
+        consent(command, context)
     return None if command is None else execute(command, context)
 
 

@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.change import delete, merge, update
+    from indextables.table.change.asked import DeleteAsked, UpdateAsked, UpsertAsked
     from indextables.table.change.clauses import Aliases, Clause
     from indextables.table.change.explaining import FilePlan, explain
     from indextables.table.change.landing import Terms, repeated, terms_of
@@ -17,8 +18,11 @@ __all__ = [
     "Aliases",
     "ChangeReport",
     "Clause",
+    "DeleteAsked",
     "FilePlan",
     "Terms",
+    "UpdateAsked",
+    "UpsertAsked",
     "delete",
     "explain",
     "merge",
@@ -31,6 +35,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "asked": ("DeleteAsked", "UpdateAsked", "UpsertAsked"),
             "clauses": ("Aliases", "Clause"),
             "explaining": ("FilePlan", "explain"),
             "landing": ("Terms", "repeated", "terms_of"),

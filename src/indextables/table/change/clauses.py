@@ -190,8 +190,9 @@ def _star(clause: Clause, source: pa.Schema, schema: pa.Schema, prefix: str, *, 
     missing = [field.name for field in wanted if field.name.lower() not in places]
     if missing and not lenient:
         message = (
-            f"the source has no column {', '.join(missing)}, which every row is to be set to: name them in "
-            "except_cols, or leave them as they are with merge_schema=True. Nothing was written"
+            f"the source has no column {', '.join(missing)}, which every row is to be set to: leave it out with "
+            "except_cols (in SQL * EXCEPT), or keep it as it is with merge_schema=True (WITH SCHEMA EVOLUTION, "
+            "--merge-schema). Nothing was written"
         )
         raise SchemaMismatch(message, differences=[f"{name} is missing" for name in missing])
     found = [(field.name, source.field(places[field.name.lower()])) for field in wanted if field.name not in missing]
