@@ -18,7 +18,8 @@ from tests.split.search_world import World, build_world, make_rows, open_searche
 import indextables
 from indextables.errors import InvalidArgument, LimitExceeded
 from indextables.options import Options
-from indextables.split.search.aggregates import STANDARD_ERROR, aggregate, distinct_estimate
+from indextables.split.search.aggregates import aggregate
+from indextables.split.search.sketch import STANDARD_ERROR, distinct_estimate
 from indextables.split.write.writer import write_splits
 from indextables.storage import open_store
 
@@ -207,3 +208,129 @@ def test_a_column_that_cannot_be_grouped_or_told_is_a_typed_error(tmp_path):
     for kind, field in (("terms", "deep"), ("cardinality", "deep"), ("terms", "at"), ("stats", "at")):
         with pytest.raises(InvalidArgument):
             aggregate(searcher, "*", {"x": {kind: {"field": field}}})
+
+
+@pytest.fixture(scope="module")
+def requests(tmp_path_factory):
+    """Rows with values inside of structs, with gaps, NaN and lists, over two files."""
+    inner = pa.struct([("ms", pa.float64()), ("bytes", pa.int64()), ("user", pa.struct([("name", pa.string())]))])
+    columns = [
+        ("ts", pa.timestamp("us", "UTC")),
+        ("level", pa.string()),
+        ("tags", pa.list_(pa.string())),
+        ("req", inner),
+    ]
+    table = indextables.create(tmp_path_factory.mktemp("nested") / "t", pa.schema(columns))
+    rows = []
+    for n in range(60):
+        name = None if n % 7 == 0 else {"name": f"user{n % 4}"}
+        req = (
+            None
+            if n % 5 == 0
+            else {"ms": math.nan if n == 3 else n / 4, "bytes": None if n % 11 == 0 else n, "user": name}
+        )
+        ts = None if n == 17 else dt.datetime(2026, 1, 1 + n % 3, n % 24, tzinfo=dt.UTC)
+        rows.append({"ts": ts, "level": [None, "INFO", "WARN"][n % 3], "tags": ["a", "b", "a"][: n % 4], "req": req})
+    table.append(rows[:35])
+    table.append(rows[35:])
+    return table, rows
+
+
+def _field(row, path):
+    for part in path.split("."):
+        row = None if row is None else row[part]
+    return row
+
+
+OUTER = {
+    "terms": ({"terms": {"field": "level", "size": 9}}, lambda row: [row["level"]]),
+    "tags": ({"terms": {"field": "tags", "size": 9}}, lambda row: sorted(set(row["tags"]))),
+    "names": ({"terms": {"field": "REQ.user.name", "size": 9}}, lambda row: [_field(row, "req.user.name")]),
+    "days": (
+        {"date_histogram": {"field": "ts", "calendar_interval": "day"}},
+        lambda row: [row["ts"] and row["ts"].replace(hour=0)],
+    ),
+    "hours": (
+        {"date_histogram": {"field": "ts", "fixed_interval": "12h"}},
+        lambda row: [row["ts"] and row["ts"].replace(hour=row["ts"].hour // 12 * 12)],
+    ),
+    "sizes": (
+        {"histogram": {"field": "req.bytes", "interval": 10}},
+        lambda row: [None if _field(row, "req.bytes") is None else _field(row, "req.bytes") // 10 * 10],
+    ),
+    "slow": (
+        {"histogram": {"field": "req.ms", "interval": 2.5}},
+        lambda row: [
+            None
+            if _field(row, "req.ms") in (None, math.nan) or math.isnan(_field(row, "req.ms"))
+            else _field(row, "req.ms") // 2.5 * 2.5
+        ],
+    ),
+}
+INNER = {
+    "levels": {"terms": {"field": "level", "size": 9}},
+    "n": {"value_count": {"field": "req.bytes"}},
+    "total": {"sum": {"field": "req.bytes"}},
+    "mean": {"avg": {"field": "req.bytes"}},
+    "low": {"min": {"field": "req.bytes"}},
+    "high": {"max": {"field": "ts"}},
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+def test_what_is_below_a_bucket_is_about_the_rows_of_that_bucket(requests, outer):
+    table, rows = requests
+    spec, keys_of = OUTER[outer]
+    found = table.aggregate(None, {"outer": {**spec, "aggs": INNER}})["outer"]["buckets"]
+    members: dict = {}
+    for row in rows:
+        for key in keys_of(row):
+            if key is not None:
+                members.setdefault(key, []).append(row)
+    assert {bucket["key"] for bucket in found} == set(members)
+    for bucket in found:
+        inside = members[bucket["key"]]
+        sizes = [size for row in inside if (size := _field(row, "req.bytes")) is not None]
+        assert bucket["doc_count"] == len(inside)
+        assert bucket["n"] == {"value": len(sizes)}
+        assert bucket["total"] == {"value": sum(sizes) if sizes else None}
+        assert bucket["mean"] == {"value": sum(sizes) / len(sizes) if sizes else None}
+        assert bucket["low"] == {"value": min(sizes, default=None)}
+        assert bucket["high"] == {"value": max((row["ts"] for row in inside if row["ts"]), default=None)}
+        levels = Counter(row["level"] for row in inside if row["level"])
+        assert {level["key"]: level["doc_count"] for level in bucket["levels"]["buckets"]} == levels
+
+
+def test_ranges_and_two_levels_hold_what_is_below_them(requests):
+    table, rows = requests
+    ranges = {"range": {"field": "req.bytes", "ranges": [{"to": 20}, {"from": 20}, {"from": 10, "to": 30}]}}
+    below = {
+        "days": {
+            "date_histogram": {"field": "ts", "calendar_interval": "day"},
+            "aggs": {"n": {"value_count": {"field": "ts"}}},
+        }
+    }
+    found = table.aggregate(None, {"r": {**ranges, "aggregations": below}})["r"]["buckets"]
+    for bucket, (low, high) in zip(found, [(0, 20), (20, 1000), (10, 30)], strict=True):
+        inside = [r for r in rows if _field(r, "req.bytes") is not None and low <= _field(r, "req.bytes") < high]
+        assert bucket["doc_count"] == len(inside)
+        days = Counter(row["ts"].replace(hour=0) for row in inside if row["ts"])
+        assert {day["key"]: day["n"]["value"] for day in bucket["days"]["buckets"]} == days
+    assert math.isnan(table.aggregate(None, {"x": {"max": {"field": "req.ms"}}})["x"]["value"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"avg": {"field": "level"}}, "holds no numbers"),
+        ({"avg": {"field": "req.nope"}}, "no column 'req.nope'"),
+        ({"max": {"field": "req"}}, "has no order"),
+        ({"avg": {"field": "req.ms"}, "aggs": {"n": {"value_count": {"field": "ts"}}}}, "has no buckets"),
+        ({"terms": {"field": "level"}, "aggs": {"key": {"value_count": {"field": "ts"}}}}, "cannot be called 'key'"),
+        ({"terms": {"field": "level"}, "aggs": {"n": {"nope": {"field": "ts"}}}}, "it is one of"),
+        ({"terms": {"field": "level"}, "aggs": 3}, "one dict with a name for each"),
+    ],
+)
+def test_an_aggregation_that_cannot_be_below_or_of_a_field_says_so(requests, spec, words):
+    with pytest.raises(InvalidArgument, match=words):
+        requests[0].aggregate(None, {"a": spec})

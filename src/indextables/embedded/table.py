@@ -431,7 +431,8 @@ class Table(Changing, Altering, Looking, Maintenance, Exchange):
         Args:
             query: As for `search`; None takes all rows.
             aggregations: What to compute, by name: `{"levels": {"terms": {"field": "level", "size": 10}}}`. Kinds are
-                `terms`, `date_histogram`, `histogram`, `range`, `stats`, `cardinality` and `percentiles`.
+                `terms`, `date_histogram`, `histogram`, `range`, `stats`, `avg`, `sum`, `min`, `max`, `value_count`,
+                `cardinality` and `percentiles`. Buckets hold others below `"aggs"`; fields of structs are paths.
             where: A SQL predicate that the rows must satisfy as well.
 
         Raises as `search`, and InvalidArgument for an aggregation that cannot be computed.
