@@ -34,6 +34,7 @@ ELSEWHERE = {
                 "rename_column",
                 "set_description",
                 "set_name",
+                "enable_row_tracking",
                 "set_properties",
                 "unset_properties",
                 "upgrade_protocol",

@@ -450,8 +450,8 @@ BUGS = [
     Bug(
         "the protocol is not checked again when it rose meanwhile",
         CONFLICT,
-        "if followed is not None and not protocol.follows(ours.base_protocol, followed):",
-        "if followed is not None and protocol.follows(ours.base_protocol, followed):",
+        "if followed is not None and not protocol.follows(ours.base_protocol, followed, only_adds=adds):",
+        "if followed is not None and protocol.follows(ours.base_protocol, followed, only_adds=adds):",
         CONFLICT_TESTS,
     ),
     Bug(

@@ -156,7 +156,8 @@ def judge(ours: Ours, theirs: Theirs) -> Verdict:
     those of commits that were no blind append.
     """
     followed = theirs.protocol if theirs.protocol != ours.base_protocol else None
-    if followed is not None and not protocol.follows(ours.base_protocol, followed, only_adds=ours.kind == "append"):
+    adds = ours.kind == "append"
+    if followed is not None and not protocol.follows(ours.base_protocol, followed, only_adds=adds):
         return Verdict(Clash("protocol", f"version {theirs.version} changed the protocol of the table"))
     merged = _merged_metadata(ours, theirs)
     if isinstance(merged, Clash):
