@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import indextables
-from indextables.sql.command.context import LocalContext
 from indextables.sql.command.grammar import SYNTAX
-from indextables.sql.command.run import run_command
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "sql"
 BLOCK = re.compile(r"^```sql\n(.*?)^```\n(?:\n((?:\|[^\n]*\n)+))?", re.MULTILINE | re.DOTALL)
@@ -37,12 +35,11 @@ def test_the_examples_of_a_page_run_and_answer_with_its_columns(page, template, 
     monkeypatch.chdir(tmp_path)
     shutil.copytree(template, tmp_path / "logs")
     shutil.copytree(template.parent / "lines", tmp_path / "lines")
-    context = LocalContext({"logs": str(tmp_path / "logs")}, options={"cache.directory": str(tmp_path / "cache")})
+    session = indextables.LocalSession({"logs": str(tmp_path / "logs")}, {"cache.directory": str(tmp_path / "cache")})
     for block in BLOCK.finditer(page.read_text()):
         answer = None
         for statement in filter(str.strip, re.split(r";\s*\n", block[1])):
-            answer = run_command(statement, context)
-            assert answer is not None, statement
+            answer = session.run(statement)
         if block[2] is not None:
             documented = [line.split("|")[1].strip().strip("`") for line in block[2].splitlines()[2:]]
             assert documented == answer.column_names
