@@ -551,3 +551,29 @@ def test_of_two_overwrites_one_wins_or_they_follow_each_other(table, tmp_path):
         assert ids(indextables.open(tmp_path / "t").to_arrow()) == [10]
     else:
         assert ids(indextables.open(tmp_path / "t").to_arrow()) == [20]
+
+
+def test_explain_tells_of_each_file_what_spared_it_who_answered_and_what_it_cost(tmp_path):
+    schema = pa.schema([("day", pa.string()), ("n", pa.int64()), ("f", pa.float64()), ("message", pa.string())])
+    table = indextables.create(tmp_path / "t", schema, partition_by=["day"], indexing={"message": "text"})
+    for n, day in enumerate(["a", "b", "b"]):
+        words = "timeout" if n else "fine"
+        table.append([{"day": day, "n": n * 10 + i, "f": i / 2, "message": f"{words} {i}"} for i in range(5)])
+
+    def told(query, where=None):
+        found = table.explain(query, where)["per_split"]
+        assert found.schema.names == ["path", "rows", "skipped_by", "answered_by", "matches", "bytes", "milliseconds"]
+        assert all(ms >= 0 for ms in found["milliseconds"].to_pylist())
+        return list(zip(*(found[name].to_pylist() for name in ("skipped_by", "answered_by", "matches")), strict=True))
+
+    read = table.explain("timeout")["per_split"]
+    assert read["rows"].to_pylist() == [5, 5, 5]
+    assert sum(read["bytes"].to_pylist()) > 0
+    assert told("timeout") == [("dictionary", None, 0), (None, "index", 5), (None, "index", 5)]
+    assert told("timeout", "f >= 1") == [("dictionary", None, 0), *[(None, "index and columns", 3)] * 2]
+    assert told(None, "day = 'b' AND n < 15") == [
+        ("partition values", None, 0),
+        (None, "columns", 5),
+        ("statistics", None, 0),
+    ]
+    assert told(None) == [(None, "columns", 5)] * 3

@@ -414,7 +414,8 @@ class Table(Changing, Altering, Looking, Maintenance, Exchange):
         `rows_scanned` the rows of which Parquet columns are read. `fallbacks` names each split whose index could not be
         used, with the reason; `reindex` mends it.
 
-        Raises as `search`.
+        `per_split` is a table with a row per file, which are asked one after the other: what spared it (`skipped_by`),
+        who answered, its matches, the bytes that no cache had, and the milliseconds. Raises as `search`.
         """
         return self._answer(
             lambda snapshot: explain_search(self._log.env, self._searchers, snapshot, query, self._predicate(where))

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from indextables.split.search.aggregates import aggregate
     from indextables.split.search.carrier import TermStats, merge_stats, scored_terms
     from indextables.split.search.components import FAST, FIELDNORM, IDX, POS, TERM
-    from indextables.split.search.explain import explain_query
+    from indextables.split.search.explain import answerers, explain_query
     from indextables.split.search.highlight import snippets
-    from indextables.split.search.hits import Floats, Hits, Ints
+    from indextables.split.search.hits import Floats, Hits, Ints, SearchMetrics
     from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher, open_cache
     from indextables.split.search.state import States
     from indextables.split.search.virtual import OpenIndexes
@@ -29,10 +29,12 @@ __all__ = [
     "OpenIndexes",
     "OrderBy",
     "SearchMemory",
+    "SearchMetrics",
     "SplitSearcher",
     "States",
     "TermStats",
     "aggregate",
+    "answerers",
     "explain_query",
     "merge_stats",
     "open_cache",
@@ -47,9 +49,9 @@ if not TYPE_CHECKING:
             "aggregates": ("aggregate",),
             "carrier": ("TermStats", "merge_stats", "scored_terms"),
             "components": ("FAST", "FIELDNORM", "IDX", "POS", "TERM"),
-            "explain": ("explain_query",),
+            "explain": ("answerers", "explain_query"),
             "highlight": ("snippets",),
-            "hits": ("Floats", "Hits", "Ints"),
+            "hits": ("Floats", "Hits", "Ints", "SearchMetrics"),
             "searcher": ("OrderBy", "SearchMemory", "SplitSearcher", "open_cache"),
             "state": ("States",),
             "virtual": ("OpenIndexes",),

@@ -37,6 +37,12 @@ def explain_query(searcher: SplitSearcher, query: str | Plan | None, where: Pred
     }
 
 
+def answerers(plan: Plan) -> list[str]:
+    """Who answers the conditions of a plan: the index, the columns, or both."""
+    found = {_condition(leaf)["answered_by"] for leaf in leaves(plan)}
+    return [who for who in ("index", "columns") if who in found] or ["index"]
+
+
 def _condition(leaf: Leaf) -> dict[str, Any]:
     return {
         "kind": type(leaf).__name__,

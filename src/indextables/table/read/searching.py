@@ -142,9 +142,12 @@ def explain_search(
 ) -> dict[str, Any]:
     """How a query is understood and who answers it. Raises as `search`."""
     from indextables.split.search import explain_query
+    from indextables.table.read.per_split import per_split
 
     with still_there(env, snapshot.version):
-        return explain_query(searchers.of(snapshot), query, where)
+        # First, while the caches hold nothing that only the other question put there.
+        each = per_split(env, snapshot, query, where)
+        return {**explain_query(searchers.of(snapshot), query, where), "per_split": each}
 
 
 def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:

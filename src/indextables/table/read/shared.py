@@ -27,7 +27,7 @@ from indextables.table.read.plan import check_rows_readable, prune_files, refs_o
 from indextables.table.read.scan import plain_schema
 from indextables.table.writing import target_of
 
-__all__ = ["Searchers", "searcher_over", "shared_index_cache"]
+__all__ = ["Searchers", "searcher_over", "searcher_with", "shared_index_cache"]
 
 _MOST_SPLITS = 16_384
 """Splits of all searchers that are kept."""
@@ -69,7 +69,7 @@ def searcher_over(env: Env, metadata: Metadata, refs: Sequence[SplitRef]) -> Spl
     key = (place, msgspec.msgpack.encode((metadata, refs)))
     found = _SHARED.find(key)
     if found is None:
-        found = _searcher(place.env, metadata, refs, _SHARED.memory(place, metadata.id))
+        found = searcher_with(place.env, metadata, refs, _SHARED.memory(place, metadata.id))
         _SHARED.keep(key, found, epoch)
     return found
 
@@ -195,10 +195,10 @@ def _clear_small() -> None:
 def _over_all(env: Env, snapshot: Snapshot, memory: SearchMemory) -> SplitSearcher:
     check_rows_readable(snapshot, env.store.url)
     with still_there(env, snapshot.version):
-        return _searcher(env, snapshot.metadata, refs_of(env, prune_files(snapshot, None), snapshot.schema), memory)
+        return searcher_with(env, snapshot.metadata, refs_of(env, prune_files(snapshot, None), snapshot.schema), memory)
 
 
-def _searcher(env: Env, metadata: Metadata, refs: Sequence[SplitRef], memory: SearchMemory) -> SplitSearcher:
+def searcher_with(env: Env, metadata: Metadata, refs: Sequence[SplitRef], memory: SearchMemory) -> SplitSearcher:
     """A searcher over some splits of a table, with the table's columns, index and properties."""
     env = table_env(env, metadata)
     target = target_of(metadata, env.options)
