@@ -373,6 +373,9 @@ INDEXING_FAST_FIELDS = text(
 INDEXING_NON_FAST_FIELDS = text(
     "indexing.nonfastfields", "", "columns, separated by commas, whose values the index does not hold"
 )
+INDEXING_PERSONAL = text(
+    "indexing.personal", "", "columns, separated by commas, of which no value stands outside of the splits"
+)
 SPLIT_TARGET_SIZE = size(
     "split.targetSize",
     268_435_456,

@@ -114,6 +114,7 @@ def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | Non
     spelled = {name.lower(): name for name in schema.names}
     properties: dict[str, str] = {}
     fast: list[str] = []
+    personal: list[str] = []
     for column, wanted in check_mapping("indexing", indexing).items():
         if column.lower() not in spelled:
             message = f"indexing names column {column!r}, the schema has {', '.join(schema.names)}"
@@ -123,11 +124,15 @@ def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | Non
         for word, value in settings.items():
             if word == "fast" and value is True:
                 fast.append(name)
+            elif word == "personal" and value is True:
+                personal.append(name)
             elif word in _FAMILIES:
                 properties[_FAMILIES[word] + name] = check_text(f"{word} of {name!r}", str(value))
             else:
-                known = ", ".join([*_FAMILIES, "fast"])
+                known = ", ".join([*_FAMILIES, "fast", "personal"])
                 raise InvalidArgument(f"indexing of {name!r} has {word!r}: it knows {known}", column=name)
     if fast:
         properties[opt.INDEXING_FAST_FIELDS.key] = ",".join(fast)
+    if personal:
+        properties[opt.INDEXING_PERSONAL.key] = ",".join(personal)
     return properties

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from indextables.log.commit.conflict import bring_rows, merge_registry
     from indextables.log.commit.create import Created, create_table, new_metadata
     from indextables.log.commit.head import Head
+    from indextables.log.commit.personal import personal_columns
     from indextables.log.commit.resolve import retry_times, upgrade_protocol
     from indextables.log.commit.row_ids import counted, next_row_id
     from indextables.log.commit.rule import Landed
@@ -38,6 +39,7 @@ __all__ = [
     "new_metadata",
     "next_row_id",
     "permission",
+    "personal_columns",
     "queue_of",
     "removes_of",
     "retry_times",
@@ -53,6 +55,7 @@ if not TYPE_CHECKING:
             "create": ("Created", "create_table", "new_metadata"),
             "head": ("Head",),
             "resolve": ("retry_times", "upgrade_protocol"),
+            "personal": ("personal_columns",),
             "row_ids": ("counted", "next_row_id"),
             "rule": ("Landed",),
             "sharing": ("Queue", "queue_of", "shareable"),

@@ -12,6 +12,7 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument, TableReplaced
 from indextables.log.commit import conflict, head, lost_base
 from indextables.log.commit.head import Head
+from indextables.log.commit.personal import redacted, scrubbed
 from indextables.log.commit.repetition import held_at, newest_of_log, repetition, repetition_by_now
 from indextables.log.commit.row_ids import counted
 from indextables.log.commit.rule import Encoded, Landed, commit
@@ -292,6 +293,7 @@ class Transaction:
     def encode(self, base: Head, token: str) -> Encoded:
         """The version file that follows `base`."""
         staged = self._current(base)
+        metadata = staged.metadata or base.metadata
         self.tried = base.version + 1
         now_ms = self.log.env.ambient.now_ms()
         before = base.in_commit_timestamp
@@ -299,7 +301,7 @@ class Transaction:
             timestamp=now_ms,
             inCommitTimestamp=now_ms if before is None else max(now_ms, before + 1),
             operation=self._operation,
-            operationParameters=self._parameters,
+            operationParameters=redacted(self._parameters, metadata),
             operationMetrics={**self._metrics, **staged.metrics},
             readVersion=self.snapshot.version if self.snapshot is not None else None,
             isolationLevel="Serializable" if self._is_serializable(base, staged) else "WriteSerializable",
@@ -316,6 +318,7 @@ class Transaction:
         version = base.version + 1
         if tracks_rows(staged.protocol or base.protocol):
             staged = counted(staged, head.following_row_id(self.log, base))
+        staged = scrubbed(staged, metadata)
         data = encode(staged, info, version=version, root_url=self.log.env.store.url, compress=compress)
         return Encoded(data, version, info, staged)
 

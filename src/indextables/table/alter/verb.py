@@ -13,6 +13,7 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import check_rows_writable, check_writable, has_own_splits
 from indextables.query.expr import Column, IsNull
 from indextables.table.alter.columns import evolved, find
+from indextables.table.alter.personal import forget_bounds, marks_personal
 from indextables.table.alter.properties import named, wants_row_ids
 from indextables.table.alter.tracking import enable_row_tracking
 from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, RenameColumn, SetProperties, Wish
@@ -39,11 +40,15 @@ def alter(log: Log, wish: Wish, *, user_metadata: str | None = None) -> int:
     attempts = log.env.options[opt.TRANSACTION_RETRY_MAX_ATTEMPTS]
     for left in range(max(1, attempts) - 1, -1, -1):
         try:
-            return _once(log, log.snapshot(), wish, user_metadata)
+            version = _once(log, log.snapshot(), wish, user_metadata)
         except (MetadataChanged, ProtocolChanged):
             # What won may be about other columns: then the wish is granted on top of it.
             if not left:
                 raise
+        else:
+            return (
+                forget_bounds(log) if isinstance(wish, SetProperties) and marks_personal(wish.properties) else version
+            )
     raise AssertionError("a wish is tried once at least")
 
 

@@ -14,12 +14,14 @@ from indextables.env import Env
 from indextables.errors import (
     CommitError,
     IndexTablesError,
+    InvalidArgument,
     LogError,
     NotSupported,
     ProtocolUnsupported,
     SplitCorrupt,
     TableNotFound,
 )
+from indextables.log.commit import personal_columns
 from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
 from indextables.split.file import Columns, with_ids
@@ -69,6 +71,13 @@ def target_of(metadata: Metadata, options: Options) -> WriteTarget:
     Raises InvalidArgument for indexing options that do not fit a column's type.
     """
     schema = schema_from_json(metadata.schemaString)
+    personal = personal_columns(metadata.configuration)
+    told = [name for name in metadata.partitionColumns if name.lower() in personal]
+    if told:
+        message = (
+            f"{told[0]} is personal, and a table cannot be partitioned by it: its values would be names of folders"
+        )
+        raise InvalidArgument(message, column=told[0])
     plan = plan_fields(schema, options, previous=_newest_plan(metadata))
     return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options)
 

@@ -1,0 +1,124 @@
+"""No value of a personal column stands outside of the splits: not in a version file, a checkpoint or the history."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables.errors import InvalidArgument
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("email", pa.string()), ("born", pa.timestamp("us", "UTC")), ("day", pa.string())]
+)
+SECRETS = ("ada@example.org", "ada@", "zoe@example.org", "1815", "777123")
+
+
+def rows(first: int = 0) -> list[dict[str, object]]:
+    return [
+        {"id": first, "email": "ada@example.org", "born": "1815-12-10T00:00:00Z", "day": "mon"},
+        {"id": first + 1, "email": "zoe@example.org", "born": "1815-12-11T00:00:00Z", "day": "tue"},
+    ]
+
+
+def made(path, **more):
+    table = indextables.create(path, SCHEMA, properties={"indexing.personal": "Email,born", **more})
+    table.append(_typed(rows()))
+    return table
+
+
+def _typed(found):
+    plain = pa.Table.from_pylist(found)
+    at = plain.column_names.index("born")
+    return plain.set_column(at, "born", plain["born"].cast(pa.timestamp("us", "UTC"))).cast(SCHEMA)
+
+
+def outside(table: indextables.Table) -> str:
+    """Every byte outside of the splits, unpacked."""
+    root = Path(table.url.removeprefix("file://"))
+    found = []
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix != ".split":
+            data = path.read_bytes()
+            packed = data.find(b"\x1f\x8b", 0, 4)
+            found.append(gzip.decompress(data[packed:]) if packed >= 0 else data)
+    folders = [str(path.relative_to(root)).encode() for path in root.rglob("*")]
+    return b"\n".join([*found, *folders]).decode(errors="replace")
+
+
+def test_no_verb_lets_a_value_out(tmp_path):
+    table = made(tmp_path / "t")
+    table.append(_typed(rows(10)))
+    table.update({"email": "'zoe@example.org'"}, "email = 'ada@example.org' AND id > 5")
+    table.upsert(_typed(rows(20)), on="id")
+    source = pa.table({"mail": ["ada@example.org"], "n": [1]})
+    table.merge(source, "t.email = s.mail AND s.n <> 777123").when_matched_update(
+        {"day": "'wed'"}, "s.mail = 'ada@example.org'"
+    ).execute()
+    table.delete("email LIKE 'ada@%' AND id = 20")
+    table.delete("day = 'sun' OR id = 21")
+    table.merge_splits()
+    table.restore(version=2)
+    table.reindex(force=True)
+    table.checkpoint()
+    text = outside(table)
+    assert [secret for secret in SECRETS if secret in text] == []
+    told = {row["operation"]: dict(row["operationParameters"]) for row in table.history().to_pylist()}
+    assert told["UPDATE"]["predicate"] == "email = ? AND id > ?"
+    assert "mon" in text, "other columns have their bounds"
+    assert table.count(where="email = 'ada@example.org'") == 2
+    assert table.count(where="born < '1900-01-01'") == 4
+
+
+def test_a_predicate_without_such_a_column_is_told_whole(tmp_path):
+    table = made(tmp_path / "t")
+    table.delete("day = 'mon'")
+    assert dict(table.history(1)["operationParameters"][0].as_py())["predicate"] == "day = 'mon'"
+    table.delete(search="day:tue")
+    assert dict(table.history(1)["operationParameters"][0].as_py())["search"] == "?"
+
+
+def test_a_column_that_is_marked_later_loses_its_bounds(tmp_path):
+    table = indextables.create(tmp_path / "t", SCHEMA)
+    for first in (0, 10):
+        table.append(_typed(rows(first)))
+    table.rename_column("email", "mail")
+    table.set_properties({"indexing.personal": "mail,born"})
+    bounds = [name for row in table.files().to_pylist() for name, _ in [*row["minValues"], *row["maxValues"]]]
+    assert set(bounds) == {"id", "day"}
+    assert not any("ada@" in text or "1815" in text for text in table.files()["stats"].to_pylist())
+    assert [text for text in table.files()["stats"].to_pylist() if '"day":"mon"' in text]
+    assert table.count(where="mail = 'ada@example.org'") == 2
+    table.rename_column("mail", "post")
+    assert table.metadata.configuration["indexing.personal"] == "post,born"
+    table.append(_typed(rows(30)).rename_columns(["id", "post", "born", "day"]))
+    table.truncate_time_travel()
+    text = outside(table)
+    assert [secret for secret in SECRETS if secret in text] == []
+    assert table.verify().ok
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: indextables.create(
+            path, SCHEMA, partition_by=["email"], properties={"indexing.personal": "email"}
+        ),
+        lambda path: indextables.create(path, SCHEMA, properties={"indexing.personal": "nobody"}),
+        lambda path: indextables.create(path, SCHEMA, partition_by=["day"]).set_properties(
+            {"indexing.personal": "day"}
+        ),
+        lambda path: made(path).overwrite(_typed(rows()), overwrite_schema=True, partition_by=["email"]),
+    ],
+)
+def test_what_would_let_values_out_is_refused(tmp_path, make):
+    with pytest.raises(InvalidArgument, match=r"personal"):
+        make(tmp_path / "t")
+
+
+def test_indexing_says_it_too(tmp_path):
+    table = indextables.create(tmp_path / "t", SCHEMA, indexing={"email": {"type": "string", "personal": True}})
+    assert table.metadata.configuration["indexing.personal"] == "email"
