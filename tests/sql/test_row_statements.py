@@ -116,7 +116,10 @@ def test_what_stands_in_the_history_is_what_a_statement_answers(session, table):
     )
     assert [told[f"num_{what}_rows"] for what in ("affected", "updated", "deleted", "inserted")] == [5, 1, 3, 1]
     newest = table.refresh().history(1).to_pylist()[0]
-    written = {name: int(value) for name, value in newest["operationMetrics"]}
+    metrics = dict(newest["operationMetrics"])
+    assert metrics.pop("locatedBy") == told["located_by"]
+    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs"} < metrics.keys()
+    written = {name: int(value) for name, value in metrics.items()}
     assert (newest["version"], newest["operation"], newest["userMetadata"]) == (told["version"], "MERGE", "by hand")
     assert {name: told["metrics"][name] for name in written} == written
     assert written["numTargetRowsNotMatchedBySourceDeleted"] == 2

@@ -127,11 +127,14 @@ class _Attempt:
         self._statement = statement
         self._terms = terms
         self._progress = progress
+        self._clock = _Clock(env)
         self._run = statement.over(env, snapshot)
         self._prepared = Prepared(Located({}))
         self._files = snapshot.files
         """Files that rows of the statement may be in; a row that is moved comes to one that is added here."""
         self._repairs = 0
+        self._beside: dict[str, str | None] = {}
+        """What the history tells beside the counts of the statement."""
 
     def run(self, reruns: int) -> ChangeReport | IndexTablesError:
         """What was done; the error that says why the statement has to run again."""
@@ -139,14 +142,16 @@ class _Attempt:
             located = self._run.locate()
             self._losses = Losses(self._env, self._snapshot.files, located.rows)
         self._prepared = Prepared(located)
+        self._clock.end("scanTimeMs")
         self._tell("located", rows=len(self._losses) + located.inserts, files=len(self._losses.touched))
         changes = bool(self._losses.touched) or located.inserts > 0
         if self._terms.dry_run or (not changes and self._terms.txn is None):
             return self._report(None, reruns)
         try:
             self._prepared = self._run.prepare(self._still_selected(located))
+            self._clock.end("rewriteTimeMs")
             self._tell("written", rows=sum(add.numRecords or 0 for add in self._prepared.adds))
-            outcome = self._transaction().commit()
+            outcome = self._transaction(reruns).commit()
         except NOT_IN_THE_LOG:
             self._discard()
             raise
@@ -169,7 +174,7 @@ class _Attempt:
         rows = {path: file.rows for path, file in self._losses.touched.items()}
         return msgspec.structs.replace(located, rows=rows)
 
-    def _transaction(self) -> Transaction:
+    def _transaction(self, reruns: int) -> Transaction:
         terms, statement = self._terms, self._statement
         transaction = Transaction(
             self._log,
@@ -179,6 +184,9 @@ class _Attempt:
             user_metadata=terms.user_metadata,
             isolation="Serializable" if terms.expect_version is not None else None,
         )
+        self._clock.end("executionTimeMs", whole=True)
+        if reruns:
+            self._beside["numReruns"] = str(reruns)
         staged = self._staged()
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).count(staged.metrics)
         transaction.repair_with(self._repair).before_put(self._check)
@@ -197,12 +205,13 @@ class _Attempt:
         staged = self._losses.stage()
         new = files_of(self._prepared.adds).select([field.name for field in ADD_TYPE])
         counted = self._statement.metrics(self._counts(), self._prepared, self._losses.counts())
-        repaired = {"numRepairs": str(self._repairs)} if self._repairs else {}
+        if self._repairs:
+            self._beside["numRepairs"] = str(self._repairs)
         assert isinstance(staged.adds, pa.Table)  # noqa: S101 - `Losses` stages columns
         return msgspec.structs.replace(
             staged,
             adds=pa.concat_tables([staged.adds, new]),
-            metrics={**counted, **repaired},
+            metrics={**counted, **self._clock.told, **self._beside, "locatedBy": self._prepared.located.found_by},
         )
 
     def _counts(self) -> Counts:
@@ -342,7 +351,7 @@ class _Attempt:
 
     def _report(self, version: int | None, reruns: int) -> ChangeReport:
         counts, files = self._counts(), self._losses.counts()
-        told = self._statement.metrics(counts, self._prepared, files)
+        told = {**self._statement.metrics(counts, self._prepared, files), **self._clock.told, **self._beside}
         return ChangeReport(
             operation=self._statement.operation,
             version=version,
@@ -370,6 +379,21 @@ def _in_partitions_of(files: pa.Table, others: pa.Table) -> pa.Array:
     known = {tuple(sorted(dict(values or ()).items(), key=str)) for values in others["partitionValues"].to_pylist()}
     told = files["partitionValues"].to_pylist()
     return pa.array([tuple(sorted(dict(values or ()).items(), key=str)) in known for values in told], pa.bool_())
+
+
+class _Clock:
+    """How long the parts of an attempt took, in milliseconds, under the names that Delta gives them."""
+
+    def __init__(self, env: Env) -> None:
+        self._now = env.ambient.monotonic
+        self._began = self._last = self._now()
+        self.told: dict[str, str | None] = {}
+
+    def end(self, name: str, *, whole: bool = False) -> None:
+        """Here ends a part that began where the one before it ended, or the `whole`."""
+        now = self._now()
+        self.told[name] = str(round((now - (self._began if whole else self._last)) * 1000))
+        self._last = now
 
 
 def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Committed | None]:
