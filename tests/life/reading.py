@@ -212,6 +212,10 @@ class Reading(World):
             assert all(f"<em>{word}</em>" in piece for piece in found["_highlight_message"].to_pylist())
         assert table.explain(word, where=text)["splits"] == table.files().num_rows
         ordered = table.search(word, columns=["id"], where=text, limit=2, offset=1, order_by="id desc")
+        part = {"columns": ["id"], "where": text, "limit": 2, "offset": 1, "order_by": "id desc"}
+        assert (
+            table.search_batches(word, **part, highlight=None).read_all()["id"].to_pylist() == ordered["id"].to_pylist()
+        )
         assert ordered["id"].to_pylist() == sorted((row["id"] for row in rows), reverse=True)[1:3]
 
     def _aggregate(self, table: Any, version: Version, where: Where | None, word: str, some: bool) -> None:

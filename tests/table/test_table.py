@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -577,3 +578,39 @@ def test_explain_tells_of_each_file_what_spared_it_who_answered_and_what_it_cost
         ("statistics", None, 0),
     ]
     assert told(None) == [(None, "columns", 5)] * 3
+
+
+def test_search_orders_by_several_columns_and_streams_all_matches(tmp_path):
+    schema = pa.schema([("a", pa.string()), ("n", pa.int64()), ("f", pa.float64()), ("m", pa.string())])
+    table = indextables.create(tmp_path / "t", schema, indexing={"m": "text"})
+    rows = [
+        {
+            "a": "xyz"[n % 3] if n % 10 else None,
+            "n": n % 7,
+            "f": float("nan") if n % 4 == 0 else n / 2,
+            "m": f"word{n} x",
+        }
+        for n in range(9000)
+    ]
+    table.append(rows[:20])
+    table.append(rows[20:])
+    last = chr(0x10FFFF)
+    wanted = sorted(range(9000), key=lambda n: (rows[n]["a"] or last, -rows[n]["n"], n))
+    for order in ("a, n desc", ["a", ("n", "desc")], ["a asc", "n DESC"]):
+        found = table.search("x", columns=["m"], limit=None, order_by=order)
+        assert found["m"].to_pylist() == [rows[n]["m"] for n in wanted]
+        assert table.search("x", columns=["m"], limit=5, offset=3, order_by=order)["m"].to_pylist() == [
+            rows[n]["m"] for n in wanted[3:8]
+        ]
+        reader = table.search_batches("x", columns=["m"], order_by=order)
+        batches = list(reader)
+        assert len(batches) > 1
+        assert pa.Table.from_batches(batches).equals(found)
+    down = table.search("x", columns=["f"], limit=3, order_by="f desc, n")
+    assert all(map(math.isnan, down["f"].to_pylist()))
+    best = table.search("word5 OR word7", limit=None)
+    assert table.search_batches("word5 OR word7").read_all().equals(best)
+    assert table.search_batches("nowhere").read_all().num_rows == 0
+    for wrong in ("a, nope", ["a", 3], [], ["a", ("n", "up")]):
+        with pytest.raises(InvalidArgument):
+            table.search("x", order_by=wrong)

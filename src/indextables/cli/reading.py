@@ -40,7 +40,8 @@ def search(
     limit: Annotated[int, Option("--limit", "-n", least=1, help="At most this many rows, the best first.")] = 10,
     offset: Annotated[int, Option("--offset", least=0, help="Leave out this many of the best.")] = 0,
     order_by: Annotated[
-        str | None, Option("--order-by", metavar="COLUMN", help="Order by this column instead of score.")
+        str | None,
+        Option("--order-by", metavar="A,B", help="Order by these columns instead of score: 'host, ts desc'."),
     ] = None,
     highlight: Annotated[
         bool | None,

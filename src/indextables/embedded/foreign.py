@@ -185,6 +185,10 @@ class ForeignTable(Table):
         """Search as `Table.search` does, in a copy of the rows; every column of texts is searched by words."""
         return self._copy().search(query, *args, **options)
 
+    def search_batches(self, query: str, *args: Any, **options: Any) -> pa.RecordBatchReader:
+        """The same, batch by batch."""
+        return self._copy().search_batches(query, *args, **options)
+
     def explain(self, query: str | None, where: str | None = None) -> dict[str, Any]:
         """Tell how `search` understands a query and a predicate."""
         return self._copy().explain(query, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,14 +21,32 @@ _FAST_ORDER = ("int", "date", "timestamp")
 
 
 class OrderBy(msgspec.Struct, frozen=True):
-    """A column and a direction. Rows without a value come last, equal values by split and row."""
+    """A column and a direction. Rows without a value come last, equal values in the order `then`, by split and row."""
 
     column: str
     direction: Literal["asc", "desc"] = "asc"
+    then: OrderBy | None = None
 
 
 def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metrics: SearchMetrics) -> Hits:
-    """The first `limit` matching rows in this order, with the score 0. Raises InvalidArgument for the column."""
+    """The first `limit` matching rows in this order, with the score 0. Raises InvalidArgument for a column."""
+    wanted = [(_target_of(maker, one), one) for one in _each(order)]
+    target, _ = wanted[0]
+    if len(wanted) == 1 and target.fast and target.kind in _FAST_ORDER:
+        found = _by_index(maker, plan, target, order, limit, metrics)
+        if found is not None:
+            return found
+    return _by_columns(maker, plan, wanted, limit, metrics)
+
+
+def _each(order: OrderBy | None) -> Iterator[OrderBy]:
+    while order is not None:
+        yield order
+        order = order.then
+
+
+def _target_of(maker: ShardMaker, order: OrderBy) -> LeafTarget:
+    """The column of an order. Raises InvalidArgument."""
     try:
         target = resolve_target(maker.schema, maker.table, (order.column,))
     except LookupError as error:
@@ -37,11 +56,7 @@ def ordered_hits(maker: ShardMaker, plan: Plan, order: OrderBy, limit: int, metr
             f"{target.column} has several values in a row, which give no order: order by another column",
             column=target.column,
         )
-    if target.fast and target.kind in _FAST_ORDER:
-        found = _by_index(maker, plan, target, order, limit, metrics)
-        if found is not None:
-            return found
-    return _by_column(maker, plan, target, order, limit, metrics)
+    return target
 
 
 def _by_index(
@@ -73,26 +88,31 @@ def _by_index(
     return hits
 
 
-def _by_column(
-    maker: ShardMaker, plan: Plan, target: LeafTarget, order: OrderBy, limit: int, metrics: SearchMetrics
+def _by_columns(
+    maker: ShardMaker,
+    plan: Plan,
+    wanted: Sequence[tuple[LeafTarget, OrderBy]],
+    limit: int,
+    metrics: SearchMetrics,
 ) -> Hits:
     shards = maker.shards(unscored(plan), metrics, scored=False)
     hits = join_hits(shard.everything() for shard in shards).in_place()
-    kind = maker.schema.field(target.column).type
-    parts = []
-    for place in np.unique(hits.splits):
-        state = maker.states[int(place)]
-        rows = hits.rows[hits.splits == place]
-        parts.append(state.fetch(rows, [target.column]).column(0).cast(kind))
-    values = pa.chunked_array([chunk for part in parts for chunk in part.chunks], kind)
-    table = pa.table({"value": values, "place": _ints(np.arange(len(hits)))})
-    direction = "ascending" if order.direction == "asc" else "descending"
-    keys = [("value", direction), ("place", "ascending")]
-    if pa.types.is_floating(kind) and order.direction == "desc":
-        # NaN is above every number; Arrow puts it last whichever way it sorts.
-        table = table.append_column("nan", pc.fill_null(pc.is_nan(values), False))  # noqa: FBT003
-        keys = [("nan", "descending"), *keys]
-    picked = pc.sort_indices(table, sort_keys=keys)[:limit]
+    names = list(dict.fromkeys(target.column for target, _ in wanted))
+    parts = [maker.states[int(place)].fetch(hits.rows[hits.splits == place], names) for place in np.unique(hits.splits)]
+    table = pa.table({"place": _ints(np.arange(len(hits)))})
+    keys = []
+    for number, (target, order) in enumerate(wanted):
+        kind = maker.schema.field(target.column).type
+        chunks = [chunk.cast(kind) for part in parts for chunk in part.column(target.column).chunks]
+        values = pa.chunked_array(chunks, kind)
+        if pa.types.is_floating(kind) and order.direction == "desc":
+            # NaN is above every number; Arrow puts it last whichever way it sorts.
+            nan = pc.fill_null(pc.is_nan(values), False)  # noqa: FBT003
+            table = table.append_column(f"nan{number}", nan)
+            keys.append((f"nan{number}", "descending"))
+        table = table.append_column(f"value{number}", values)
+        keys.append((f"value{number}", "ascending" if order.direction == "asc" else "descending"))
+    picked = pc.sort_indices(table, sort_keys=[*keys, ("place", "ascending")])[:limit]
     return hits.take(picked.to_numpy().astype(np.int64))
 
 

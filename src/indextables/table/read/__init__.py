@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_row_ids, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
+        Order,
         aggregate_rows,
         count,
         explain_search,
         found_batches,
         order_of,
         search,
+        search_batches,
         show_hits,
     )
     from indextables.table.read.shared import Searchers, searcher_over, shared_index_cache
@@ -52,6 +54,7 @@ __all__ = [
     "Limits",
     "Mark",
     "MarkedRows",
+    "Order",
     "Place",
     "Searchers",
     "Sizes",
@@ -96,6 +99,7 @@ __all__ = [
     "scan_split",
     "scan_table",
     "search",
+    "search_batches",
     "searcher_over",
     "shared_index_cache",
     "show_hits",
@@ -117,12 +121,14 @@ if not TYPE_CHECKING:
             "scan": ("limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
+                "Order",
                 "aggregate_rows",
                 "count",
                 "explain_search",
                 "found_batches",
                 "order_of",
                 "search",
+                "search_batches",
                 "show_hits",
             ),
             "shared": ("Searchers", "searcher_over", "shared_index_cache"),

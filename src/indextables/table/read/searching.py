@@ -24,12 +24,14 @@ from indextables.table.read.shared import Searchers
 
 __all__ = [
     "SCORE",
+    "Order",
     "aggregate_rows",
     "count",
     "explain_search",
     "found_batches",
     "order_of",
     "search",
+    "search_batches",
     "show_hits",
 ]
 
@@ -56,14 +58,54 @@ def search(
 
     Raises QueryInvalid with the position, LimitExceeded, InvalidArgument, SplitCorrupt, VersionExpired, StoreError.
     """
-    names = column_names(snapshot.schema, columns)
-    marked = column_names(snapshot.schema, highlight, what="highlight")
-    if SCORE in names and order_by is None:
-        raise InvalidArgument(f"the table has a column {SCORE!r} of its own: name the columns to read, without it")
+    names, marked = _shown(snapshot, columns, highlight, scored=order_by is None)
     with still_there(env, snapshot.version):
         searcher = searchers.of(snapshot)
         hits = searcher.search(query, where=where, limit=limit, offset=offset, order_by=order_by).hits
         return show_hits(searcher, query, hits, names, marked, score=order_by is None)
+
+
+def search_batches(
+    env: Env,
+    searchers: Searchers,
+    snapshot: Snapshot,
+    query: str,
+    *,
+    columns: Sequence[str] | None,
+    where: Node | None,
+    limit: int | None,
+    offset: int,
+    order_by: OrderBy | None,
+    highlight: Sequence[str] = (),
+) -> pa.RecordBatchReader:
+    """The same rows, some at a time. Raises as `search`: at once for the query, and while it is read for files."""
+    names, marked = _shown(snapshot, columns, highlight, scored=order_by is None)
+    with still_there(env, snapshot.version):
+        searcher = searchers.of(snapshot)
+        hits = searcher.search(query, where=where, limit=limit, offset=offset, order_by=order_by).hits
+        first = hits.take(np.arange(min(_BATCH_ROWS, len(hits))))
+        shown = show_hits(searcher, query, first, names, marked, score=order_by is None)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from shown.to_batches()
+        for start in range(_BATCH_ROWS, len(hits), _BATCH_ROWS):
+            part = hits.take(np.arange(start, min(start + _BATCH_ROWS, len(hits))))
+            with still_there(env, snapshot.version):
+                rows = show_hits(searcher, query, part, names, marked, score=order_by is None)
+            yield from rows.to_batches()
+
+    return pa.RecordBatchReader.from_batches(shown.schema, batches())
+
+
+def _shown(
+    snapshot: Snapshot, columns: Sequence[str] | None, highlight: Sequence[str], *, scored: bool
+) -> tuple[list[str], list[str]]:
+    """The columns of an answer, and those that are highlighted. Raises InvalidArgument."""
+    names = column_names(snapshot.schema, columns)
+    marked = column_names(snapshot.schema, highlight, what="highlight")
+    if SCORE in names and scored:
+        raise InvalidArgument(f"the table has a column {SCORE!r} of its own: name the columns to read, without it")
+    return names, marked
 
 
 def found_batches(
@@ -150,10 +192,27 @@ def explain_search(
         return {**explain_query(searchers.of(snapshot), query, where), "per_split": each}
 
 
-def order_of(order_by: str | tuple[str, str] | None) -> OrderBy | None:
-    """`"time"`, `"time desc"` or `("time", "desc")`. Raises InvalidArgument."""
+Order = str | tuple[str, str] | Sequence[str | tuple[str, str]] | None
+"""What callers say about an order: a column, one with its direction, or several of them."""
+
+
+def order_of(order_by: Order) -> OrderBy | None:
+    """`"time"`, `"time desc"`, `("time", "desc")`, `"host, time desc"` or a list of such. Raises InvalidArgument."""
     if order_by is None:
         return None
+    if isinstance(order_by, str):
+        several: Sequence[Any] = [part for part in order_by.split(",") if part.strip()] or [order_by]
+    else:
+        several = order_by if isinstance(order_by, list) else [order_by]
+    found = None
+    for one in reversed([_one_order(one) for one in several]):
+        found = OrderBy(one.column, one.direction, found)
+    if found is None:
+        raise InvalidArgument("order_by names no column", order_by=str(order_by))
+    return found
+
+
+def _one_order(order_by: Any) -> OrderBy:
     words: object = _words(order_by) if isinstance(order_by, str) else order_by
     if isinstance(words, tuple) and len(words) == 2 and all(isinstance(word, str) for word in words):
         column, direction = words
