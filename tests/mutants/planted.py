@@ -787,15 +787,15 @@ BUGS = [
     Bug(
         "rows that came back are lost in a merge",
         TABLE + "merge/landing.py",
-        "        if (is_live & ~was_live).any():\n            return None\n",
-        "",
+        "        if (is_live & ~was_live).any():\n            return None\n        deleted.append",
+        "        deleted.append",
         MEANWHILE_TESTS,
     ),
     Bug(
-        "sorted groups take vectors over",
+        "sorted groups take vectors over by the numbers of rows",
         TABLE + "merge/landing.py",
-        "adds = None if group.is_sorted else _with_vectors(env, group, vectors)",
-        "adds = _with_vectors(env, group, vectors)",
+        "        if group.is_sorted:\n            rows = _sorted_away",
+        "        if False:\n            rows = _sorted_away",
         MEANWHILE_TESTS,
     ),
     Bug(
