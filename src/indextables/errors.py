@@ -30,6 +30,7 @@
     │   ├── TableReplaced            another table lives at this path now
     │   ├── ClockSkew                this machine's clock and the store's disagree
     │   └── InvariantViolated        a bug of ours, caught before it could do harm
+    ├── MirrorConflict               somebody else wrote into the Delta mirror of a table
     ├── CommitStateUnknown           the commit may or may not be in the log: resolve it by its token
     ├── SplitError
     │   ├── SplitCorrupt             a data file whose bytes are wrong; names the part
@@ -75,6 +76,7 @@ __all__ = [
     "LogGap",
     "MetadataChanged",
     "MetadataMissing",
+    "MirrorConflict",
     "NotInstalled",
     "NotSupported",
     "ObjectNotFound",
@@ -266,6 +268,10 @@ class ClockSkew(CommitError):
 
 class InvariantViolated(CommitError):
     """A promise of this library would have been broken by its own code; please report it."""
+
+
+class MirrorConflict(IndexTablesError):
+    """Somebody else wrote into the Delta mirror of a table; `version` and `path` say where. The table is untouched."""
 
 
 class CommitStateUnknown(IndexTablesError):

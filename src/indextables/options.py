@@ -246,6 +246,10 @@ CHECKPOINT_RETENTION_DURATION = count(
 LOG_RETENTION_DURATION = count(
     "logRetention.duration", 2_592_000_000, "milliseconds that version files are kept", needed_by=_CLEANUP
 )
+MIRROR_DELTA = flag("mirror.delta", False, "mirror each version as a version of Delta; MIRROR INDEXTABLES sets it")
+MIRROR_CHECKPOINT_INTERVAL = count(
+    "mirror.checkpointInterval", 100, "versions between checkpoints of the Delta mirror", least=1
+)
 CLEANUP_ENABLED = flag("cleanup.enabled", True, "clean up old log files after a checkpoint", needed_by=_AUTOMATIC)
 CLEANUP_FAILURE_POLICY = choice(
     "cleanup.failurePolicy", "continue", "what a failed cleanup does", "continue", "fail", needed_by=_AUTOMATIC

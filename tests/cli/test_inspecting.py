@@ -96,6 +96,7 @@ COMMANDS = [
     "update",
     "upsert",
     "convert",
+    "mirror",
     "search",
     "sql",
     "count",

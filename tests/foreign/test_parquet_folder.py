@@ -296,3 +296,12 @@ def test_files_are_taken_in_where_they_lie(root, capfd):
     table = indextables.open(root)
     assert not isinstance(table, ForeignTable)
     assert ids(table) == [1, 2]
+
+
+def test_a_file_without_rows_has_columns_and_no_rows(tmp_path):
+    rows = pa.table({"a": ["x", "y"], "b": [1, 2]})
+    pq.write_table(rows.slice(0, 0), tmp_path / "empty.parquet")
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    table = indextables.open(tmp_path)
+    assert table.to_arrow().to_pylist() == rows.to_pylist()
+    assert table.count() == 2

@@ -6,7 +6,9 @@ import shutil
 import uuid
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -334,6 +336,24 @@ class Life(Merging):
             where = None
         text = None if where is None else where.text
         self.handle(which).table.prewarm(text, columns=["message"], progress=lambda _: None)
+
+    @rule(which=handles, stop=st.booleans())
+    def mirror(self, which: int, stop: bool) -> None:
+        """A Delta table beside the log: readers of Delta see the rows of the newest version, where they can."""
+        handle, before, versions = self.handle(which), self.book.newest, self.disk_versions()
+        try:
+            report = handle.table.mirror(stop=stop, progress=lambda _: None)
+        except NotSupported:
+            assert self.disk_versions() == versions
+            return
+        if report.version == before:
+            self.moved(handle, before)
+        else:
+            self.written(handle, report.version, operation="MIRROR")
+        if not stop:
+            names = list(self.book.now.shape.names)
+            shown = QueryBuilder().register("t", DeltaTable(self.path)).execute("SELECT * FROM t")
+            self.same_rows(pa.table(shown).select(names), self.book.now)
 
     @rule(which=handles)
     def flush_caches(self, which: int) -> None:

@@ -417,6 +417,7 @@ class Shell(World):
         self.lines("prewarm", self.path, "--quiet", "--columns", "message", *more)
         if flush:
             self.lines("flush-caches", self.path)
+            self.lines("mirror", self.path, "--stop", "--quiet")
         assert self.lines("skips", self.path) == []
         self.run("skips", self.path, "--clear")
         self.run("skips", self.path, "--clear", "--path", "nothing", code=WRONG)

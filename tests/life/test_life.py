@@ -117,6 +117,8 @@ def everything_once(machine) -> None:
         one.merge_splits(0, None if order else BY_PLACE[0], False, order)
     one.reindex(0, WHERES[0], force=True)
     one.prewarm(0, WHERES[0])
+    one.mirror(0, stop=True)
+    one.mirror(0, stop=False)
     one.protect(1)
     for state, anew in ((None, False), ("json in parts", True), ("parquet", False)):
         one.checkpoint(0, state, anew)

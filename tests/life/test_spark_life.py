@@ -60,6 +60,7 @@ def _handle_of_spark(one) -> None:
     assert table.verify().ok
     assert table.health().rows == table.describeState().num_files * 0 + len(now.rows)
     table.prewarm()
+    table.mirror(stop=True)
     table.flushCaches()
     table.invalidateCaches()
     assert table.checkpoint() == table.compact() == one.book.newest

@@ -24,6 +24,7 @@ WRITES = {
     "compact": lambda t: t.compact(),
     "dropPartitions": lambda t: t.dropPartitions("p = 'a'"),
     "mergeSplits": lambda t: t.mergeSplits(),
+    "mirror": lambda t: t.mirror(),
     "purge": lambda t: t.purge(olderThanHours=0, force=True),
     "reindex": lambda t: t.reindex(force=True),
     "repair": lambda t: t.repair(t.url + "-repaired"),

@@ -43,6 +43,7 @@ SHORT: dict[type[rq.Request], str] = {
     rq.Reindex: "REINDEX INDEXTABLE t",
     rq.Prewarm: "PREWARM INDEXTABLES t",
     rq.ClearSkips: "CLEAR INDEXTABLES SKIPS FROM t",
+    rq.Mirror: "MIRROR INDEXTABLES t",
     rq.Verify: "VERIFY INDEXTABLES t",
 }
 """Statements with no clause that can be left out."""
@@ -59,6 +60,7 @@ LONG: dict[type[rq.Request], tuple[str, ...]] = {
     rq.Reindex: ("REINDEX INDEXTABLE t WHERE d = 1 FORCE",),
     rq.Prewarm: ("PREWARM INDEXTABLES t ON FIELDS (a) WHERE d = 1",),
     rq.ClearSkips: ("CLEAR INDEXTABLES SKIPS FROM t PATHS ('a')",),
+    rq.Mirror: ("MIRROR INDEXTABLES t STOP",),
     rq.Verify: ("VERIFY INDEXTABLES t LOG ONLY",),
 }
 """Statements that have every clause among them."""
@@ -76,7 +78,7 @@ STATEMENTS = {
 """Statements that are no request, and what does the same in Python."""
 
 ROWS = {st.DeleteRows, st.UpdateRows, st.MergeRows, st.Explain}
-OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.CreateTable, st.DescribeLog, *ROWS}
+OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.ConvertTable, st.CreateTable, st.DescribeLog, *ROWS}
 """Statements with clauses that Python says otherwise: by two methods, by a schema, by one version, by a builder."""
 
 WHICH_TABLE = {"path", "options", "target"}

@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),
     **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
     **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),
-    **dict.fromkeys(("reindex", "prewarm", "flush-caches"), "maintenance"),
+    **dict.fromkeys(("reindex", "prewarm", "mirror", "flush-caches"), "maintenance"),
     **dict.fromkeys(("verify", "checkpoint"), "inspecting"),
     **dict.fromkeys(("compact", "clean-up", "repair", "rebuild"), "maintenance"),
     "doctor": "doctor",

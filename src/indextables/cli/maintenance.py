@@ -17,6 +17,7 @@ from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
     MergeSplits,
+    Mirror,
     Prewarm,
     Purge,
     Reindex,
@@ -37,6 +38,7 @@ __all__ = [
     "drop_partitions",
     "flush_caches",
     "merge_splits",
+    "mirror",
     "prewarm",
     "purge",
     "rebuild",
@@ -291,6 +293,25 @@ def prewarm(
         _list(f"could not be loaded: {path}: {reason}" for path, reason in report.failed.items())
         _say(f"{counted(report.splits, 'file')} warm, {render.size(report.bytes)} read")
     _fail_if(report.failed)
+
+
+def mirror(
+    table: TablePath, request: Mirror, quiet: Quiet = False, option: Settings = None, as_json: AsJson = False
+) -> None:
+    """Keep a Delta table beside the log, over the same files, for engines that read Delta; run it again to catch up.
+
+    \b
+    Examples:
+      indextables mirror logs
+      indextables mirror logs --stop
+    """
+    report = open_table(table, option).mirror(**_asked(request), progress=bar(quiet=quiet))
+    if as_json:
+        _as_json(report, None)
+    elif report.mirrored is None:
+        _say(f"the mirror is ended, {report.deleted:,} files of it deleted")
+    else:
+        _say(f"_delta_log has version {report.mirrored} of {report.version}, {report.written:,} versions written")
 
 
 def flush_caches(table: TablePath, option: Settings = None, as_json: AsJson = False) -> None:

@@ -19,6 +19,7 @@ from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
     MergeSplits,
+    Mirror,
     Prewarm,
     Purge,
     Reindex,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         CacheReport,
         DropReport,
         Health,
+        MirrorReport,
         PrewarmReport,
         ReindexReport,
         RestoreReport,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     )
     from indextables.table.maintenance import drop_partitions as drop_verb
     from indextables.table.maintenance import health as health_verb
+    from indextables.table.maintenance import mirror as mirror_verb
     from indextables.table.maintenance import prewarm as prewarm_verb
     from indextables.table.maintenance import reindex as reindex_verb
     from indextables.table.maintenance import restore as restore_verb
@@ -52,6 +55,7 @@ else:
     drop_verb = LazyModule("indextables.table.maintenance.drop_partitions")
     health_verb = LazyModule("indextables.table.maintenance.health")
     merge_verb = LazyModule("indextables.table.merge.verb")
+    mirror_verb = LazyModule("indextables.table.maintenance.mirror")
     prewarm_verb = LazyModule("indextables.table.maintenance.prewarm")
     purge_verb = LazyModule("indextables.table.maintenance.purge.verb")
     reindex_verb = LazyModule("indextables.table.maintenance.reindex")
@@ -236,6 +240,19 @@ class Maintenance(Handle):
         """
         request = Prewarm(where=where, columns=columns)
         return prewarm_verb.prewarm(self._log, request, runner=self._runner(), progress=progress)
+
+    def mirror(self, *, stop: bool = False, progress: Progress | None = None) -> MirrorReport:
+        """Keep a Delta table beside the log, over the same data files, for every engine that reads Delta.
+
+        Each version from now on becomes a version of the same number in `_delta_log`. Where that is behind, because a
+        process ended too early, this catches up. `stop` ends it and deletes `_delta_log`.
+
+        Raises NotSupported for what Delta cannot show, MirrorConflict where somebody else wrote into `_delta_log`,
+        CommitError, CommitStateUnknown, LogError, StoreError.
+        """
+        report = mirror_verb.mirror(self._log, Mirror(stop=stop), runner=self._runner(), progress=progress)
+        self._pin(report.version)
+        return report
 
     def flush_caches(self) -> CacheReport:
         """Delete cached indexes from the disk, and forget what this process holds in memory about this table.

@@ -96,6 +96,8 @@ def _stored(reader: SplitReader, places: Sequence[int]) -> Iterator[tuple[dict[i
             yield {}, min(_BATCH_ROWS, reader.num_rows - start)
         return
     for group in range(meta.num_row_groups):
+        if not meta.row_group(group).num_rows:
+            continue
         for batch in reader.read_pieces(group, places):
             yield dict(zip(places, batch.columns, strict=True)), batch.num_rows
 

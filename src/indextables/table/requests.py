@@ -27,6 +27,7 @@ __all__ = [
     "Field",
     "Irreversible",
     "MergeSplits",
+    "Mirror",
     "Moment",
     "Prewarm",
     "Purge",
@@ -237,6 +238,12 @@ class ClearSkips(Request, frozen=True):
     paths: Annotated[Sequence[str] | None, _names("With --clear: only this file; can be given several times.")] = None
 
 
+class Mirror(Request, frozen=True):
+    """Keep a Delta table beside the log, over the same data files, or end that."""
+
+    stop: Annotated[bool, _flag("End the mirror, and delete it.")] = False
+
+
 class Verify(Request, frozen=True):
     """Check the log and, with `data_files`, that every live data file is there and is its own."""
 
@@ -252,6 +259,7 @@ REQUESTS: tuple[type[Request], ...] = (
     Reindex,
     Prewarm,
     ClearSkips,
+    Mirror,
     Verify,
 )
 

@@ -211,6 +211,9 @@ def carry_out(env: Env, plan: CleanupPlan) -> CleanupReport:
     cut = plan.cut
     if not plan.keys:
         return msgspec.structs.replace(listed(plan), dry_run=False)
+    hindered = _mirror_hinders(env, plan)
+    if hindered is not None:
+        return CleanupReport(failed=dict.fromkeys(plan.keys, hindered), reason=hindered)
     with announce_sweep(env) as sweep:
         leave = Leave(env, sweep, listing=plan.listing, cut=cut.at, table_id=plan.table_id, strangers=plan.left_over)
         batches = _Batches(env, leave)
@@ -233,6 +236,17 @@ def carry_out(env: Env, plan: CleanupPlan) -> CleanupReport:
         failed=failed,
         reason=cut.reason,
     )
+
+
+def _mirror_hinders(env: Env, plan: CleanupPlan) -> str | None:
+    """Let the Delta mirror, where there is one, forget the versions that go; why they must stay, if it cannot."""
+    cut = plan.cut
+    if cut.at is None or not (cut.versions or cut.states):
+        return None
+    from indextables.log.care.opening import open_log
+    from indextables.log.mirror import make_room
+
+    return make_room(open_log(env).of_table(plan.table_id), cut.at.version)
 
 
 class _Batches:

@@ -10,14 +10,28 @@ from indextables.log.care.check_file import note_commit
 from indextables.log.care.schedule import is_due, maybe_checkpoint
 from indextables.log.commit import Head, Landed, changes_data, head
 from indextables.log.read import Log
+from indextables.log.wire import DELTA_MIRROR
 
 __all__ = ["after_commit"]
 
 
 def after_commit(log: Log, landed: Landed) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
-    new = note_commit(log, landed)
+    new = _mirrored(log, landed, note_commit(log, landed))
     _checkpoint_if_due(log, new, after_merge=_is_merge(landed))
+
+
+def _mirrored(log: Log, landed: Landed, new: Head) -> Head:
+    """Mirror the version before the verb returns: who leaves this to others leaves a mirror that is behind."""
+    if DELTA_MIRROR not in (new.protocol.writerFeatures or []):
+        return new
+    from indextables.log.mirror import Basis, follow
+
+    below = -1 if new.version == 0 else landed.base.mirrored
+    mirrored = follow(log, new.version, landed.encoded.data, Basis(new.protocol, new.metadata), below)
+    new = msgspec.structs.replace(new, mirrored=mirrored)
+    head.remember(log, new)
+    return new
 
 
 def _is_merge(landed: Landed) -> bool:

@@ -15,6 +15,7 @@ from indextables.log.commit.rule import Encoded, Landed, Undecided, put_slot
 from indextables.log.commit.staged import Staged, encode
 from indextables.log.read import AfterCommit, Log, clock, tokens
 from indextables.log.wire import (
+    DELTA_MIRROR,
     EMPTY_TOTALS,
     REGISTRY_PREFIX,
     CommitInfo,
@@ -32,6 +33,7 @@ from indextables.log.wire import (
     schema_from_json,
     schema_to_json,
     validate_schema,
+    with_feature,
 )
 from indextables.query.stored import OF_ONE_TABLE
 
@@ -98,7 +100,13 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     check_not_foreign(log.env.store)
     clock.check(log.env)
     log.env.options.setting(metadata.configuration)
-    return _race(log, metadata, protocol or new_table_protocol(), follow)
+    return _race(log, metadata, protocol or _protocol_of(log, metadata), follow)
+
+
+def _protocol_of(log: Log, metadata: Metadata) -> Protocol:
+    """What a new table asks for: nobody who does not know mirrors may write to one that has one."""
+    wanted = new_table_protocol()
+    return with_feature(wanted, DELTA_MIRROR) if log.env.over(metadata.configuration)[opt.MIRROR_DELTA] else wanted
 
 
 def _race(log: Log, metadata: Metadata, protocol: Protocol, follow: AfterCommit) -> Created:

@@ -22,7 +22,8 @@ class Head(msgspec.Struct, frozen=True):
 
     `identity` tells its file from another file of that name, `crc32c` is that of its stored bytes, `txns` is None where
     nobody asked for it, `totals` where they are not known, and `checkpoint` is the newest checkpoint heard of.
-    `next_row_id` is the id that the next new row gets, in a table that tracks rows.
+    `next_row_id` is the id that the next new row gets, in a table that tracks rows. `mirrored` is the version that its
+    Delta mirror is known to have, -1 where nobody knows.
     """
 
     version: int
@@ -36,6 +37,7 @@ class Head(msgspec.Struct, frozen=True):
     checkpoint: int = -1
     crc32c: int | None = None
     next_row_id: int | None = None
+    mirrored: int = -1
 
 
 def head_of(snapshot: Snapshot) -> Head:
@@ -91,6 +93,7 @@ def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:
         checkpoint=head.checkpoint,
         crc32c=winner.crc32c,
         next_row_id=told if (told := row_ids.next_row_id(winner.domains)) is not None else head.next_row_id,
+        mirrored=head.mirrored,
     )
 
 

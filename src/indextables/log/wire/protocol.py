@@ -10,6 +10,7 @@ __all__ = [
     "COLUMN_DEFAULTS",
     "COLUMN_MAPPING",
     "DELETION_VECTORS",
+    "DELTA_MIRROR",
     "FEATURES",
     "FOLLOWED",
     "PARQUET_SPLIT",
@@ -41,6 +42,7 @@ COLUMN_DEFAULTS = "columnDefaults"
 COLUMN_MAPPING = "columnMapping"
 DELETION_VECTORS = "deletionVectors"
 ROW_TRACKING = "rowTracking"
+DELTA_MIRROR = "deltaMirror"
 
 FEATURES = frozenset(
     {
@@ -51,6 +53,7 @@ FEATURES = frozenset(
         "columnMapping",
         "conditionalWrites",
         "deletionVectors",
+        "deltaMirror",
         "footerOffsets",
         "parquetSplit",
         "rowTracking",
@@ -60,10 +63,12 @@ FEATURES = frozenset(
     }
 )
 
-FOLLOWED = frozenset({"avroState", "checkpoints", "conditionalWrites", "deletionVectors", "schemaDeduplication"})
+FOLLOWED = frozenset(
+    {"avroState", "checkpoints", "conditionalWrites", "deletionVectors", "deltaMirror", "schemaDeduplication"}
+)
 """Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
 
-_WRITER_ONLY = frozenset({ROW_TRACKING})
+_WRITER_ONLY = frozenset({ROW_TRACKING, DELTA_MIRROR})
 """Features that change nothing for who reads."""
 
 # What version 4 brings to the log, whoever wrote the data files.

@@ -20,6 +20,7 @@ from indextables.table.maintenance import (
     CacheReport,
     DropReport,
     Health,
+    MirrorReport,
     PrewarmReport,
     ReindexReport,
     RestoreReport,
@@ -29,6 +30,7 @@ from indextables.table.maintenance import (
 )
 from indextables.table.maintenance import drop_partitions as drop_verb
 from indextables.table.maintenance import health as health_verb
+from indextables.table.maintenance import mirror as mirror_verb
 from indextables.table.maintenance import prewarm as prewarm_verb
 from indextables.table.maintenance import reindex as reindex_verb
 from indextables.table.maintenance import restore as restore_verb
@@ -42,6 +44,7 @@ from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
     MergeSplits,
+    Mirror,
     Prewarm,
     Purge,
     Reindex,
@@ -203,6 +206,18 @@ class Maintenance:
         request = Prewarm(where=where, columns=columns)
         return prewarm_verb.prewarm(
             self._handle.log(), request, runner=self._handle.runner(), progress=self._handle.progress(progress)
+        )
+
+    def mirror(self, *, stop: bool = False, progress: Progress | None = None) -> MirrorReport:
+        """Keep a Delta table beside the log, over the same data files; `stop` ends it.
+
+        Parameters, report and errors are those of `Table.mirror`.
+        """
+        return mirror_verb.mirror(
+            self._handle.log(),
+            Mirror(stop=stop),
+            runner=self._handle.runner(),
+            progress=self._handle.progress(progress),
         )
 
     def flushCaches(self) -> CacheReport:

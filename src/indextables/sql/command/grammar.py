@@ -28,6 +28,7 @@ from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
     MergeSplits,
+    Mirror,
     Prewarm,
     Purge,
     Reindex,
@@ -61,6 +62,7 @@ SYNTAX: dict[str, str] = {
     "INVALIDATE CACHE": f"INVALIDATE [INDEXTABLES] TRANSACTION LOG CACHE [FOR [TABLE] {_TABLE}]",
     "FLUSH CACHE": f"FLUSH INDEXTABLES [SEARCHER | DISK] CACHE [FOR [TABLE] {_TABLE}]",
     "PREWARM": f"PREWARM INDEXTABLES [CACHE] {_TABLE} [ON FIELDS (<column>, ...)] [WHERE <predicate>]",
+    "MIRROR": f"MIRROR INDEXTABLES {_TABLE} [STOP]",
     "RESTORE": f"RESTORE [INDEXTABLE | TABLE] {_TABLE} TO (VERSION AS OF <n> | TIMESTAMP AS OF '<time>')",
     "REINDEX": f"REINDEX [INDEXTABLE] {_TABLE} [WHERE <predicate>] [FORCE]",
     "CREATE": "CREATE INDEXTABLE [IF NOT EXISTS] ('<path>' | <name> LOCATION '<path>') (<column> <type>, ...) "
@@ -386,6 +388,14 @@ def _prewarm(at: Cursor) -> st.Command:
     return st.Ask(target=target, request=Prewarm(where=where, columns=columns))
 
 
+def _mirror(at: Cursor) -> st.Command:
+    at.expect("MIRROR", "|".join(KEYWORDS))
+    target = at.target()
+    stop = at.accept("STOP")
+    at.end("STOP")
+    return st.Ask(target=target, request=Mirror(stop=stop))
+
+
 def _restore(at: Cursor) -> st.Command:
     at.expect("RESTORE")
     at.accept("TABLE") or (not _is_dotted(at) and at.accept_keyword())
@@ -442,6 +452,7 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "REPAIR": ("REPAIR", _repair),
     "FLUSH": ("FLUSH CACHE", _flush),
     "PREWARM": ("PREWARM", _prewarm),
+    "MIRROR": ("MIRROR", _mirror),
     "RESTORE": ("RESTORE", _restore),
     "REINDEX": ("REINDEX", _reindex),
     "OPTIMIZE": ("OPTIMIZE", _optimize),

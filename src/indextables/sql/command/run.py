@@ -33,7 +33,7 @@ from indextables.table.read import actions_of, detail_of, shared_index_cache
 
 if TYPE_CHECKING:
     from indextables.log.read import Log
-    from indextables.table.maintenance import drop_partitions, health, prewarm, reindex, restore, truncate
+    from indextables.table.maintenance import drop_partitions, health, mirror, prewarm, reindex, restore, truncate
     from indextables.table.maintenance.purge import verb as purge
     from indextables.table.merge import skips
     from indextables.table.merge import verb as merge_splits
@@ -42,6 +42,7 @@ else:
     drop_partitions = LazyModule("indextables.table.maintenance.drop_partitions")
     health = LazyModule("indextables.table.maintenance.health")
     merge_splits = LazyModule("indextables.table.merge.verb")
+    mirror = LazyModule("indextables.table.maintenance.mirror")
     prewarm = LazyModule("indextables.table.maintenance.prewarm")
     purge = LazyModule("indextables.table.maintenance.purge.verb")
     reindex = LazyModule("indextables.table.maintenance.reindex")
@@ -385,6 +386,7 @@ _REQUESTS: dict[type[rq.Request], tuple[Callable[[], Callable[..., Any]], Callab
     rq.Reindex: (lambda: reindex.reindex, _reported),
     rq.Prewarm: (lambda: prewarm.prewarm, _reported),
     rq.ClearSkips: (lambda: skips.clear_skips, _cleared),
+    rq.Mirror: (lambda: mirror.mirror, _reported),
     rq.Verify: (lambda: _verify, _found),
 }
 """The verb of each request, loaded when it is asked for, and the columns of its answer."""

@@ -31,7 +31,7 @@ from indextables.table.rows import Evolution, check_indexing
 
 __all__ = ["named", "settled", "wants_row_ids"]
 
-_OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.")
+_OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.", "mirror.delta")
 """Properties that the library writes itself, or does not check yet: nobody sets them by hand."""
 
 _GIVEN = frozenset({"avroState", "checkpoints", COLUMN_DEFAULTS, COLUMN_MAPPING, "conditionalWrites", DELETION_VECTORS})
@@ -96,7 +96,9 @@ def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str
     for key, value in properties.items():
         plain = key.lower().removeprefix(PREFIX)
         if plain.startswith(_OWN):
-            raise InvalidArgument(f"the property {key} is kept by the library itself: it cannot be set", option=key)
+            hint = "; MIRROR INDEXTABLES sets it" if plain == "mirror.delta" else ""
+            message = f"the property {key} is kept by the library itself: it cannot be set{hint}"
+            raise InvalidArgument(message, option=key)
         if plain in _REFUSED:
             raise InvalidArgument(
                 f"the property {key} has no meaning here: {_REFUSED[plain]}; leave it out", option=key

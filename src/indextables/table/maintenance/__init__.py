@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from indextables.table.maintenance import (
         drop_partitions,
         health,
+        mirror,
         prewarm,
         reindex,
         repairing,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     )
     from indextables.table.maintenance.drop_partitions import DropReport
     from indextables.table.maintenance.health import Health
+    from indextables.table.maintenance.mirror import MirrorReport
     from indextables.table.maintenance.prewarm import CacheReport, PrewarmReport
     from indextables.table.maintenance.reindex import ReindexReport
     from indextables.table.maintenance.repairing import (
@@ -38,6 +40,7 @@ __all__ = [
     "CacheReport",
     "DropReport",
     "Health",
+    "MirrorReport",
     "PrewarmReport",
     "ReindexReport",
     "RestoreReport",
@@ -46,6 +49,7 @@ __all__ = [
     "drop_partitions",
     "health",
     "invalidate_caches",
+    "mirror",
     "prewarm",
     "rebuild",
     "recreate_pointer",
@@ -66,6 +70,7 @@ if not TYPE_CHECKING:
         {
             "drop_partitions": ("DropReport",),
             "health": ("Health",),
+            "mirror": ("MirrorReport",),
             "prewarm": ("CacheReport", "PrewarmReport"),
             "reindex": ("ReindexReport",),
             "repairing": (

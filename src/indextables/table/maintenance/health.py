@@ -29,6 +29,7 @@ from indextables.log.care import (
 )
 from indextables.log.checkpoint import inspect_state, own_states
 from indextables.log.commit import retry_times
+from indextables.log.mirror import Standing, standing_of
 from indextables.log.read import CacheStats, Log, Snapshot, clock
 from indextables.log.wire import (
     LOG_DIR,
@@ -104,6 +105,7 @@ class Health(msgspec.Struct, frozen=True):
     files were written with the index that the table wants now. `orphans` estimates the data files that the newest
     version does not name and that are older than `purge.defaultRetentionHours`, some of which older versions may need;
     `orphans_exact` says that all files were looked at. `leases` tell who is at work that only one may do at a time.
+    `mirror` tells how far the Delta mirror is, None where the table has none.
     `clock_skew_ms` is None where this process has not written to the store: clocks are compared by a write, and this
     writes nothing.
     """
@@ -131,6 +133,7 @@ class Health(msgspec.Struct, frozen=True):
     version_files: int
     versions_since_checkpoint: int
     state: StateDescription
+    mirror: Standing | None
     skips: list[MergeSkip]
     orphans: int
     orphan_bytes: int
@@ -203,6 +206,7 @@ def health(log: Log) -> Health:
         version_files=facts.version_files,
         versions_since_checkpoint=snapshot.version - max(state.version, -1),
         state=state,
+        mirror=standing_of(log),
         skips=list(snapshot.skips.values()),
         orphans=orphans.count,
         orphan_bytes=orphans.bytes,
@@ -252,6 +256,7 @@ def advise(found: Health, options: Options, now_ms: int) -> list[Advice]:
             f"{state.num_tombstones} tombstones ({state.tombstone_ratio:.0%}), {state.num_manifests} manifests",
             f"COMPACT INDEXTABLES {place}",
         )
+    table += _of_mirror(found, place)
     table += _of_small_files(found, options, f"MERGE SPLITS {place}")
     if found.index_coverage is not None and found.index_coverage < 1:
         say(
@@ -391,6 +396,17 @@ def _orphans(snapshot: Snapshot, env: Env, now_ms: int) -> _Orphans:
         return _Orphans(count, size, exact=True)
     scale = snapshot.files.num_rows / max(1, pc.sum(named, min_count=0).as_py() or 0)
     return _Orphans(round(count * scale), round(size * scale), exact=False)
+
+
+def _of_mirror(found: Health, place: str) -> list[Advice]:
+    mirror = found.mirror
+    if mirror is None or (not mirror.behind and mirror.reason is None):
+        return []
+    shown = "nothing" if mirror.version is None else f"version {mirror.version}"
+    problem = f"the Delta mirror shows {shown}, the table has version {found.version}"
+    if mirror.reason is not None:
+        return [Advice("mirror-stopped", f"{problem}: {mirror.reason}", f"MIRROR INDEXTABLES {place} STOP")]
+    return [Advice("mirror-behind", problem, f"MIRROR INDEXTABLES {place}")]
 
 
 def _of_small_files(found: Health, options: Options, command: str) -> list[Advice]:

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CommitConflict, IndexTablesError, StoreError, VersionExpired
 from indextables.log.care import Lease, acquire, who_holds
@@ -160,8 +161,21 @@ def _identities(files: pa.Table) -> pa.Array:
 def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
     """Schema and properties of then, with every index plan and partitioning that is known by now; None if the same."""
     wanted = keep_ids(merge_registry(then.metadata, now.metadata), now.metadata)
-    wanted = remembering(wanted, now.metadata)
+    wanted = _mirrored_as(remembering(wanted, now.metadata), now.metadata)
     return None if wanted == now.metadata else wanted
+
+
+def _mirrored_as(wanted: Metadata, now: Metadata) -> Metadata:
+    """Whether the table has a mirror is no part of what it was: the mirror lies there or not."""
+    key = opt.MIRROR_DELTA.key
+    configuration = {name: value for name, value in wanted.configuration.items() if name != key}
+    if key in now.configuration:
+        configuration[key] = now.configuration[key]
+    return (
+        wanted
+        if configuration == wanted.configuration
+        else msgspec.structs.replace(wanted, configuration=configuration)
+    )
 
 
 def _check_there(

@@ -12,7 +12,7 @@ from indextables.env import Env
 from indextables.errors import NotSupported, ObjectNotFound
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
-from indextables.log.wire import combined, key_of
+from indextables.log.wire import COLUMN_DEFAULTS, COLUMN_MAPPING, combined, key_of
 from indextables.query.partition import partition_from_text
 from indextables.query.stats import map_values
 from indextables.storage.store import Store
@@ -21,7 +21,8 @@ from indextables.table.read.scan import plain_schema
 
 __all__ = ["dataset_of"]
 
-_MAPPED = "columnMapping"
+_NOT_IN_FILES = frozenset({COLUMN_DEFAULTS, COLUMN_MAPPING})
+"""Features by which a column is more than what the files have under its name."""
 
 
 def dataset_of(env: Env, snapshot: Snapshot) -> ds.Dataset:
@@ -40,8 +41,8 @@ def dataset_of(env: Env, snapshot: Snapshot) -> ds.Dataset:
             "stream; or merge_splits(), which writes such files anew"
         )
         raise NotSupported(message, url=url, version=snapshot.version)
-    if _MAPPED in (snapshot.protocol.readerFeatures or []):
-        message = f"columns of the table at {url} have other names in its files: use to_polars() or scan()"
+    if not _NOT_IN_FILES.isdisjoint(snapshot.protocol.readerFeatures or []):
+        message = f"columns of the table at {url} have other names or values in its files: use to_polars() or scan()"
         raise NotSupported(message, url=url)
     schema = plain_schema(snapshot.schema, snapshot.schema.names)
     filesystem: Any = pafs.PyFileSystem(_Files(env.store))

@@ -1,0 +1,242 @@
+"""Writes the mirror: after each commit one small file, and what is missing where a process ended before that.
+
+A version of the mirror is put after the one below it, never over another one. So a mirror that is behind is an older
+version of the table, whole; one that somebody else wrote into is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from indextables import options as opt
+from indextables.env import Env
+from indextables.errors import IndexTablesError, MirrorConflict, NotSupported, ObjectNotFound, StoreUnavailable
+from indextables.log.mirror.actions import Basis, Content, delta_version, obstacle, read_content
+from indextables.log.mirror.names import POINTER, Found, checkpoint_key, found_in, json_key
+from indextables.log.mirror.state import checkpoint_bytes, pointer_bytes, state_has_vectors
+from indextables.log.read import Log
+from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol
+from indextables.storage.store import PutAnswer
+
+__all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "make_room", "remove_mirror", "standing_of"]
+
+_LOGGER = logging.getLogger("indextables")
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How far the mirror is: its newest version (None if there is none), how many it lacks, and what hinders it."""
+
+    version: int | None
+    behind: int
+    reason: str | None = None
+
+
+def is_mirrored(env: Env, protocol: Protocol, metadata: Metadata) -> bool:
+    """True if commits of this table are mirrored: it is asked for, and no library that does not know it may write."""
+    return DELTA_MIRROR in (protocol.writerFeatures or []) and bool(env.over(metadata.configuration)[opt.MIRROR_DELTA])
+
+
+def follow(log: Log, version: int, data: bytes, basis: Basis, below: int) -> int:
+    """Mirror a version that was just committed, whose file is `data`; `below` is the version that is mirrored already.
+
+    The version that is mirrored now, -1 if that is not known. Whatever goes wrong is logged, and the mirror is behind.
+    """
+    if not is_mirrored(log.env, basis.protocol, basis.metadata):
+        return -1
+    try:
+        if below != version - 1:
+            return catch_up(log, version)
+        _put(log, version, read_content(data), basis)
+        _checkpoint_if_due(log, version, basis)
+    except (IndexTablesError, msgspec.DecodeError) as error:
+        _LOGGER.warning("version %d of %s is not in its Delta mirror: %s", version, log.url, error)
+        return -1
+    return version
+
+
+def catch_up(log: Log, upto: int) -> int:
+    """Mirror what is missing up to a version; the newest version of the mirror.
+
+    A table that has no mirror gets one that begins with this version. Raises MirrorConflict where somebody else wrote
+    into the mirror, NotSupported for what Delta cannot show, LogError, StoreError.
+    """
+    found = found_in(log.env.store)
+    newest = found.newest
+    if newest is None:
+        _begin(log, upto)
+        return upto
+    _check_ours(log, newest)
+    if not found.is_whole:
+        # Somebody took files out of it: what is left shows nothing.
+        _begin(log, max(newest, upto))
+        _drop_below(log.env, found, max(newest, upto))
+        return max(newest, upto)
+    if newest >= upto:
+        return newest
+    first = log.versions().start
+    if newest + 1 < first:
+        _begin(log, first)
+        _drop_below(log.env, found, first)
+        newest = first
+    _, protocol, metadata = log.metadata_at(newest)
+    basis = Basis(protocol, metadata)
+    for version in range(newest + 1, upto + 1):
+        content = read_content(log.stored(version))
+        basis = basis.after(content)
+        _put(log, version, content, basis)
+        _checkpoint_if_due(log, version, basis)
+    return upto
+
+
+def make_room(log: Log, cut: int) -> str | None:
+    """Before versions below `cut` go: bring the mirror up to date, and let its versions below go. Why not, if not.
+
+    Files of a version that the mirror shows are never deleted.
+    """
+    version, protocol, metadata = log.metadata_at()
+    if not is_mirrored(log.env, protocol, metadata):
+        return None
+    try:
+        catch_up(log, version)
+        found = found_in(log.env.store)
+        if any(number < cut for number in (*found.versions, *found.checkpoints)):
+            if not any(number >= cut for number in found.checkpoints):
+                _write_checkpoint(log, cut)
+            _drop_below(log.env, found, cut)
+    except (IndexTablesError, msgspec.DecodeError) as error:
+        return f"the Delta mirror shows versions that would go, and cannot follow: {error}"
+    return None
+
+
+def check_mirror(log: Log) -> None:
+    """Raises MirrorConflict if the newest version of the mirror is not ours; LogError, StoreError."""
+    newest = found_in(log.env.store).newest
+    if newest is not None:
+        _check_ours(log, newest)
+
+
+def remove_mirror(log: Log) -> int:
+    """Delete the mirror, newest version first; how many objects. Raises MirrorConflict, LogError, StoreError."""
+    found = found_in(log.env.store)
+    if found.newest is not None:
+        _check_ours(log, found.newest)
+    checkpoints = [key for number in sorted(found.checkpoints, reverse=True) for key in found.checkpoints[number]]
+    versions = [found.versions[number] for number in sorted(found.versions, reverse=True)]
+    pointers = [key for key in found.others if key == POINTER]
+    keys = [*pointers, *versions, *checkpoints]
+    failed = log.env.store.delete_many(keys) if keys else {}
+    if failed:
+        key, reason = next(iter(failed.items()))
+        raise StoreUnavailable(f"{key} of the Delta mirror was not deleted: {reason}", path=key)
+    return len(keys)
+
+
+def standing_of(log: Log) -> Standing | None:
+    """How far the mirror of a table is; None if it has none. Nothing is written. Raises LogError, StoreError."""
+    version, protocol, metadata = log.metadata_at()
+    if not is_mirrored(log.env, protocol, metadata):
+        return None
+    found = found_in(log.env.store)
+    newest = found.newest
+    if newest is None:
+        return Standing(None, 1, obstacle(Basis(protocol, metadata)))
+    try:
+        _check_ours(log, newest)
+    except MirrorConflict as conflict:
+        return Standing(newest, max(version - newest, 0), str(conflict))
+    if not found.is_whole:
+        return Standing(None, 1)
+    if newest >= version:
+        return Standing(newest, 0)
+    following = newest + 1
+    reason = None
+    if following >= log.versions().start:
+        _, protocol, metadata = log.metadata_at(following)
+        content = read_content(log.stored(following))
+        reason = obstacle(Basis(protocol, metadata), (add.partitionValues for add in content.adds))
+    return Standing(newest, version - newest, reason)
+
+
+def _begin(log: Log, version: int) -> None:
+    """A mirror that begins with a version: its checkpoint, unless that is the first of all, then its file."""
+    _, protocol, metadata = log.metadata_at(version)
+    basis = Basis(protocol, metadata)
+    content = read_content(log.stored(version))
+    if version:
+        files = log.snapshot(version).files
+        values = files["partitionValues"].to_pylist() if metadata.partitionColumns else []
+        _check_shown(log, version, basis, (dict(pairs or ()) for pairs in values))
+        _write_checkpoint(log, version)
+    _put(log, version, content, basis)
+
+
+def _put(log: Log, version: int, content: Content, basis: Basis) -> None:
+    """Raises NotSupported, MirrorConflict, StoreError."""
+    _check_shown(log, version, basis, (add.partitionValues for add in content.adds))
+    data = _bytes_of(log, version, content, basis)
+    key = json_key(version)
+    if log.env.store.put_if_absent(key, data) is PutAnswer.CREATED:
+        return
+    try:
+        there = log.env.store.get(key)
+    except ObjectNotFound as error:
+        raise StoreUnavailable(f"the store did not tell whether {key} was written", path=key) from error
+    if there != data:
+        raise _conflict(log, version)
+
+
+def _bytes_of(log: Log, version: int, content: Content, basis: Basis) -> bytes:
+    return delta_version(content, basis, version, lambda: state_has_vectors(log.snapshot(version).files))
+
+
+def _check_shown(log: Log, version: int, basis: Basis, partitions: object) -> None:
+    reason = obstacle(basis, partitions)  # type: ignore[arg-type]
+    if reason is not None:
+        message = f"version {version} of {log.url} cannot be mirrored: {reason}"
+        raise NotSupported(message, version=version, url=log.url)
+
+
+def _check_ours(log: Log, version: int) -> None:
+    """Raises MirrorConflict unless the newest version of the mirror is what we write for it."""
+    if version > log.latest_version():
+        raise _conflict(log, version)
+    if version < log.versions().start:
+        # What it was made from is gone: it is replaced by a newer one.
+        return
+    _, protocol, metadata = log.metadata_at(version)
+    wanted = _bytes_of(log, version, read_content(log.stored(version)), Basis(protocol, metadata))
+    if log.env.store.get(json_key(version)) != wanted:
+        raise _conflict(log, version)
+
+
+def _checkpoint_if_due(log: Log, version: int, basis: Basis) -> None:
+    interval = log.env.over(basis.metadata.configuration)[opt.MIRROR_CHECKPOINT_INTERVAL]
+    if version and version % interval == 0:
+        _write_checkpoint(log, version)
+
+
+def _write_checkpoint(log: Log, version: int) -> None:
+    state = log.snapshot(version).state
+    log.env.store.put_if_absent(checkpoint_key(version), checkpoint_bytes(state))
+    log.env.store.put(POINTER, pointer_bytes(version, state.files.num_rows + len(state.txns) + 2))
+
+
+def _drop_below(env: Env, found: Found, version: int) -> None:
+    """Delete what the mirror has below a version; what cannot be deleted now goes next time."""
+    old = [found.versions[number] for number in sorted(found.versions) if number < version]
+    old += [key for number in sorted(found.checkpoints) if number < version for key in found.checkpoints[number]]
+    failed = env.store.delete_many(old) if old else {}
+    if failed:
+        key, reason = next(iter(failed.items()))
+        raise StoreUnavailable(f"{key} of the Delta mirror was not deleted: {reason}", path=key)
+
+
+def _conflict(log: Log, version: int) -> MirrorConflict:
+    message = (
+        f"{json_key(version)} at {log.url} is not what this table's mirror has there: somebody else wrote it, and "
+        "nothing was changed. The table itself is as it was. Move the folder _delta_log away, and run MIRROR "
+        "INDEXTABLES again"
+    )
+    return MirrorConflict(message, version=version, path=json_key(version), url=log.url)
