@@ -104,6 +104,7 @@ COMMANDS = [
     "schema",
     "history",
     "describe",
+    "metrics",
     "verify",
     "checkpoint",
     "log",
@@ -144,3 +145,12 @@ def test_json_lines_stay_json_whatever_the_values(command, tmp_path):
     assert command("ingest", tmp_path / "t", tmp_path / "odd.jsonl").code == 0
     out = command("sql", tmp_path / "t", "SELECT *, CAST('NaN' AS DOUBLE) AS n FROM t", "--json").out
     assert json.loads(out) == {"a": 1.5, "b": "zeile\n\x00", "c": [1, 2], "d": {"e": "f"}, "n": None}
+
+
+def test_metrics_are_numbers_for_dashboards(command, logs):
+    import json
+
+    (told,) = [json.loads(line) for line in command("metrics", logs, "--json").out.splitlines()]
+    assert told["state load"]["count"] >= 0
+    assert told["newest checkpoint"].keys() >= {"version", "size_bytes", "bytes_per_file", "tombstone_ratio"}
+    assert "commit: attempts" in command("metrics", logs).out

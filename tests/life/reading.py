@@ -309,6 +309,9 @@ class Reading(World):
             return
         assert found.version <= self.book.newest
         assert found.num_files is not None
+        counted = self.handle(which).table.metrics()
+        assert counted["commit"]["attempts"] >= counted["commit"]["count"]
+        assert counted["newest checkpoint"]["files"] == found.num_files
         health = self.handle(which).table.health()
         assert (health.version, health.rows) == (self.book.newest, len(self.book.now.rows))
 

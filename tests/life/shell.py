@@ -378,6 +378,7 @@ class Shell(World):
         for row in told:
             assert row["operation"] in self.book.versions[row["version"]].operations
         self.run("log", self.path)
+        self.run("metrics", self.path)
         self.run("log", self.path, max(self.book.newest - 1, 0))
 
     # Care

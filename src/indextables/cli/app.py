@@ -20,7 +20,7 @@ COMMANDS: dict[str, str] = {
     "ingest": "ingesting",
     **dict.fromkeys(("delete", "update", "upsert"), "changing"),
     **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),
-    **dict.fromkeys(("schema", "history", "describe", "log"), "inspecting"),
+    **dict.fromkeys(("schema", "history", "describe", "metrics", "log"), "inspecting"),
     **dict.fromkeys(("merge-splits", "skips", "purge", "drop-partitions", "truncate", "restore"), "maintenance"),
     **dict.fromkeys(("reindex", "prewarm", "mirror", "flush-caches"), "maintenance"),
     **dict.fromkeys(("verify", "checkpoint"), "inspecting"),

@@ -1,4 +1,4 @@
-"""Commands that look at a table or keep it well: schema, history, describe, verify, checkpoint, log."""
+"""Commands that look at a table or keep it well: schema, history, describe, metrics, verify, checkpoint, log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from indextables.embedded import Table
     from indextables.table.maintenance import Health
 
-__all__ = ["checkpoint", "describe", "history", "log", "schema", "verify"]
+__all__ = ["checkpoint", "describe", "history", "log", "metrics", "schema", "verify"]
 
 _LAST_MS = 253_402_300_799_000
 """The last millisecond but a second that a date can tell."""
@@ -70,6 +70,26 @@ def history(
 
     found = open_table(table, option).history(limit)
     render.rows(found if as_json else _short_history(found), as_json=as_json)
+
+
+def metrics(table: TablePath, option: Settings = None, as_json: AsJson = False) -> None:
+    """Show numbers for dashboards: the checkpoint, the time to load the log, cache hit rates, commits.
+
+    \b
+    Examples:
+      indextables metrics logs
+      indextables metrics logs --json
+    """
+    from indextables.cli import render
+
+    opened = open_table(table, option)
+    opened.detail()
+    found = opened.metrics()
+    if as_json:
+        render.json_lines([found])
+        return
+    numbers = {f"{kind}: {name}": value for kind, told in found.items() for name, value in told.items()}
+    render.facts(numbers, as_json=False)
 
 
 def describe(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from indextables import measures
 from indextables.embedded.handle import Handle
 from indextables.lazy import LazyModule
 from indextables.log.wire import Metadata, Protocol, raw_lines
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from indextables.log.commit import resolve as resolve_verb
     from indextables.log.read import histories as history_verb
     from indextables.table.feed import verb as feed_verb
+    from indextables.table.maintenance import repairing as repairing_verb
     from indextables.table.maintenance import verifying as verify_verb
     from indextables.table.read import inspect as inspect_verb
 else:
@@ -29,6 +31,7 @@ else:
     verify_verb = LazyModule("indextables.table.maintenance.verifying")
     describe_verb = LazyModule("indextables.log.care.describe")
     inspect_verb = LazyModule("indextables.table.read.inspect")
+    repairing_verb = LazyModule("indextables.table.maintenance.repairing")
     feed_verb = LazyModule("indextables.table.feed.verb")
 
 __all__ = ["Looking"]
@@ -128,6 +131,33 @@ class Looking(Handle):
             skip_unchanged=check_flag("skip_unchanged", skip_unchanged),
         )
         return self._answer(lambda snapshot: feed_verb.changes(self._log, snapshot, asked))
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Tell what this process did with this table, as numbers: how often, how long, and how much.
+
+        `commit` has `attempts` (puts of a version file) and `repairs` (of changes that others' changes came before),
+        `state load` the live files that the log told, `checkpoint` the time of writing one. Each of these is a line of
+        the logger `indextables` at INFO too. `newest checkpoint` has its version, its bytes, the live files, bytes for
+        each of these and the tombstones per entry; `caches` the hit rates of `cache_stats`.
+
+        Raises StoreError.
+        """
+        counted = measures.told(self.url)
+        none = {"count": 0.0, "seconds": 0.0, "longest_seconds": 0.0}
+        state = self.state()
+        return {
+            "commit": {**none, "attempts": 0.0, "repairs": 0.0, **counted.get("commit", {})},
+            "state load": {**none, "files": 0.0, **counted.get("state load", {})},
+            "checkpoint": {**none, **counted.get("checkpoint", {})},
+            "newest checkpoint": {
+                "version": state.version,
+                "size_bytes": state.size_bytes,
+                "files": state.num_files,
+                "bytes_per_file": state.size_bytes / state.num_files if state.num_files else 0.0,
+                "tombstone_ratio": state.tombstone_ratio,
+            },
+            "caches": repairing_verb.cache_stats().hit_rates(),
+        }
 
     def history(self, limit: int | None = None) -> pa.Table:
         """List the commits of the table, newest first, a row for each; also those after the version of this handle.

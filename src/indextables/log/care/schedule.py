@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from indextables import measures, process
 from indextables import options as opt
-from indextables import process
 from indextables.env import Env
 from indextables.errors import (
     CheckpointError,
@@ -163,6 +163,14 @@ def _upgraded_or_written(env: Env, version: int, compact: Mode) -> StateRef:
 
 
 def _write(env: Env, version: int, compact: Mode, *, checked: bool = False) -> StateRef:
+    """Write the state of a version, and count that. Raises as `checkpoint`."""
+    began = env.ambient.monotonic()
+    ref = _written(env, version, compact, checked=checked)
+    measures.note(env.store.url, "checkpoint", env.ambient.monotonic() - began)
+    return ref
+
+
+def _written(env: Env, version: int, compact: Mode, *, checked: bool) -> StateRef:
     """From the last Avro state where there is one that can be built on, else from the whole table.
 
     `checked` reads all that is built on; else a manifest that no commit touches is looked for, but not opened.

@@ -24,6 +24,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from indextables import measures
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError, LogError, StoreError
@@ -114,7 +115,12 @@ def commit(log: Log, work: Work, base: Head, token: str) -> Settled:
     `Landed` if a version file was written, `Committed` if the table already held its `txn`. Raises TableReplaced,
     ProtocolUnsupported, InvariantViolated, StoreError and LogError where the commit is provably not in the log.
     """
-    return _Attempt(log, work, base, token).run()
+    began, attempt = log.env.ambient.monotonic(), _Attempt(log, work, base, token)
+    try:
+        return attempt.run()
+    finally:
+        seconds = log.env.ambient.monotonic() - began
+        measures.note(log.url, "commit", seconds, attempts=attempt.losses + 1, repairs=attempt.repairs)
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -175,6 +181,7 @@ class _Attempt:
         self.pending: int | None = None
         self.first_winner: Held | None = None
         self.losses = 0
+        self.repairs = 0
         self.last_operation: str | None = None
         self.limit = self._attempt_limit()
 
@@ -351,6 +358,7 @@ class _Attempt:
                 return self._conflict(verdict.clash.kind, verdict.clash.reason, content.version)
             last = content is winners[-1]
             after = head.advance(self.base, winner, identity=identity if last else None)
+            self.repairs += verdict.repair
             clash = self.work.rebase(winner, verdict)
             if clash is not None:
                 return self._conflict(clash.kind, clash.reason, content.version)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from indextables import measures
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
@@ -414,13 +415,19 @@ class Log:
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
             return self._versions.read_more(segment.versions, contents)
 
+        def timed(found: TableState, began: float) -> TableState:
+            measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
+            return found
+
         def kept(found: TableState) -> TableState:
             return self._memory.keep_state(found, anchor_of_this, known.history)
 
         def load() -> TableState:
+            began = self.env.ambient.monotonic()
             if base is not None:
-                return kept(fold(self.env, base, contents))
-            return kept(load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told))
+                return timed(kept(fold(self.env, base, contents)), began)
+            found = kept(load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told))
+            return timed(found, began)
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
