@@ -80,6 +80,31 @@ class Sparked(World):
         self.book.commit("WRITE", rows=[*self.book.now.rows, *rows])
         self.caught_up()
 
+    @rule(where=wheres, word=st.one_of(st.none(), words), updates=st.booleans())
+    def change(self, where: Where | None, word: str | None, updates: bool) -> None:
+        """Rows go or get other values, as a handle of Spark is told."""
+        where = where if where is not None and where.fits(self.book.now.shape) else None
+        text = None if where is None else where.text
+
+        def is_meant(row: Row) -> bool:
+            return (where is None or where.is_true(row)) and (word is None or has_word(row, word))
+
+        now = list(self.book.now.rows)
+        meant = sum(map(is_meant, now))
+        if updates:
+            made = {"n": 1, "message": "concat(message, ' delta')"}
+            told = self.answer(self.table.update(text, made, search=word))[0]
+            assert told["num_updated_rows"] == meant
+            rows = [{**row, "n": 1, "message": f"{row['message']} delta"} if is_meant(row) else row for row in now]
+        else:
+            told = self.answer(self.table.delete(text, search=word))[0]
+            assert told["num_deleted_rows"] == meant
+            rows = [row for row in now if not is_meant(row)]
+        if meant:
+            self.book.commit("UPDATE" if updates else "DELETE", rows=rows)
+        assert told["version"] == (self.book.newest if meant else None)
+        self.caught_up()
+
     @rule(where=wheres_by_place)
     def drop_partitions(self, where: Where) -> None:
         if not self.book.now.shape.partition_by:

@@ -22,6 +22,7 @@ WRITES = {
     "checkpoint": lambda t: t.checkpoint(),
     "clearSkips": lambda t: t.clearSkips(),
     "compact": lambda t: t.compact(),
+    "delete": lambda t: t.delete("p = 'a'"),
     "dropPartitions": lambda t: t.dropPartitions("p = 'a'"),
     "mergeSplits": lambda t: t.mergeSplits(),
     "mirror": lambda t: t.mirror(),
@@ -31,6 +32,7 @@ WRITES = {
     "restoreToTimestamp": lambda t: t.restoreToTimestamp("2100-01-01"),
     "restoreToVersion": lambda t: t.restoreToVersion(1),
     "truncateTimeTravel": lambda t: t.truncateTimeTravel(),
+    "update": lambda t: t.update("p = 'a'", {"m": "'b'"}),
 }
 READS = {
     "count": lambda t: t.count("m"),
@@ -49,7 +51,7 @@ READS = {
     "version": lambda t: t.version,
 }
 OTHERS = {
-    *("create", "createIfNotExists", "forName", "forPath", "isIndexTable"),
+    *("alias", "create", "createIfNotExists", "forName", "forPath", "isIndexTable"),
     *("env", "log", "options", "place", "progress", "reader_options", "runner", "spark", "url"),
 }
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
@@ -40,9 +39,9 @@ from indextables.table.read import check_rows_readable, column_names, prune_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
-__all__ = ["native_scan"]
+__all__ = ["FILE", "ROW", "addressed_scan", "means_another_zone", "native_scan"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -60,7 +59,8 @@ _MOST_ROWS_TOGETHER = 8_000_000
 """Rows of a table that is one scan although only some of its files have a vector."""
 
 _FILE, _ROW = "_metadata.file_name", "_metadata.row_index"
-_JOINED_FILE, _JOINED_ROW, _WORDS = "_it_file", "_it_row", "_it_words"
+FILE, ROW, _WORDS = "_it_file", "_it_row", "_it_words"
+"""Columns with the address of a row: the name of its file, and its number in it."""
 
 _READING = {
     # Rows are never lost silently, whatever the session says.
@@ -112,10 +112,11 @@ def native_scan(
     if place is None:
         return _from_memory(spark, env, snapshot, names, where, schema)
     files = prune_files(snapshot, where)
-    by_spark = not _is_odd(schema) and not _means_another_zone(spark, env, where)
+    by_spark = not _is_odd(schema) and not means_another_zone(spark, env, where)
     if text is not None and reads_otherwise(spark, text, snapshot.schema):
         by_spark = False
-    frame = _read_files(spark, env, snapshot, place, files, stored) if by_spark else None
+    refs = refs_of(env, files, snapshot.schema) if by_spark else []
+    frame = _read_splits(spark, env, snapshot, place, refs, stored) if by_spark else None
     if frame is None:
         return _by_python_reader(spark, env.store.url, snapshot.version, _only(schema, names), text, fallback)
     if stored is not schema:
@@ -126,16 +127,46 @@ def native_scan(
     return frame if names == schema.names else frame.select(*(_quoted(name) for name in names))
 
 
-def _read_files(
-    spark: SparkSession, env: Env, snapshot: Snapshot, place: HadoopPlace, files: pa.Table, schema: StructType
+def addressed_scan(
+    spark: SparkSession, env: Env, snapshot: Snapshot, refs: Sequence[SplitRef], more: Sequence[StructField] = ()
 ) -> DataFrame | None:
-    """All rows of these files that are alive, in the columns that files have; None if Spark cannot read them."""
-    if files.num_rows == 0:
-        return spark.createDataFrame([], schema)
+    """The rows of splits that no vector hides, in the columns of the table, with `more`, `FILE` and `ROW` behind them.
+
+    `more` are columns that files may have besides; one that a split lacks is null. None if Spark cannot read them, or
+    would not tell two of them apart. Raises VersionExpired where purge was faster, DvCorrupt.
+    """
+    from pyspark.sql.types import StructType as Struct
+
+    schema = spark_schema(snapshot.metadata.schemaString)
+    place = hadoop_place(env.store.url, env.options)
+    stored = _stored(schema, snapshot.schema)
+    if place is None or _is_odd(schema) or _hides_metadata(schema) or _hides_metadata(stored):
+        return None
+    if len({_name(ref.key) for ref in refs}) < len(refs):
+        return None
+    read = Struct([*stored.fields, *more])
+    frame = _read_splits(spark, env, snapshot, place, refs, read, addressed=True)
+    if frame is None or stored is schema:
+        return frame
+    return _renamed(frame, _with_addresses(Struct([*schema.fields, *more])))
+
+
+def _read_splits(
+    spark: SparkSession,
+    env: Env,
+    snapshot: Snapshot,
+    place: HadoopPlace,
+    refs: Sequence[SplitRef],
+    schema: StructType,
+    *,
+    addressed: bool = False,
+) -> DataFrame | None:
+    """All rows of these splits that are alive, in the columns that files have; None if Spark cannot read them."""
+    if not refs:
+        return spark.createDataFrame([], _with_addresses(schema) if addressed else schema)
     url = env.store.url
-    has_vector = files["deletionVector"].is_valid()
-    others = refs_of(env, files.filter(pc.invert(has_vector)), snapshot.schema)
-    deleted = refs_of(env, files.filter(has_vector), snapshot.schema)
+    others = [ref for ref in refs if ref.vector is None]
+    deleted = [ref for ref in refs if ref.vector is not None]
     if env.store.is_local:
         # Spark reads whatever Parquet file lies there. On an object store a look at each would be a request more.
         try:
@@ -148,8 +179,9 @@ def _read_files(
     if deleted and (_hides_metadata(schema) or _vector_bytes(deleted) > _MOST_VECTOR_BYTES):
         return None
     try:
-        with _listing_here(spark, len(plain) + len(deleted)):
-            frames = _frames(spark, place, plain, deleted, schema, rows=pc.sum(files["numRecords"]).as_py() or 0)
+        with _listing_here(spark, len(refs)):
+            rows = sum(ref.num_rows or 0 for ref in refs)
+            frames = _frames(spark, place, plain, deleted, schema, rows=rows, addressed=addressed)
             if _is_remote(spark):
                 # Connect analyses late: now, while the setting holds.
                 for frame in frames:
@@ -160,11 +192,18 @@ def _read_files(
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return _unpushed(whole, schema)
+    return _unpushed(whole, schema, [FILE, ROW] if addressed else [])
 
 
 def _frames(
-    spark: SparkSession, place: HadoopPlace, plain: list[str], deleted: list[SplitRef], schema: StructType, rows: int
+    spark: SparkSession,
+    place: HadoopPlace,
+    plain: list[str],
+    deleted: list[SplitRef],
+    schema: StructType,
+    *,
+    rows: int,
+    addressed: bool,
 ) -> list[DataFrame]:
     """Files without a vector, and those with one in branches of their own.
 
@@ -175,9 +214,24 @@ def _frames(
     if len(groups) == 1 and rows <= _MOST_ROWS_TOGETHER and _are_few(deleted):
         names = {_name(ref.key) for ref in deleted}
         if not any(_name(key) in names for key in plain):
-            return [_read_alive(spark, place, deleted, schema, plain)]
+            return [_read_alive(spark, place, deleted, schema, plain, addressed=addressed)]
     frames = [_read(spark, place, plain, schema)] if plain else []
-    return [*frames, *(_read_alive(spark, place, group, schema) for group in groups)]
+    if addressed:
+        frames = [_addressed(frame) for frame in frames]
+    return [*frames, *(_read_alive(spark, place, group, schema, addressed=addressed) for group in groups)]
+
+
+def _addressed(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    return frame.select("*", F.expr(_FILE).alias(FILE), F.expr(_ROW).alias(ROW))
+
+
+def _with_addresses(schema: StructType) -> StructType:
+    from pyspark.sql.types import LongType, StringType
+    from pyspark.sql.types import StructType as Struct
+
+    return Struct([*schema.fields]).add(FILE, StringType()).add(ROW, LongType())
 
 
 def _check_unreachable(error: Exception, snapshot: Snapshot, url: str) -> None:
@@ -205,7 +259,13 @@ def _read(spark: SparkSession, place: HadoopPlace, keys: Sequence[str], schema: 
 
 
 def _read_alive(
-    spark: SparkSession, place: HadoopPlace, refs: Sequence[SplitRef], schema: StructType, plain: Sequence[str] = ()
+    spark: SparkSession,
+    place: HadoopPlace,
+    refs: Sequence[SplitRef],
+    schema: StructType,
+    plain: Sequence[str] = (),
+    *,
+    addressed: bool = False,
 ) -> DataFrame:
     """Files with vectors, and `plain` ones without, which go with few vectors only.
 
@@ -214,9 +274,11 @@ def _read_alive(
     """
     rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema)
     if not _are_few(refs):
-        return _join_vectors(spark, rows, refs, schema)
+        joined = _join_vectors(spark, rows, refs, schema)
+        return joined if addressed else joined.drop(FILE, ROW)
     # A bit that is not found is null, and no row goes by what nobody knows.
-    return rows.where(f"coalesce({_is_alive(refs, 'self' if plain else 'error')}, {_missing(_FILE)})")
+    alive = rows.where(f"coalesce({_is_alive(refs, 'self' if plain else 'error')}, {_missing(_FILE)})")
+    return _addressed(alive) if addressed else alive
 
 
 def _is_alive(refs: Sequence[SplitRef], others: Literal["self", "error"]) -> str:
@@ -244,10 +306,10 @@ def _join_vectors(spark: SparkSession, rows: DataFrame, refs: Sequence[SplitRef]
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
     names = [_quoted(name) for name in schema.names]
-    told = rows.select(*names, F.expr(_FILE).alias(_JOINED_FILE), F.expr(_ROW).alias(_JOINED_ROW))
-    told = told.join(F.broadcast(spark.createDataFrame(_words(refs))), _JOINED_FILE, "left")
-    alive = _is_set(f"{_WORDS}[cast(shiftright({_JOINED_ROW}, 6) as int)]", _JOINED_ROW)
-    return told.where(f"coalesce({alive}, {_missing(_JOINED_FILE)})").select(*names)
+    told = rows.select(*names, F.expr(_FILE).alias(FILE), F.expr(_ROW).alias(ROW))
+    told = told.join(F.broadcast(spark.createDataFrame(_words(refs))), FILE, "left")
+    alive = _is_set(f"{_WORDS}[cast(shiftright({ROW}, 6) as int)]", ROW)
+    return told.where(f"coalesce({alive}, {_missing(FILE)})").select(*names, FILE, ROW)
 
 
 def _is_set(word: str, row: str) -> str:
@@ -272,7 +334,7 @@ def _words(refs: Sequence[SplitRef]) -> pa.Table:
     words = [_alive(ref) for ref in refs]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
-    return pa.table({_JOINED_FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
+    return pa.table({FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
 
 
 def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
@@ -352,7 +414,7 @@ def _listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
             spark.conf.set(_LISTING, before or "32")
 
 
-def _unpushed(frame: DataFrame, schema: StructType) -> DataFrame:
+def _unpushed(frame: DataFrame, schema: StructType, more: Sequence[str]) -> DataFrame:
     """The same columns, the floating ones behind an expression that no filter is pushed through.
 
     Parquet leaves NaN out of the bounds of pages and row groups, where it is the largest number for Spark, and takes
@@ -367,7 +429,7 @@ def _unpushed(frame: DataFrame, schema: StructType) -> DataFrame:
         name = _quoted(field.name)
         kept = F.expr(f"nanvl({name}, {name})").alias(field.name, metadata=field.metadata or {})
         columns.append(kept if _is_float(field.dataType) else F.col(name))
-    return frame.select(*columns)
+    return frame.select(*columns, *more)
 
 
 def _is_float(kind: DataType) -> bool:
@@ -385,7 +447,7 @@ def _is_odd(schema: StructType) -> bool:
     return any(kind in schema.simpleString() for kind in ("void", "interval"))
 
 
-def _means_another_zone(spark: SparkSession, env: Env, where: Node | None) -> bool:
+def means_another_zone(spark: SparkSession, env: Env, where: Node | None) -> bool:
     """True if Spark would take times in the predicate for those of another zone than was asked for."""
     if where is None or env.options[opt.TIME_ZONE] == session_zone(spark):
         return False
@@ -393,7 +455,7 @@ def _means_another_zone(spark: SparkSession, env: Env, where: Node | None) -> bo
 
 
 def _hides_metadata(schema: StructType) -> bool:
-    taken = {"_metadata", _JOINED_FILE, _JOINED_ROW, _WORDS}
+    taken = {"_metadata", FILE, ROW, _WORDS}
     return any(name.lower() in taken for name in schema.names)
 
 

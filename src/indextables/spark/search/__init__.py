@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.spark.search.frames import count_matches, search_rows
+    from indextables.spark.search.jobs import fits_driver
     from indextables.spark.search.marked import count_marked, marked_rows
     from indextables.spark.search.question import Question
 
@@ -15,6 +16,7 @@ __all__ = [
     "Question",
     "count_marked",
     "count_matches",
+    "fits_driver",
     "marked_rows",
     "search_rows",
 ]
@@ -24,6 +26,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "frames": ("count_matches", "search_rows"),
+            "jobs": ("fits_driver",),
             "marked": ("count_marked", "marked_rows"),
             "question": ("Question",),
         },

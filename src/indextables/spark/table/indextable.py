@@ -19,7 +19,7 @@ from indextables.spark.scan import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.session import instant_ms, names_text, registry, session_zone, spark_schema
 from indextables.spark.table.builder import TableBuilder
-from indextables.spark.table.maintenance import Maintenance
+from indextables.spark.table.changing import Changing
 from indextables.spark.tasks import Place, forget_in_workers
 from indextables.table.arguments import check_count, check_text, check_version
 from indextables.table.environment import table_env
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexTable"]
 
 
-class IndexTable(Maintenance):
+class IndexTable(Changing):
     """A table in a Spark session. Every call works on the newest version, unless it names another."""
 
     @classmethod

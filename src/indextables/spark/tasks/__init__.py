@@ -9,16 +9,29 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.spark.tasks.handle import SparkHandle
     from indextables.spark.tasks.replay import forget_in_workers
-    from indextables.spark.tasks.runner import TASK_BYTES, Place, grouped, session_options
+    from indextables.spark.tasks.runner import (
+        TASK_BYTES,
+        Place,
+        SparkRunner,
+        default_parallelism,
+        dump_error,
+        grouped,
+        load_error,
+        session_options,
+    )
     from indextables.spark.tasks.units import for_each
 
 __all__ = [
     "TASK_BYTES",
     "Place",
     "SparkHandle",
+    "SparkRunner",
+    "default_parallelism",
+    "dump_error",
     "for_each",
     "forget_in_workers",
     "grouped",
+    "load_error",
     "session_options",
 ]
 
@@ -28,7 +41,16 @@ if not TYPE_CHECKING:
         {
             "handle": ("SparkHandle",),
             "replay": ("forget_in_workers",),
-            "runner": ("TASK_BYTES", "Place", "grouped", "session_options"),
+            "runner": (
+                "TASK_BYTES",
+                "Place",
+                "SparkRunner",
+                "default_parallelism",
+                "dump_error",
+                "grouped",
+                "load_error",
+                "session_options",
+            ),
             "units": ("for_each",),
         },
     )

@@ -15,6 +15,7 @@ from indextables.lazy import LazyModule
 from indextables.sql.command import statements as st
 from indextables.sql.command.lexer import tokens
 from indextables.sql.command.results import table_of
+from indextables.table.change import CHANGED, told_of
 
 if TYPE_CHECKING:
     from indextables.log.read import Log, Snapshot
@@ -29,38 +30,8 @@ else:
 
 __all__ = ["CHANGED", "PLAN", "Beside", "Read", "change_rows", "check_texts", "explain_rows", "told_of"]
 
-CHANGED = pa.schema(
-    [
-        ("num_affected_rows", pa.int64()),
-        ("num_updated_rows", pa.int64()),
-        ("num_deleted_rows", pa.int64()),
-        ("num_inserted_rows", pa.int64()),
-        ("path", pa.string()),
-        ("version", pa.int64()),
-        ("dry_run", pa.bool_()),
-        ("located_by", pa.string()),
-        ("repairs", pa.int64()),
-        ("reruns", pa.int64()),
-        ("metrics", pa.map_(pa.string(), pa.int64())),
-    ]
-)
-"""What a statement that changes rows answers with: Delta's columns first."""
-
 PLAN = pa.schema([("plan", pa.string())])
 """What EXPLAIN of such a statement answers with: one text of several lines."""
-
-
-def told_of(report: ChangeReport, url: str) -> pa.Table:
-    """The one row that answers a statement."""
-    counts = (report.updated, report.deleted, report.inserted)
-    row = {
-        "num_affected_rows": sum(counts),
-        **dict(zip(CHANGED.names[1:4], counts, strict=True)),
-        "path": url,
-        **{name: getattr(report, name) for name in ("version", "dry_run", "located_by", "repairs", "reruns")},
-        "metrics": list(report.metrics.items()),
-    }
-    return table_of([row], CHANGED)
 
 
 class Beside(msgspec.Struct):

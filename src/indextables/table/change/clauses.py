@@ -14,7 +14,19 @@ from indextables.query.parse import parse
 from indextables.query.scope import Side, Sides
 from indextables.table.change.assigned import check_storable, named
 
-__all__ = ["Aliases", "Bound", "Choice", "Clause", "When", "bind", "check_clauses", "source_columns"]
+__all__ = [
+    "Aliases",
+    "Bound",
+    "Choice",
+    "Clause",
+    "When",
+    "bind",
+    "check_clauses",
+    "keys_in",
+    "side_of",
+    "source_columns",
+    "unused_prefix",
+]
 
 When = Literal["matched", "not matched", "not matched by source"]
 Action = Literal["update", "delete", "insert"]
@@ -119,14 +131,14 @@ def bind(
     Raises QueryInvalid, InvalidArgument, SchemaMismatch, NotSupported where no equality tells which rows belong
     together.
     """
-    prefix = _prefix(target)
+    prefix = unused_prefix(target)
     sides = {
         "matched": [Side(aliases.target, target), Side(aliases.source, source, prefix)],
         "not matched": [Side(aliases.source, source, prefix)],
         "not matched by source": [Side(aliases.target, target)],
     }
     scopes = {when: Sides(known) for when, known in sides.items()}
-    keys, rest = _keys(parse(on, scopes["matched"], time_zone=zone), prefix)
+    keys, rest = keys_in(parse(on, scopes["matched"], time_zone=zone), prefix)
     if not keys:
         message = (
             f"{on!r} has no equality of a column of {aliases.target} and one of {aliases.source}, so that every row "
@@ -146,12 +158,12 @@ def bind(
         for name, node in values.items():
             check_storable(node.type, schema.field(name).type, name)
         choices.append(Choice(clause, condition, values))
-    narrow = tuple(term for term in rest if _side(term, prefix) == "target")
-    of_source = tuple(term for term in rest if _side(term, prefix) == "source")
+    narrow = tuple(term for term in rest if side_of(term, prefix) == "target")
+    of_source = tuple(term for term in rest if side_of(term, prefix) == "source")
     return Bound(prefix, keys, And(rest) if rest else None, narrow, of_source, tuple(choices), schema)
 
 
-def _prefix(target: pa.Schema) -> str:
+def unused_prefix(target: pa.Schema) -> str:
     """What no column of the table begins with."""
     prefix = "s."
     while any(name.startswith(prefix) for name in target.names):
@@ -159,12 +171,12 @@ def _prefix(target: pa.Schema) -> str:
     return prefix
 
 
-def _keys(on: Node, prefix: str) -> tuple[tuple[tuple[Node, Node], ...], tuple[Node, ...]]:
+def keys_in(on: Node, prefix: str) -> tuple[tuple[tuple[Node, Node], ...], tuple[Node, ...]]:
     """The equalities of a side with the other one, and all other conditions."""
     keys, rest = [], []
     for term in conjuncts(on):
         if isinstance(term, Comparison) and term.op == "=":
-            sides = (_side(term.left, prefix), _side(term.right, prefix))
+            sides = (side_of(term.left, prefix), side_of(term.right, prefix))
             if sides in {("target", "source"), ("source", "target")}:
                 keys.append((term.left, term.right) if sides[0] == "target" else (term.right, term.left))
                 continue
@@ -172,7 +184,7 @@ def _keys(on: Node, prefix: str) -> tuple[tuple[tuple[Node, Node], ...], tuple[N
     return tuple(keys), tuple(rest)
 
 
-def _side(node: Node, prefix: str) -> str | None:
+def side_of(node: Node, prefix: str) -> str | None:
     """Whose columns a node is computed from; None for both, and for neither."""
     of_source = [name.startswith(prefix) for name in columns_of(node)]
     if not of_source or any(of_source) != all(of_source):

@@ -25,7 +25,18 @@ from indextables.split.search import Hits, SplitSearcher
 from indextables.table.change.keys import Ints
 from indextables.table.read import Mark, in_order, mark_plan, refs_of, searcher_over
 
-__all__ = ["Located", "Pairs", "Selection", "Taken", "locate", "may_select", "selected", "whole_files"]
+__all__ = [
+    "Located",
+    "Pairs",
+    "Selection",
+    "Taken",
+    "Tally",
+    "all_rows",
+    "locate",
+    "may_select",
+    "selected",
+    "whole_files",
+]
 
 _BATCH_ROWS = 65_536
 
@@ -91,12 +102,29 @@ class Pairs(msgspec.Struct, frozen=True):
     taken: dict[str, Taken]
     inserts: dict[int, Ints]
 
+    def tally(self) -> Tally:
+        """How many they are."""
+        counts: dict[int, int] = {}
+        for taken in self.taken.values():
+            numbers, rows = np.unique(taken.clauses, return_counts=True)
+            for number, count in zip(numbers.tolist(), rows.tolist(), strict=True):
+                counts[number] = counts.get(number, 0) + count
+        return Tally(counts, sum(map(len, self.inserts.values())))
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How many rows of the table each clause of a MERGE takes, by its number, and how many rows come."""
+
+    taken: dict[int, int]
+    inserted: int
+
 
 class Located(msgspec.Struct, frozen=True):
     """The rows that go or change: for each path those of its file.
 
     `whole` files were not opened, `searched` were asked by their index, `scanned` by their columns. `kept` are rows
-    that stay as they are, and that the statement depends on. `pairs` tell what a MERGE does.
+    that stay as they are, and that the statement depends on. `tally` counts what a MERGE does, `pairs` tell it where
+    this process knows each.
     """
 
     rows: dict[str, BitMap]
@@ -104,6 +132,7 @@ class Located(msgspec.Struct, frozen=True):
     searched: int = 0
     scanned: int = 0
     kept: dict[str, BitMap] = {}
+    tally: Tally | None = None
     pairs: Pairs | None = None
 
     @property
@@ -115,7 +144,7 @@ class Located(msgspec.Struct, frozen=True):
     @property
     def inserts(self) -> int:
         """How many rows come that were not in the table."""
-        return sum(map(len, self.pairs.inserts.values())) if self.pairs is not None else 0
+        return 0 if self.tally is None else self.tally.inserted
 
 
 def locate(env: Env, metadata: Metadata, files: pa.Table, selection: Selection) -> Located:
@@ -125,10 +154,7 @@ def locate(env: Env, metadata: Metadata, files: pa.Table, selection: Selection) 
     """
     candidates = may_select(files, metadata, selection)
     whole, others = whole_files(candidates, metadata, selection)
-    rows = {
-        path: BitMap(range(count)) if count else BitMap()
-        for path, count in zip(whole["path"].to_pylist(), whole["numRecords"].to_pylist(), strict=True)
-    }
+    rows = all_rows(whole)
     if not others.num_rows:
         return Located(rows, whole=whole.num_rows)
     others = in_order(others)
@@ -171,6 +197,12 @@ def _among(hits: Hits, found: Hits) -> npt.NDArray[np.bool_]:
         here = hits.splits == split
         result[here] = np.isin(hits.rows[here], found.rows[found.splits == split], assume_unique=True)
     return result
+
+
+def all_rows(files: pa.Table) -> dict[str, BitMap]:
+    """Every row of these files, of which the log tells how many they have. Pure."""
+    counts = zip(files["path"].to_pylist(), files["numRecords"].to_pylist(), strict=True)
+    return {path: BitMap(range(count)) if count else BitMap() for path, count in counts}
 
 
 def may_select(files: pa.Table, metadata: Metadata, selection: Selection) -> pa.Table:

@@ -87,12 +87,14 @@ class Matching:
         has_match = np.zeros(self._source.num_rows, bool)
         for one in found:
             has_match[one.sources] = True
+        pairs = Pairs(taken, self._inserts(has_match))
         return Located(
             {path: BitMap(one.rows.astype(np.uint32)) for path, one in taken.items()},
             searched=searched,
             scanned=len(paths) - searched,
             kept={path: one.kept for path, one in zip(paths, found, strict=True) if one.kept},
-            pairs=Pairs(taken, self._inserts(has_match)),
+            tally=pairs.tally(),
+            pairs=pairs,
         )
 
     def touched(self, files: pa.Table) -> dict[str, BitMap]:

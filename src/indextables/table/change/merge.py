@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,13 +26,14 @@ from indextables.table.change.landing import Terms, execute
 from indextables.table.change.located import Located, Pairs
 from indextables.table.change.losses import FileCounts
 from indextables.table.change.matching import Matching, TakenTwice
+from indextables.table.change.merge_told import merge_counts, merge_metrics, merge_parameters
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.change.update import Part, rows_at, written
 from indextables.table.read import plain_schema
 from indextables.table.rows import Evolution, Rows, left_out, merged_schema
 from indextables.table.running import Progress
 
-__all__ = ["Merge", "bound_merge", "check", "merge", "source_of", "upsert"]
+__all__ = ["Merge", "bound_merge", "check", "check_known", "merge", "shown", "source_of", "upsert"]
 
 _INSERT_ROWS = 65_536
 _SHOWN = 200
@@ -63,42 +63,16 @@ class Merge(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, str | None]:
-        told: dict[str, str | None] = {"predicate": self.on}
-        kinds = {
-            "matched": "matchedPredicates",
-            "not matched": "notMatchedPredicates",
-            "not matched by source": "notMatchedBySourcePredicates",
-        }
-        for when, name in kinds.items():
-            clauses = [clause for clause in self.clauses if clause.when == when]
-            forms = [{"predicate": clause.condition, "actionType": clause.action} for clause in clauses]
-            told[name] = json.dumps([{key: text for key, text in form.items() if text is not None} for form in forms])
-        return told
+        return merge_parameters(self.on, self.clauses)
 
     def over(self, env: Env, snapshot: Snapshot) -> Run:
         return _Merging(self, env, snapshot, *bound_merge(self, env, snapshot))
 
     def counts(self, gone: int, located: Located) -> Counts:
-        updated = sum(_by(self, located.pairs, "update").values())
-        return Counts(deleted=gone - updated, updated=updated, inserted=located.inserts)
+        return merge_counts(self.clauses, gone, located)
 
     def metrics(self, counts: Counts, prepared: Prepared, files: FileCounts) -> dict[str, str | None]:
-        updated, deleted = (_by(self, prepared.located.pairs, action) for action in ("update", "delete"))
-        told = {
-            "numSourceRows": self.source.num_rows,
-            "numTargetRowsInserted": counts.inserted,
-            "numTargetRowsUpdated": counts.updated,
-            "numTargetRowsDeleted": counts.deleted,
-            "numTargetRowsMatchedUpdated": updated["matched"],
-            "numTargetRowsMatchedDeleted": deleted["matched"],
-            "numTargetRowsNotMatchedBySourceUpdated": updated["not matched by source"],
-            "numTargetRowsNotMatchedBySourceDeleted": deleted["not matched by source"],
-            "numTargetRowsCopied": 0,
-            "numOutputRows": counts.updated + counts.inserted,
-            "numTargetFilesAdded": len(prepared.adds),
-            "numTargetFilesRemoved": files.removed,
-        }
-        return {**{name: str(number) for name, number in told.items()}, **files.metrics("Target")}
+        return merge_metrics(self.clauses, self.source.num_rows, counts, prepared, files)
 
 
 def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, pa.Table, Evolution | None]:
@@ -112,7 +86,7 @@ def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, 
         given = source_columns(statement.clauses, statement.source.schema, schema)
         evolution = merged_schema(snapshot.metadata, snapshot.protocol, given, log.env.options, url=log.url)
     elif statement.keys:
-        _check_known(statement.source.schema, schema)
+        check_known(statement.source.schema, schema)
     after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
     source = _with_keys_as_written(statement.source, statement.keys, after)
     bound = bind(
@@ -310,11 +284,11 @@ class _Merging:
         target = part.rows.to_pylist()[0]
         sources = [self._statement.source.slice(row, 1).to_pylist()[0] for row in taken.sources]
         columns = list(dict.fromkeys(name for node, _ in self._bound.keys for name in columns_of(node)))
-        key = _shown({name: target[name] for name in columns})
+        key = shown({name: target[name] for name in columns})
         action = self._bound.choices[taken.clause].clause.action
         message = (
             f"the row of the table with {key} belongs to rows {taken.sources[0]} and {taken.sources[1]} of the source, "
-            f"{_shown(sources[0])} and {_shown(sources[1])}, and cannot take the {action} of both: leave one row for "
+            f"{shown(sources[0])} and {shown(sources[1])}, and cannot take the {action} of both: leave one row for "
             "each key in the source, or add a condition. Nothing was written"
         )
         return CardinalityViolation(message, target=target, source=sources, rows=list(taken.sources), columns=columns)
@@ -323,22 +297,10 @@ class _Merging:
         sources = [self._statement.source.slice(row, 1).to_pylist()[0] for row in both]
         columns = list(self._statement.keys)
         message = (
-            f"rows {both[0]} and {both[1]} have the same key ({', '.join(columns)}): {_shown(sources[0])} and "
-            f"{_shown(sources[1])}. Leave one row for each key. Nothing was written"
+            f"rows {both[0]} and {both[1]} have the same key ({', '.join(columns)}): {shown(sources[0])} and "
+            f"{shown(sources[1])}. Leave one row for each key. Nothing was written"
         )
         return CardinalityViolation(message, target=None, source=sources, rows=list(both), columns=columns)
-
-
-def _by(statement: Merge, pairs: Pairs | None, action: str) -> dict[str, int]:
-    """How many rows of the table clauses of this action take, by their kind."""
-    counts = {"matched": 0, "not matched by source": 0}
-    for taken in pairs.taken.values() if pairs is not None else ():
-        numbers, rows = np.unique(taken.clauses, return_counts=True)
-        for number, count in zip(numbers.tolist(), rows.tolist(), strict=True):
-            clause = statement.clauses[number]
-            if clause.action == action:
-                counts[clause.when] += count
-    return counts
 
 
 def _beside(old: pa.Table, given: pa.Table) -> pa.Table:
@@ -359,7 +321,7 @@ def _with_keys_as_written(source: pa.Table, keys: Sequence[str], schema: pa.Sche
     return source
 
 
-def _check_known(given: pa.Schema, schema: pa.Schema) -> None:
+def check_known(given: pa.Schema, schema: pa.Schema) -> None:
     """Raises SchemaMismatch for columns that an upsert would forget."""
     known = {name.lower() for name in schema.names}
     if problems := [f"{name} is not a column of the table" for name in given.names if name.lower() not in known]:
@@ -380,6 +342,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return (column if column.type == kind else pc.cast(column, kind)).combine_chunks()
 
 
-def _shown(row: dict[str, Any]) -> str:
+def shown(row: dict[str, Any]) -> str:
+    """A row in a message, cut where it is long."""
     text = repr(row)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -1,0 +1,365 @@
+"""DELETE, UPDATE, MERGE and upsert through an `IndexTable` leave the rows, ids and counts that a plain loop leaves."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.spark.vectors import copy_split
+
+import indextables
+from indextables.errors import CardinalityViolation, InvalidArgument, NotSupported, QueryInvalid, SchemaMismatch
+from indextables.split.file import ROW_ID
+from indextables.table.read import scan_row_ids
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("p", pa.string()),
+        ("k", pa.string()),
+        ("n", pa.int32()),
+        ("f", pa.float64()),
+        ("tags", pa.list_(pa.string())),
+        ("msg", pa.string()),
+    ]
+)
+ODD = [0.5, None, float("nan"), -0.0, float("inf")]
+
+
+def row(number, **more):
+    made = {"id": number, "p": "ab"[number % 2], "k": f"k{number}", "n": number % 7 or None, "f": ODD[number % 5]}
+    return {**made, "tags": [f"t{number % 3}"], "msg": f"request {number} done", **more}
+
+
+class World:
+    """A table, and the rows that it must have, each under its id."""
+
+    def __init__(self, spark, path, partitioned=True):
+        self.spark = spark
+        self.path = str(path)
+        made = indextables.create(
+            path, SCHEMA, partition_by=["p"] if partitioned else None, indexing={"msg": "text", "k": "string"}
+        )
+        for start in (0, 40, 80):
+            made.append([row(number) for number in range(start, start + 40)])
+        # So that every statement meets vectors.
+        made.delete("id % 40 = 5")
+        self.table = indextables.IndexTable.forPath(spark, self.path)
+        self.rows = self.found()
+
+    def found(self):
+        table = indextables.open(self.path)
+        batches = scan_row_ids(table._log.env, table._snapshot)
+        numbered = pa.Table.from_batches(batches, pa.schema([*table.schema, (ROW_ID, pa.int64())]))
+        ids = numbered[ROW_ID].to_pylist()
+        assert len(set(ids)) == len(ids)
+        return dict(zip(ids, numbered.drop_columns([ROW_ID]).to_pylist(), strict=True))
+
+    def check(self, answer, *, deleted=(), updated=None, inserted=(), found_by=None):
+        """Take over what must have become of the rows, and compare them and the counts."""
+        updated = updated or {}
+        before = indextables.open(self.path).version
+        told = answer.collect()[0]
+        for one in deleted:
+            del self.rows[one]
+        for one, more in updated.items():
+            self.rows[one] = {**self.rows[one], **more}
+        counts = (told.num_deleted_rows, told.num_updated_rows, told.num_inserted_rows)
+        assert counts == (len(deleted), len(updated), len(inserted))
+        assert told.num_affected_rows == sum(counts)
+        assert told.version == (before if sum(counts) else None)
+        if found_by is not None:
+            assert told.located_by == found_by
+        now = self.found()
+        new = {one: made for one, made in now.items() if one not in self.rows}
+        assert sorted(map(repr, new.values())) == sorted(map(repr, inserted))
+        assert {one: repr(made) for one, made in now.items() if one in self.rows} == {
+            one: repr(made) for one, made in self.rows.items()
+        }
+        self.rows |= new
+        return told
+
+    def those(self, is_meant):
+        return [one for one, made in self.rows.items() if is_meant(made)]
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    return World(spark, tmp_path_factory.mktemp("changing") / "t")
+
+
+def test_delete_takes_the_rows_that_a_loop_would(world):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    table = world.table
+    for condition, search, is_meant, found_by in (
+        ("id < 40 AND p = 'a'", None, lambda r: r["id"] < 40 and r["p"] == "a", "files"),
+        ("f > 1", None, lambda r: r["f"] is not None and (r["f"] != r["f"] or r["f"] > 1), "scan"),
+        (F.col("n") == 3, None, lambda r: r["n"] == 3, "scan"),
+        ("k IN ('k41', 'k42')", None, lambda r: r["k"] in ("k41", "k42"), "index"),
+        (None, "msg:43", lambda r: r["id"] == 43, "index"),
+        ("size(tags) = 1 AND length(k) = 3", "msg:44", lambda r: r["id"] == 44, "index and scan"),
+        ("n IS NULL AND id < 60", "request", lambda r: r["n"] is None and r["id"] < 60, "index"),
+        ("f = 0.0 AND id > 100", None, lambda r: r["f"] == 0 and r["id"] > 100, "scan"),
+        ("id < 0", None, lambda r: False, "files"),
+    ):
+        gone = world.those(is_meant)
+        dry = table.delete(condition, search, dryRun=True).collect()[0]
+        assert (dry.num_deleted_rows, dry.version, dry.dry_run) == (len(gone), None, True)
+        told = world.check(table.delete(condition, search), deleted=gone, found_by=found_by)
+        assert told.metrics["numDeletedRows"] == len(gone)
+    last = table.history(1).collect()[0]
+    assert (last.operation, last.operationMetrics["numDeletionVectorsUpdated"]) == ("DELETE", "2")
+
+
+def test_update_sets_the_rows_that_a_loop_would_and_keeps_their_ids(world):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    table = world.table.alias("t")
+    for condition, values, is_meant, made in (
+        (
+            "t.id < 50",
+            {"n": "t.n + 1", "msg": "upper(k)"},
+            lambda r: r["id"] < 50,
+            lambda r: {"n": None if r["n"] is None else r["n"] + 1, "msg": r["k"].upper()},
+        ),
+        (
+            F.col("t.k") == "k70",
+            {"p": F.lit("c"), "N": 7, "tags": "array('x', null)"},
+            lambda r: r["k"] == "k70",
+            lambda r: {"p": "c", "n": 7, "tags": ["x", None]},
+        ),
+        ("p = 'c'", {"n": "id * 1.0", "f": "n"}, lambda r: r["p"] == "c", lambda r: {"n": r["id"], "f": float(r["n"])}),
+        ("f IS NULL", {"f": None, "k": "concat(k, '!')"}, lambda r: r["f"] is None, lambda r: {"k": r["k"] + "!"}),
+        ("id > 1000", {"n": "1"}, lambda r: False, None),
+        (None, {"msg": "concat('all ', id)"}, lambda r: True, lambda r: {"msg": f"all {r['id']}"}),
+    ):
+        chosen = world.those(is_meant)
+        updated = {one: made(world.rows[one]) for one in chosen}
+        assert table.update(condition, values, dryRun=True).collect()[0].num_updated_rows == len(chosen)
+        told = world.check(table.update(condition, values), updated=updated)
+        assert told.metrics["numUpdatedRows"] == len(chosen)
+    assert indextables.open(world.path).count("all") == len(world.rows)
+
+
+def test_what_is_wrong_is_refused_and_changes_nothing(world):
+    table = world.table
+    before = table.version
+    for call, kind in (
+        (lambda: table.update("id = 61", {"nope": "1"}), InvalidArgument),
+        (lambda: table.update("id = 61", {"n": "nope + 1"}), QueryInvalid),
+        (lambda: table.update("id = 61", {"n": "0.5D"}), InvalidArgument),
+        (lambda: table.update("id = 61", {"n": "3000000000"}), InvalidArgument),
+        (lambda: table.update("id = 61", {"n": "'seven'"}), InvalidArgument),
+        (lambda: table.update("id = 61", {"id": None}), SchemaMismatch),
+        (lambda: table.update("id = 61", {}), InvalidArgument),
+        (table.update, InvalidArgument),
+        (lambda: table.delete("nope = 1"), QueryInvalid),
+        (lambda: table.delete("id +"), QueryInvalid),
+        (lambda: table.delete(5), InvalidArgument),
+        (lambda: table.delete("id IN (SELECT 1)"), NotSupported),
+        (lambda: table.delete(search='msg:"'), QueryInvalid),
+        (lambda: table.delete("id = 61", txnAppId="a"), InvalidArgument),
+        (lambda: table.delete("id = 61", dryRun="yes"), InvalidArgument),
+    ):
+        with pytest.raises(kind):
+            call()
+    assert table.version == before
+    assert set(world.found()) == set(world.rows)
+
+
+def test_a_batch_is_done_once_and_a_row_that_changed_since_is_left_alone(world):
+    table = world.table
+    batch = {"txnAppId": "job", "txnVersion": 3, "userMetadata": "cleanup"}
+    world.check(table.delete("id = 60", **batch), deleted=world.those(lambda r: r["id"] == 60))
+    again = table.delete("id = 61", **batch).collect()[0]
+    assert (again.num_affected_rows, again.version) == (0, table.version)
+    read = table.version
+    world.check(
+        table.update("id = 65", {"n": "99"}), updated={one: {"n": 99} for one in world.those(lambda r: r["id"] == 65)}
+    )
+    with pytest.raises(indextables.errors.CommitConflict):
+        table.delete("id = 65", expectVersion=read)
+    world.check(table.delete("id = 75", expectVersion=read), deleted=world.those(lambda r: r["id"] == 75))
+
+
+def test_rows_are_found_where_spark_cannot_tell_files_apart(spark, tmp_path):
+    path = tmp_path / "t"
+    made = indextables.create(path, SCHEMA, indexing={"msg": "text"})
+    made.append([row(number) for number in range(10)])
+    copy_split(path, "other/splits")
+    table = indextables.IndexTable.forPath(spark, str(path))
+    assert table.delete("id < 3 AND length(k) > 0").collect()[0].num_deleted_rows == 6
+    assert table.update("length(k) > 0", {"msg": "'changed'"}).collect()[0].num_updated_rows == 14
+    assert sorted(indextables.open(path).to_arrow(["id"])["id"].to_pylist()) == sorted([*range(3, 10)] * 2)
+    assert indextables.open(path).count("changed") == 14
+
+
+def source_of(world, rows):
+    """Rows of a source: those of the table, and `op`, which conditions ask for."""
+    return world.spark.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA.append(pa.field("op", pa.string()))))
+
+
+def merged(world, source, matched, new, alone):
+    """A MERGE as a plain loop: each clause is a condition and what becomes of the row, None if it goes."""
+    given = {row["id"]: row for row in source}
+    deleted, updated, inserted = [], {}, []
+    for one, there in world.rows.items():
+        partner = given.get(there["id"])
+        for condition, made in alone if partner is None else matched:
+            if condition(there, partner):
+                if made is None:
+                    deleted.append(one)
+                else:
+                    updated[one] = made(there, partner)
+                break
+    known = {row["id"] for row in world.rows.values()}
+    for row in source:
+        taken = [made for condition, made in new if row["id"] not in known and condition(row)]
+        inserted += [taken[0](row)] if taken else []
+    return {"deleted": deleted, "updated": updated, "inserted": inserted}
+
+
+def plain(row):
+    return {name: row[name] for name in SCHEMA.names}
+
+
+def test_merge_leaves_what_a_loop_leaves_with_every_clause(spark, tmp_path):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    world = World(spark, tmp_path / "t", partitioned=False)
+    rows = [
+        row(n, msg="new", n=n % 3, op=["up", "all", "gone", "stay"][n % 4])
+        for n in (*range(20, 60, 3), 5, *range(200, 212))
+    ]
+    frame = source_of(world, rows)
+    told = world.check(
+        world.table.alias("t")
+        .merge(frame.alias("s"), "t.id = s.id AND t.id < 1000")
+        .whenMatchedDelete("s.op = 'gone'")
+        .whenMatchedUpdate(
+            F.col("s.op") == "up", {"n": "t.n + s.n", "msg": F.concat("t.msg", F.lit(" "), F.col("s.msg"))}
+        )
+        .whenMatchedUpdateAll("s.op = 'all'")
+        .whenNotMatchedInsert("s.op = 'up'", {"id": "s.id", "k": "concat(s.k, '!')"})
+        .whenNotMatchedInsertAll(F.col("op") != "stay")
+        .whenNotMatchedBySourceUpdate("t.id > 110", {"p": "'moved'"})
+        .whenNotMatchedBySourceDelete("t.n = 2")
+        .execute(userMetadata="a merge"),
+        **merged(
+            world,
+            rows,
+            [
+                (lambda t, s: s["op"] == "gone", None),
+                (
+                    lambda t, s: s["op"] == "up",
+                    lambda t, s: {
+                        "n": None if t["n"] is None else t["n"] + s["n"],
+                        "msg": f"{t['msg']} {s['msg']}",
+                    },
+                ),
+                (lambda t, s: s["op"] == "all", lambda t, s: plain(s)),
+            ],
+            [
+                (
+                    lambda s: s["op"] == "up",
+                    lambda s: {**dict.fromkeys(SCHEMA.names), "id": s["id"], "k": s["k"] + "!"},
+                ),
+                (lambda s: s["op"] != "stay", plain),
+            ],
+            [
+                (lambda t, s: t["id"] > 110, lambda t, s: {"p": "moved"}),
+                (lambda t, s: t["n"] == 2, None),
+            ],
+        ),
+        found_by="scan",
+    )
+    assert told.metrics["numSourceRows"] == len(rows)
+    assert told.metrics["numTargetRowsMatchedDeleted"] + told.metrics["numTargetRowsNotMatchedBySourceDeleted"] == (
+        told.num_deleted_rows
+    )
+    last = world.table.history(1).collect()[0]
+    assert (last.operation, last.userMetadata) == ("MERGE", "a merge")
+    # The same once more, where a Column tells the log nothing, as a dry run.
+    again = world.table.alias("t").merge(frame.alias("s"), F.col("t.id") == F.col("s.id")).whenMatchedUpdateAll()
+    dry = again.execute(dryRun=True).collect()[0]
+    held = {one["id"] for one in world.rows.values()}
+    assert (dry.num_updated_rows, dry.version) == (len(held & {one["id"] for one in rows}), None)
+    _evolves(world, frame)
+    _refuses(world, frame)
+
+
+def _evolves(world, frame):
+    """A column that only the source has comes, and one that it lacks stays."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    there = world.those(lambda r: r["id"] in (40, 41, 43))
+    more = (
+        frame.where("id = 200")
+        .select("id")
+        .union(frame.sparkSession.createDataFrame([(40,), (41,), (43,), (900,)], "id long"))
+    )
+    source = more.select("id", F.lit("e").alias("extra")).alias("s")
+    for found in world.rows.values():
+        found["extra"] = None
+    world.check(
+        world.table.alias("t")
+        .merge(source, "t.id = s.id")
+        .whenMatchedUpdateAll()
+        .whenNotMatchedInsertAll()
+        .withSchemaEvolution()
+        .execute(),
+        updated={one: {"extra": "e"} for one in [*there, *world.those(lambda r: r["id"] == 200)]},
+        inserted=[{**dict.fromkeys(SCHEMA.names), "id": 900, "extra": "e"}],
+    )
+
+
+def _refuses(world, frame):
+    table, before = world.table.alias("t"), world.table.version
+    twice = frame.where("id = 41").drop("op").selectExpr("*", "'x' AS extra")
+    twice = twice.union(twice.withColumn("msg", twice.k)).alias("s")
+    on = "t.id = s.id"
+    with pytest.raises(CardinalityViolation) as found:
+        table.merge(twice, on).whenMatchedUpdate(set={"msg": "s.msg"}).execute()
+    assert found.value.details["target"]["id"] == 41
+    assert sorted(one["msg"] for one in found.value.details["source"]) == ["k41", "new"]
+    with pytest.raises(CardinalityViolation):
+        table.upsert(twice, "id")
+    for call, kind in (
+        (lambda: table.merge(frame.alias("s"), on).execute(), InvalidArgument),
+        (lambda: table.merge(frame.alias("s"), "t.nope = s.id").whenMatchedDelete().execute(), QueryInvalid),
+        (lambda: table.merge(frame.alias("s"), on).whenNotMatchedInsert(values={"id": "t.id"}).execute(), QueryInvalid),
+        (lambda: table.merge(frame.alias("s"), on).whenNotMatchedBySourceDelete("s.n = 1").execute(), QueryInvalid),
+        (lambda: table.merge(frame.alias("s"), on).whenMatchedUpdate(set={"nope": "1"}).execute(), InvalidArgument),
+        (lambda: table.merge(frame.alias("s"), on).whenMatchedUpdate(set={"n": "s.msg"}).execute(), InvalidArgument),
+        (lambda: table.merge(frame.alias("s"), on).whenMatchedUpdateAll().execute(), SchemaMismatch),
+        (lambda: table.merge(frame.alias("s"), on).whenMatchedUpdate(set={}), InvalidArgument),
+        (lambda: table.merge([{"id": 1}], on), InvalidArgument),
+        (lambda: table.upsert(frame, "nope"), InvalidArgument),
+        (lambda: table.upsert(frame, "id"), SchemaMismatch),
+    ):
+        with pytest.raises(kind):
+            call()
+    assert world.table.version == before
+    # As in Delta: a row that one DELETE without a condition takes is gone, however many rows ask for it.
+    gone = world.those(lambda r: r["id"] == 41)
+    world.check(table.merge(twice, on).whenMatchedDelete().execute(), deleted=gone)
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by tasks"])
+def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path, monkeypatch, here):
+    if not here:
+        monkeypatch.setattr("indextables.spark.change.merging._HERE_ROWS", -1)
+    world = World(spark, tmp_path / "t")
+    rows = [row(n, msg="up", p="ac"[n % 2]) for n in (*range(10, 30), *range(300, 310))]
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))
+    given = {(one["k"], one["id"]): one for one in rows}
+    there = {
+        one: given[found["k"], found["id"]] for one, found in world.rows.items() if (found["k"], found["id"]) in given
+    }
+    new = [one for one in rows if one["id"] not in {found["id"] for found in world.rows.values()}]
+    world.check(world.table.upsert(frame, ["K", "id"], dryRun=False), updated=there, inserted=new)
+    again = world.table.upsert(frame.selectExpr("cast(id AS int) AS id", *SCHEMA.names[1:]), "id").collect()[0]
+    assert (again.num_updated_rows, again.num_inserted_rows) == (30, 0)
+    assert len(world.found()) == len(world.rows)
