@@ -105,6 +105,33 @@ class Sparked(World):
         assert told["version"] == (self.book.newest if meant else None)
         self.caught_up()
 
+    @rule(drawn=drafts, how=st.sampled_from(("upsert", "merge", "sql")))
+    def merge(self, drawn: list[Row], how: str) -> None:
+        """Rows are replaced by their number, and others come: every second one has the number of one that is there."""
+        rows = self.rows(drawn, self.book.now.shape)
+        now = list(self.book.now.rows)
+        for row, known in zip(rows[::2], now, strict=False):
+            row["id"] = known["id"]
+        frame = self.frame(rows)
+        if how == "upsert":
+            told = self.answer(self.table.upsert(frame, "id"))[0]
+        elif how == "merge":
+            begun = Told(self.table.alias("t"), "IndexTable", self.used).merge(frame.alias("s"), "s.id = t.id")
+            told = self.answer(begun.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute())[0]
+        else:
+            frame.createOrReplaceTempView("life_rows")
+            text = (
+                f"MERGE INTO {self.name} AS t USING life_rows AS s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            )
+            told = self.answer(self.session.sql(text))[0]
+        there, ids = {row["id"] for row in now}, {row["id"] for row in rows}
+        assert (told["num_updated_rows"], told["num_inserted_rows"]) == (len(ids & there), len(ids - there))
+        if rows:
+            self.book.commit("MERGE", rows=[*(row for row in now if row["id"] not in ids), *rows])
+        assert told["version"] == (self.book.newest if rows else None)
+        self.caught_up()
+
     @rule(where=wheres_by_place)
     def drop_partitions(self, where: Where) -> None:
         if not self.book.now.shape.partition_by:

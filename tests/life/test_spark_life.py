@@ -14,7 +14,6 @@ from tests.life.told import Told, surface_of
 NOT_DRIVEN = {
     **dict.fromkeys(("IndexTable.create", "IndexTable.createIfNotExists"), "builders: tests/spark/test_indextable.py"),
     "IndexTable.changes": "compared with Table.changes: tests/spark/test_feed.py",
-    "IndexTable.alias": "names in texts: tests/spark/test_changing.py",
     "IndexTable.forName": "names of a session: tests/spark/test_catalog.py",
     **dict.fromkeys(("IndexTable.spark", "IndexTable.url"), "what it was made with"),
 }
@@ -41,6 +40,8 @@ def everything_once(machine) -> None:
     one.select(WHERES[0], "alpha", searched=True, forget=True)
     one.travel(1, WHERES[0])
     one.change(WHERES[0], None, updates=True)
+    for how in ("upsert", "merge", "sql"):
+        one.merge(rows, how)
     one.change(None, "delta", updates=False)
     one.drop_partitions(BY_PLACE[0])
     for statement in ("MERGE SPLITS {}", "CHECKPOINT INDEXTABLE {}", "COMPACT INDEXTABLE {}"):

@@ -31,6 +31,7 @@ def survived(spark_cluster, tmp_path_factory) -> Survived:
     (folder / "writes").mkdir()
     merged = {name: table_of(folder / "merges" / name, [50] * 6) for name in NAMES}
     purged = {name: with_orphans(folder / "purges" / name, 2500) for name in NAMES}
+    table_of(folder / "changes" / "t", [50] * 4)
     done = spark_cluster.run("tests.spark.cluster_jobs", folder)
     assert done.code == 0, done.output
     return Survived(folder, merged, purged)

@@ -39,7 +39,7 @@ class World:
         self.spark = spark
         self.path = str(path)
         made = indextables.create(
-            path, SCHEMA, partition_by=["p"] if partitioned else None, indexing={"msg": "text", "k": "string"}
+            path, SCHEMA, partition_by=["p"] if partitioned else (), indexing={"msg": "text", "k": "string"}
         )
         for start in (0, 40, 80):
             made.append([row(number) for number in range(start, start + 40)])
@@ -363,3 +363,33 @@ def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path,
     again = world.table.upsert(frame.selectExpr("cast(id AS int) AS id", *SCHEMA.names[1:]), "id").collect()[0]
     assert (again.num_updated_rows, again.num_inserted_rows) == (30, 0)
     assert len(world.found()) == len(world.rows)
+
+
+def test_statements_of_sql_change_rows_as_the_methods_do(spark, tmp_path):
+    world = World(spark, tmp_path / "t")
+    spark.conf.set("spark.indextables.tables.changing", world.path)
+
+    def run(text, args=None):
+        return indextables.sql(spark, text, args)
+
+    gone = world.those(lambda r: r["id"] in (10, 11))
+    world.check(run("DELETE FROM changing c WHERE TEXTSEARCH(msg, '10 OR 11') AND c.id < 50"), deleted=gone)
+    world.check(
+        run("UPDATE changing SET n = n + :more, msg = 'new words' WHERE length(k) = 2", {"more": 5}),
+        updated={
+            one: {"n": None if world.rows[one]["n"] is None else world.rows[one]["n"] + 5, "msg": "new words"}
+            for one in world.those(lambda r: len(r["k"]) == 2)
+        },
+    )
+    # The source reads the table itself.
+    updated = {one: {"msg": f"{world.rows[one]['id']} again"} for one in world.those(lambda r: r["id"] < 15)}
+    new = [
+        {**world.rows[one], "id": world.rows[one]["id"] + 1000} for one in world.those(lambda r: r["id"] in (20, 21))
+    ]
+    answer = run(
+        "MERGE INTO changing AS t USING (SELECT *, id + IF(id < 15, 0, 1000) AS key FROM changing WHERE id < 22 AND "
+        "(id < 15 OR id > 19)) AS s ON t.id = s.key WHEN MATCHED THEN UPDATE SET msg = concat(s.id, ' again') "
+        "WHEN NOT MATCHED THEN INSERT (id, p, k, n, f, tags, msg) VALUES (key, p, k, n, f, tags, msg)"
+    )
+    world.check(answer, updated=updated, inserted=new)
+    spark.conf.unset("spark.indextables.tables.changing")

@@ -53,6 +53,20 @@ def test_an_executor_that_died_before_it_wrote_leaves_nothing(written):
     assert check(written, "executor-before") == set()
 
 
+def test_rows_are_changed_once_though_executors_die_with_what_they_computed(survived):
+    folder = survived.folder / "changes"
+    assert json.loads((folder / "told.json").read_text()) == [[100, 0], [100, 200]]
+    table = indextables.open(folder / "t")
+    found = {row["id"]: row["message"] for row in table.to_arrow(["id", "message"]).to_pylist()}
+    assert sorted(found) == list(range(400))
+    assert table.count() == 400
+    assert [found[n].endswith(" updated") for n in range(100)] == [n % 2 == 0 for n in range(100)]
+    assert {found[n] for n in range(100, 200)} == {"new merged"}
+    assert {found[n] for n in range(200, 400)} == {"new"}
+    assert all((folder / f"{name}.marker").exists() for name in ("updated", "merged"))
+    assert table.verify().ok
+
+
 def test_a_lost_shuffle_makes_the_stage_before_run_again(written):
     assert len(list(written.glob("mapped.*"))) > TASKS
 

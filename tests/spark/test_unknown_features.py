@@ -24,6 +24,7 @@ WRITES = {
     "compact": lambda t: t.compact(),
     "delete": lambda t: t.delete("p = 'a'"),
     "dropPartitions": lambda t: t.dropPartitions("p = 'a'"),
+    "merge": lambda t: t.merge(t.spark.range(3).selectExpr("'a' AS m"), "m = 'a'").whenMatchedDelete().execute(),
     "mergeSplits": lambda t: t.mergeSplits(),
     "mirror": lambda t: t.mirror(),
     "purge": lambda t: t.purge(olderThanHours=0, force=True),
@@ -33,6 +34,7 @@ WRITES = {
     "restoreToVersion": lambda t: t.restoreToVersion(1),
     "truncateTimeTravel": lambda t: t.truncateTimeTravel(),
     "update": lambda t: t.update("p = 'a'", {"m": "'b'"}),
+    "upsert": lambda t: t.upsert(t.spark.range(3).selectExpr("'a' AS m", "'a' AS p"), "m"),
 }
 READS = {
     "count": lambda t: t.count("m"),

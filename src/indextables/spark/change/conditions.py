@@ -18,7 +18,7 @@ from indextables.errors import InvalidArgument, LimitExceeded, NotSupported, Que
 from indextables.query.expr import Node
 from indextables.query.functions import is_number
 from indextables.query.parse import parse
-from indextables.query.scope import Scope
+from indextables.query.scope import SEARCH, Scope
 from indextables.spark.scan import means_another_zone
 from indextables.spark.session import raising_ours, reads_otherwise
 from indextables.table.change import check_storable
@@ -35,6 +35,7 @@ __all__ = [
     "expression",
     "fitting",
     "named_columns",
+    "names_search",
     "quoted",
     "told",
     "understood",
@@ -44,6 +45,7 @@ __all__ = [
 Text: TypeAlias = "str | Column"
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
+_SEARCH = re.compile(rf"\b{SEARCH}\b", re.IGNORECASE)
 _SUBQUERY = re.compile(r"\b(?:SELECT|WITH)\b\s", re.IGNORECASE)
 
 
@@ -62,6 +64,11 @@ def check_text_or_column(what: str, given: object) -> Text:
     if not is_column(given):
         raise InvalidArgument(f"{what} is a text of SQL or a Column, not {given!r}")
     return given
+
+
+def names_search(text: str) -> bool:
+    """True if a text asks the index, which Spark cannot."""
+    return _SEARCH.search(_QUOTED.sub("''", text)) is not None
 
 
 def is_column(given: object) -> bool:

@@ -31,7 +31,7 @@ from indextables.spark.change.pairing import Pairing
 from indextables.spark.change.source import SID, Source
 from indextables.spark.change.writing import bases_of, write_rows
 from indextables.spark.scan import FILE, ROW, means_another_zone
-from indextables.spark.session import reads_otherwise, spark_schema
+from indextables.spark.session import jvm_errors, reads_otherwise, spark_schema
 from indextables.split.file import ROW_ID
 from indextables.table.change import (
     ChangeReport,
@@ -59,7 +59,7 @@ from indextables.table.change import (
     unused_prefix,
 )
 from indextables.table.change import merge as merge_verb
-from indextables.table.rows import Evolution, merged_schema
+from indextables.table.rows import Evolution, left_out, merged_schema
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -78,6 +78,11 @@ _HERE_ROWS, _HERE_TARGET_ROWS = 20_000, 4_000_000
 """An upsert of so few rows, into a table of so many, ends on the driver before a job would."""
 
 
+_MOST_STARTS = 3
+_LOST = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
+"""What Spark says where the only copy of a computed row is gone."""
+
+
 class MergeAsked(msgspec.Struct, frozen=True):
     """A MERGE as it was asked for. Conditions and values are texts or Columns. `keys` are the columns of an upsert."""
 
@@ -93,6 +98,14 @@ def merge_rows(door: Door, asked: MergeAsked, terms: Terms, progress: Progress |
     check_clauses(asked.clauses)
     if door.alias is not None and door.alias.lower() == (asked.source.alias or "").lower():
         raise InvalidArgument(f"source and table are both called {door.alias}: give one of them another alias")
+    for _ in range(_MOST_STARTS):
+        try:
+            return execute(door.log, _Merge(door, asked), terms, progress)
+        except jvm_errors() as error:
+            if not any(sign in str(error) for sign in _LOST):
+                raise
+            # An executor died with rows that were computed once. Nothing is committed: all of it begins again.
+            asked.source.forget()
     return execute(door.log, _Merge(door, asked), terms, progress)
 
 
@@ -182,7 +195,8 @@ class _Merging:
         metadata = snapshot.metadata if self._evolution is None else self._evolution.metadata
         before, after = spark_schema(snapshot.metadata.schemaString), spark_schema(metadata.schemaString)
         self._metadata = metadata
-        self._pairing = Pairing(asked.source, asked.on, asked.clauses, before, after, asked.evolves)
+        defaults = {field.name: left_out(field, 1)[0].as_py() for field in schema}
+        self._pairing = Pairing(asked.source, asked.on, asked.clauses, before, after, asked.evolves, defaults)
         # Texts that mean nothing are told before anything runs.
         none, planned = empty(door, snapshot), self._keyed(asked.source.planned)
         _ = self._pairing.pairs(none, planned, values=True).schema

@@ -40,7 +40,8 @@ _OF_TARGET, _OF_SOURCE, _VALUE = "_it_t", "_it_s", "_it_v"
 class Pairing(msgspec.Struct, frozen=True):
     """A MERGE over a table with the columns `before`, which has `after` when it is done.
 
-    `lenient`: columns that the source lacks stay as they are.
+    `lenient`: columns that the source lacks stay as they are. `defaults` are what new rows hold in columns without a
+    value.
     """
 
     source: Source
@@ -49,6 +50,7 @@ class Pairing(msgspec.Struct, frozen=True):
     before: StructType
     after: StructType
     lenient: bool = False
+    defaults: dict[str, object] = {}
 
     def of(self, when: str) -> list[tuple[int, Clause]]:
         """The clauses for these rows, in order, with their numbers."""

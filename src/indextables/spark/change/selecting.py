@@ -28,6 +28,7 @@ from indextables.spark.change.conditions import (
     expression,
     fitting,
     named_columns,
+    names_search,
     quoted,
     told,
     understood,
@@ -53,6 +54,7 @@ from indextables.table.change import (
     locate,
     may_select,
     scope_of,
+    selected,
     whole_files,
 )
 from indextables.table.running import Progress
@@ -97,9 +99,15 @@ class _Removal:
     def __init__(self, door: Door, env: Env, snapshot: Snapshot, condition: Text | None, search: str | None) -> None:
         self.door, self.env, self.snapshot = door, env, snapshot
         self._condition, self._search = condition, search
-        scope = scope_of(snapshot.schema, door.alias)
-        self._node = understood(door.spark, env, condition, scope, snapshot.schema)
-        if condition is not None and self._node is None:
+        schema, alias = snapshot.schema, door.alias
+        if isinstance(condition, str) and names_search(condition):
+            self._known: Selection | None = _selection(env, snapshot.metadata, condition, alias, search)
+        elif condition is None:
+            self._known = Selection(query=search)
+        else:
+            node = understood(door.spark, env, condition, scope_of(schema, alias), schema)
+            self._known = None if node is None else Selection(node, search)
+        if self._known is None and condition is not None:
             with analysed("the condition"):
                 _ = empty(door, snapshot).where(expression(condition)).schema
 
@@ -113,21 +121,23 @@ class _Removal:
         return Prepared(located)
 
     def _locate(self, files: pa.Table) -> Located:
-        metadata, known = self.snapshot.metadata, Selection(self._node, self._search)
-        files = may_select(files, metadata, known)
-        if self._condition is not None and self._node is None:
+        metadata, known = self.snapshot.metadata, self._known
+        if known is None:
             found = self._by_scan(files)
             if self._search is None:
                 return Located(found, scanned=files.num_rows)
-            hits = self._by_index(files, Selection(query=self._search))
+            hits = self._by_index(files, None, Selection(query=self._search))
             both = {path: rows & hits[path] for path, rows in found.items() if path in hits}
             return Located(both, searched=files.num_rows, scanned=files.num_rows)
+        files = may_select(files, metadata, known)
         whole, others = whole_files(files, metadata, known)
         rows = all_rows(whole)
         if not others.num_rows:
             return Located(rows, whole=whole.num_rows)
-        if self._search is not None or _is_about_keys(self.env, self.snapshot, self._node):
-            return Located(rows | self._by_index(others, known), whole=whole.num_rows, searched=others.num_rows)
+        if known.searches or _is_about_keys(self.env, self.snapshot, known.where):
+            text = self._condition if isinstance(self._condition, str) else None
+            found = self._by_index(others, text, known)
+            return Located(rows | found, whole=whole.num_rows, searched=others.num_rows)
         return Located(rows | self._by_scan(others), whole=whole.num_rows, scanned=others.num_rows)
 
     def _by_scan(self, files: pa.Table) -> dict[str, BitMap]:
@@ -141,10 +151,9 @@ class _Removal:
             found = gathered(frame.select(FILE, ROW, F.lit(0).alias(CLAUSE)), rows)
         return found[0].rows if found else {}
 
-    def _by_index(self, files: pa.Table, selection: Selection) -> dict[str, BitMap]:
+    def _by_index(self, files: pa.Table, text: str | None, selection: Selection) -> dict[str, BitMap]:
         if fits_driver(self.env, self.snapshot, files):
             return locate(self.env, self.snapshot.metadata, files, selection).rows
-        text = self._condition if selection.where is not None and isinstance(self._condition, str) else None
         return _in_tasks(self.door, self.snapshot, files, text, selection.query)
 
 
@@ -228,12 +237,19 @@ def _in_tasks(
 def locate_job(env: Env, unit: bytes) -> bytes:
     """In a task: the rows of its files that the index finds."""
     part = _READ_PART.decode(unit)
-    node = None
-    if part.where is not None:
-        scope = scope_of(schema_from_json(part.metadata.schemaString), part.alias)
-        node = parse(part.where, scope, time_zone=env.over(part.metadata.configuration)[opt.TIME_ZONE])
-    found = locate(env, part.metadata, _unpacked(part.files), Selection(node, part.query))
+    selection = _selection(env, part.metadata, part.where, part.alias, part.query)
+    found = locate(env, part.metadata, _unpacked(part.files), selection)
     return msgspec.msgpack.encode({path: rows.serialize() for path, rows in found.rows.items() if rows})
+
+
+def _selection(env: Env, metadata: Metadata, where: str | None, alias: str | None, query: str | None) -> Selection:
+    """What a text, in which TEXTSEARCH may stand, and a query ask for. Raises QueryInvalid."""
+    if where is None:
+        return Selection(query=query)
+    scope = scope_of(schema_from_json(metadata.schemaString), alias)
+    scope.searches = []
+    node = parse(where, scope, time_zone=env.over(metadata.configuration)[opt.TIME_ZONE])
+    return selected(node, query, scope.searches)
 
 
 def _is_about_keys(env: Env, snapshot: Snapshot, node: Node | None) -> bool:

@@ -49,6 +49,10 @@ class Source:
                 self._kept = self.planned.localCheckpoint(eager=True)
         return self._kept
 
+    def forget(self) -> None:
+        """Compute the rows again when they are asked for: those that were computed are lost."""
+        self._kept, self._rows = None, None
+
     @property
     def rows(self) -> int:
         """How many."""

@@ -46,6 +46,7 @@ from indextables.sql.command import (
     OnlyIfOurs,
     Reference,
     RowChange,
+    SourceRows,
     TableName,
     find_references,
     first_word,
@@ -100,9 +101,9 @@ _CANNOT_ALTER = {
 }
 
 
-_CANNOT_CHANGE = (
-    "DELETE, UPDATE and MERGE of {} are not offered in Spark yet: run the statement with indextables.LocalSession or "
-    "`indextables sql`, or overwrite partitions with replaceWhere. Nothing was written"
+_CANNOT_EXPLAIN = (
+    "EXPLAIN of a change of {} is not offered in Spark: `indextables sql` and LocalSession show the plan, and "
+    "dryRun=True of IndexTable.delete, update, merge and upsert tells what would be done. Nothing was written"
 )
 
 
@@ -227,10 +228,21 @@ class SessionContext:
         registry.register(self.spark, name, url)
 
     def change(self, statement: RowChange) -> pa.Table:
-        raise NotSupported(_CANNOT_CHANGE.format(statement.target.text))
+        from indextables.sql.spark.changing import change_in_spark
+
+        handle = self.table(statement.target)
+        return change_in_spark(handle, statement, lambda source: self._rows_of(source, handle.url))
 
     def explain(self, statement: RowChange) -> pa.Table:
-        raise NotSupported(_CANNOT_CHANGE.format(statement.target.text))
+        raise NotSupported(_CANNOT_EXPLAIN.format(statement.target.text))
+
+    def _rows_of(self, source: SourceRows, url: str) -> tuple[DataFrame, bool]:
+        """The rows of a source, and whether it reads the table at `url` as it is now."""
+        args: Any = source.args or None
+        frame = run_sql(self.spark, source.query, args)
+        found = find_references(source.query, self.is_table_name, args=args)
+        mentions = [] if found is None else [one for one in found.references if one.as_of is None]
+        return frame, any(self.table(TableName(one.name, one.is_path)).url == url for one in mentions)
 
     def table(self, target: TableName) -> SparkHandle:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from indextables.table.change.delete import Delete, scope_of
     from indextables.table.change.explaining import FilePlan, explain
     from indextables.table.change.landing import Terms, execute, repeated, terms_of
-    from indextables.table.change.located import Located, Selection, Tally, all_rows, locate, may_select, whole_files
+    from indextables.table.change.located import (
+        Located,
+        Selection,
+        Tally,
+        all_rows,
+        locate,
+        may_select,
+        selected,
+        whole_files,
+    )
     from indextables.table.change.losses import FileCounts
     from indextables.table.change.merge import check_known, shown
     from indextables.table.change.merge_told import merge_counts, merge_metrics, merge_parameters
@@ -68,6 +77,7 @@ __all__ = [
     "repeated",
     "rows_at",
     "scope_of",
+    "selected",
     "shown",
     "side_of",
     "source_columns",
@@ -96,7 +106,7 @@ if not TYPE_CHECKING:
             "delete": ("Delete", "scope_of"),
             "explaining": ("FilePlan", "explain"),
             "landing": ("Terms", "execute", "repeated", "terms_of"),
-            "located": ("Located", "Selection", "Tally", "all_rows", "locate", "may_select", "whole_files"),
+            "located": ("Located", "Selection", "Tally", "all_rows", "locate", "may_select", "selected", "whole_files"),
             "losses": ("FileCounts",),
             "merge": ("check_known", "shown"),
             "merge_told": ("merge_counts", "merge_metrics", "merge_parameters"),
