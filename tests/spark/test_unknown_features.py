@@ -37,6 +37,7 @@ WRITES = {
     "upsert": lambda t: t.upsert(t.spark.range(3).selectExpr("'a' AS m", "'a' AS p"), "m"),
 }
 READS = {
+    "changes": lambda t: t.changes(1, 2).collect(),
     "count": lambda t: t.count("m"),
     "describeState": lambda t: t.describeState(),
     "detail": lambda t: t.detail().collect(),
