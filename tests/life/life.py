@@ -464,7 +464,12 @@ class Life(Merging):
             if rebuilt and not files.num_rows:
                 return
             if rebuilt:
-                self.it.rebuild(str(copy), at=None if in_place else str(log), options={})
+                place = None if in_place else str(log)
+                try:
+                    self.it.rebuild(str(copy), at=place, options={}, with_old_rows=False)
+                except NotSupported:
+                    # Rows were updated or moved: the files alone do not tell which are older images.
+                    self.it.rebuild(str(copy), at=place, options={}, with_old_rows=True)
             else:
                 self.it.repair(str(self.path), at=str(log), options={})
             if not (rebuilt and in_place):

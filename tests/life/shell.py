@@ -430,6 +430,6 @@ class Shell(World):
         self.lines("repair", self.path, "--at", place)
         self.run("repair", self.path, "--pointer")
         if rebuilt and self.book.now.rows:
-            self.lines("rebuild", self.path, "--at", place / "rebuilt")
+            self.lines("rebuild", self.path, "--at", place / "rebuilt", "--with-old-rows")
         assert self.lines("verify", self.path) is not None
         assert self.lines("verify", self.path, "--no-data-files") is not None

@@ -259,3 +259,25 @@ def play(other, rival, truth):
         return truth
     other.append(rows([100]))
     return truth + rows([100])
+
+
+def test_the_history_tells_of_the_attempt_that_was_committed(table):
+    """Numbers of attempts that were thrown away are nobody's."""
+    other = indextables.open(table.url)
+    report = table.delete("id IN (1, 2, 3)", progress=meanwhile(lambda: other.delete("id = 1")))
+    metrics = told(table)
+    assert (report.repairs, report.reruns, metrics["numRepairs"], metrics["numDeletedRows"]) == (1, 0, "1", "2")
+    report = table.update(
+        {"n": "n + 1"}, "id IN (4, 5, 6)", progress=meanwhile(lambda: other.refresh().delete("id = 4"))
+    )
+    metrics = told(table)
+    assert (report.repairs, report.reruns, report.updated) == (0, 1, 2)
+    assert (metrics["numUpdatedRows"], metrics["numReruns"], metrics.get("numRepairs")) == ("2", "1", None)
+    assert metrics["locatedBy"] == report.located_by == "index"
+    assert 0 <= int(metrics["scanTimeMs"]) <= int(metrics["executionTimeMs"])
+    everything = table.update({"n": "0"}, dry_run=True)
+    assert (everything.located_by, everything.metrics["numUpdatedRows"]) == ("files", table.count())
+
+
+def told(table) -> dict[str, str]:
+    return dict(table.history(1)["operationMetrics"].to_pylist()[0])

@@ -368,6 +368,9 @@ def rebuild(
     at: Annotated[
         str | None, Option("--at", metavar="PLACE", help="Where to write the log; default: in place.")
     ] = None,
+    with_old_rows: Annotated[
+        bool, Option("--with-old-rows", help="Go on where older images of updated rows may come back.")
+    ] = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -380,7 +383,8 @@ def rebuild(
     """
     import indextables
 
-    _show_repair(indextables.rebuild(table, at=at, options=pairs(option, "--option")), as_json=as_json)
+    report = indextables.rebuild(table, at=at, options=pairs(option, "--option"), with_old_rows=with_old_rows)
+    _show_repair(report, as_json=as_json)
 
 
 def compact(table: TablePath, option: Settings = None) -> None:

@@ -6,14 +6,16 @@ for partition columns that are not in the rows, because null and the empty text 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from indextables.env import Env
-from indextables.errors import InvalidArgument, SchemaMismatch, SplitError, TableNotFound
+from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch, SplitError, TableNotFound
 from indextables.log.care.repair import RepairReport, data_files, write_log
 from indextables.log.commit import Staged, counted, permission
 from indextables.log.wire import (
@@ -42,6 +44,11 @@ __all__ = ["SplitFacts", "folder_values", "rebuild_log"]
 _SPLIT_SUFFIX = ".split"
 _SPARK_TYPE = b"spark.type"
 
+_LOST = (
+    "splits that had been removed but not purged are back; deletion vectors and history are gone, so that rows that "
+    "were deleted are back, too"
+)
+
 # What is left of a log when its versions and checkpoints are gone: none of it says what the table was.
 _REMAINS = frozenset({"crc", "manifest", "pointer", "intent"})
 
@@ -61,8 +68,8 @@ class SplitFacts(msgspec.Struct, frozen=True):
     extra: dict[str, object] = {}
     configuration: dict[str, str] = {}
     partition: tuple[tuple[str, str | None], ...] | None = None
-    highest_row_id: int | None = None
-    """Of those that its rows brought along; None if there is none."""
+    row_ids: Any = None
+    """Of those of its rows that brought one along, a BitMap64; None if there are none."""
 
 
 def rebuild_log(
@@ -71,15 +78,17 @@ def rebuild_log(
     *,
     target: Env | None = None,
     protocol: Protocol | None = None,
+    with_old_rows: bool = False,
 ) -> RepairReport:
     """Write a log from the splits that lie under the table's root, for a table whose own log is lost.
 
     `describe` opens one split; a SplitError from it leaves that file out. Splits of before and after a widening make
     one table. Files that had been removed and not yet purged come back, deletion vectors do not. In place, the pointer,
-    check files and manifests of the lost log may be there: they prove nothing and stay.
+    check files and manifests of the lost log may be there: they prove nothing and stay. `with_old_rows` goes on where
+    splits hold rows that were updated or moved, and older images of them may come back.
 
-    Raises InvalidArgument if a version or a checkpoint is there, TableNotFound if there are no splits, SchemaMismatch
-    if their schemas do not fit together.
+    Raises InvalidArgument if a version or a checkpoint is there, NotSupported for such splits, TableNotFound if there
+    are no splits, SchemaMismatch if their schemas do not fit together.
     """
     permission.ask_broken(env)
     metas = [meta for meta in data_files(env) if meta.key.endswith(_SPLIT_SUFFIX)]
@@ -96,6 +105,14 @@ def rebuild_log(
             unreadable[meta.key] = answer
     if not facts:
         raise TableNotFound(f"no split at {env.store.url} can be read: {unreadable}", url=env.store.url)
+    old = _may_be_old(facts)
+    if old is not None and not with_old_rows:
+        message = (
+            f"{env.store.url} cannot be rebuilt for sure: {old}. Put a copy of the log back if there is one. Else "
+            "rebuild(path, with_old_rows=True), or `indextables rebuild TABLE --with-old-rows`, makes a table of all "
+            "rows: look for those that are twice. Nothing was written"
+        )
+        raise NotSupported(message, url=env.store.url)
     usable = [meta for meta in metas if meta.key in facts]
     partitions = {meta.key: _partition_of(meta, facts[meta.key]) for meta in usable}
     # The newest file knows the columns as they were last; older ones add what it lacks.
@@ -118,7 +135,7 @@ def rebuild_log(
         version=version,
         num_files=len(files),
         unreadable=unreadable,
-        warnings=("splits that had been removed but not purged are back; deletion vectors and history are gone",),
+        warnings=(_LOST, *(() if old is None else (old,))),
     )
 
 
@@ -131,11 +148,35 @@ def _numbered(state: TableState, facts: Iterable[SplitFacts]) -> TableState:
     """The table with ids for its rows: those that rows brought along are theirs, others only the lost log knew."""
     if not tracks_rows(state.protocol):
         return state
-    kept = [fact.highest_row_id for fact in facts if fact.highest_row_id is not None]
+    kept = [int(fact.row_ids.max()) for fact in facts if fact.row_ids]
     numbered = counted(Staged(adds=state.files), max(kept, default=-1) + 1)
     domains = {domain.domain: domain for domain in numbered.domains}
     assert isinstance(numbered.adds, pa.Table)  # noqa: S101 - columns in, columns out
     return msgspec.structs.replace(state, files=numbered.adds, domains=domains)
+
+
+def _may_be_old(facts: Mapping[str, SplitFacts]) -> str | None:
+    """Why rows of these splits may be older images of others; None if they are not. Pure.
+
+    A row that was updated, or moved by a merge, brought its id along. Where every row did, and no id is there twice,
+    each is the only one of its id. The ids of other rows only the lost log knew.
+    """
+    brought = {key: fact.row_ids for key, fact in facts.items() if fact.row_ids}
+    if not brought:
+        return None
+    example = next(iter(brought))
+    counted_rows = [key for key, fact in facts.items() if len(fact.row_ids or ()) != fact.num_records]
+    if counted_rows:
+        told = f"rows of {len(brought)} splits ({example} is one) were updated or moved from others"
+        return (
+            f"{told}, and only the lost log knew which rows of {counted_rows[0]} and the like are older images of them"
+        )
+    seen = BitMap64()
+    for key, ids in brought.items():
+        if twice := seen & ids:
+            return f"{len(twice)} rows of {key} stand in other splits, too, and only the lost log knew which are newer"
+        seen |= ids
+    return None
 
 
 def _check_lost(env: Env) -> None:

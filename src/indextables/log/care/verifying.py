@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import CheckpointError, IndexTablesError, LimitExceeded, LogError, ObjectNotFound, PathEscape
+from indextables.log.care.told_rows import wrong_ids, wrong_vectors
 from indextables.log.checkpoint import find_states, inspect_state, keep_own, read_pointer, read_state, table_of_version
 from indextables.log.read import Log, LogCache, Stamp, Superseded, confirm, head_of, read_stamp, replay
 from indextables.log.wire import (
@@ -50,6 +51,8 @@ FindingKind = Literal[
     "table",
     "crc",
     "totals",
+    "row-ids",
+    "vector",
     "checkpoint",
     "pointer",
     "data-file-missing",
@@ -125,6 +128,8 @@ class _Verifier:
         state = self._walk(versions, states, files)
         self._check_pointer(states)
         self._check_open()
+        if state is not None:
+            self._check_rows(state)
         checked = self._check_data_files(state, look) if data_files and state is not None else 0
         return VerifyReport(
             self.env.store.url, head, self.versions_checked, self.checkpoints_checked, checked, tuple(self.findings)
@@ -360,6 +365,12 @@ class _Verifier:
         if pointer is not None and pointer.version not in {ref.version for ref in states}:
             message = f"_last_checkpoint names version {pointer.version}, which has no checkpoint; readers list instead"
             self._found("pointer", "warning", message, version=pointer.version)
+
+    def _check_rows(self, state: TableState) -> None:
+        for path, why in wrong_ids(state):
+            self._found("row-ids", "error", why, version=state.version, key=path)
+        for path, why in wrong_vectors(state):
+            self._found("vector", "error", why, version=state.version, key=path)
 
     def _check_data_files(self, state: TableState, look: Look | None) -> int:
         """Compare the live files with a listing of the table, natively: one row of the listing per file."""

@@ -137,9 +137,10 @@ class Located(msgspec.Struct, frozen=True):
 
     @property
     def found_by(self) -> str:
-        """How rows were found, as reports tell it."""
-        counts = (("files", self.whole), ("index", self.searched), ("scan", self.scanned))
-        return " and ".join(name for name, count in counts if count) or "files"
+        """How rows were found, as reports and the history tell it: `files`, `index`, `scan`, or `mixed`."""
+        ways = [("files", self.whole), ("index", self.searched), ("scan", self.scanned)]
+        names = [name for name, count in ways if count]
+        return "mixed" if len(names) > 1 else names[0] if names else "files"
 
     @property
     def inserts(self) -> int:

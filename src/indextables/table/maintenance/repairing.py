@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from indextables import options as opt
 from indextables import process
@@ -26,6 +28,7 @@ from indextables.query.partition import partition_to_text
 from indextables.split.file import SplitReader, SplitRef, StatsBuilder, check_id, place_of_ids
 from indextables.split.index import IndexPlan
 from indextables.storage.store import ObjectMeta
+from indextables.table.arguments import check_flag
 from indextables.table.environment import open_env
 from indextables.table.maintenance.verifying import verify_table
 from indextables.table.requests import Verify
@@ -62,6 +65,7 @@ def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] 
         TableNotFound: There is neither a log nor a split.
         ProtocolUnsupported: The table needs a newer library.
         SchemaMismatch: No version can be read, and the splits do not fit together.
+        NotSupported: No version can be read, and older images of rows may come back, as for `rebuild`.
         StoreError: A listing failed. Nothing was written.
     """
     return repair_table(open_env(path, options), None if at is None else open_env(at, options))
@@ -82,22 +86,33 @@ def repair_table(env: Env, target: Env | None) -> RepairReport:
     return rebuild_log(env, lambda meta: describe_split(env, meta))
 
 
-def rebuild(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:
+def rebuild(
+    path: Path,
+    *,
+    at: Path | None = None,
+    options: Mapping[str, object] | None = None,
+    with_old_rows: bool = False,
+) -> RepairReport:
     """Write a log from the splits alone: at `at`, or in place where neither a version nor a checkpoint is left.
 
     Every split is read, for its schema, its index, its partition values and its bounds; splits that cannot be read are
     left out, and the report lists them. Where splits hold a column in a narrow and in a wider type, the table gets the
     wider one. Splits that had been removed but not purged come back; deletion vectors, properties and history are lost.
 
+    Where rows were updated or moved, older images of them may lie in other splits, and only the lost log knew which.
+    That is refused, unless `with_old_rows` asks for a table of all rows; the report says so.
+
     Raises:
         InvalidArgument: There is a log already.
+        NotSupported: Older images of rows may come back.
         TableNotFound: There are no splits.
         SchemaMismatch: The splits do not fit together.
         StoreError: A listing failed. Nothing was written.
     """
     env = open_env(path, options)
     target = None if at is None else open_env(at, options)
-    return rebuild_log(env, lambda meta: describe_split(env, meta), target=target)
+    told = check_flag("with_old_rows", with_old_rows)
+    return rebuild_log(env, lambda meta: describe_split(env, meta), target=target, with_old_rows=told)
 
 
 def recreate_pointer(path: Path, options: Mapping[str, object] | None = None) -> int | None:
@@ -141,14 +156,14 @@ def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
     counted = StatsBuilder(schema, env.options)
     places = list(range(len(reader.footer.schema)))
     stored = place_of_ids(reader.footer.schema)
-    highest: int | None = None
+    ids = BitMap64()
     columns = columns_of_folders(schema.names, [name for name, _ in folder_values(meta.key)])
     values: dict[str, set[str | None]] = {name: set() for name in columns}
     for group in range(reader.footer.metadata.num_row_groups):
         rows = reader.read_groups([group], places)
         counted.update(rows.select(schema.names))
-        found_ids = pc.max(rows.column(stored)).as_py() if stored is not None else None
-        highest = max((number for number in (highest, found_ids) if number is not None), default=None)
+        if stored is not None:
+            ids |= BitMap64(combined(rows.column(stored)).drop_null().to_numpy().astype(np.uint64))
         for name, held in values.items():
             texts = partition_to_text(pc.unique(combined(rows.column(schema.get_field_index(name)))))
             held.update(texts.to_pylist())
@@ -178,7 +193,7 @@ def describe_split(env: Env, meta: ObjectMeta) -> SplitFacts:
         extra=extra,
         configuration={} if plan is None else _indexing(plan, schema),
         partition=tuple((name, next(iter(held), None)) for name, held in values.items()),
-        highest_row_id=highest,
+        row_ids=ids or None,
     )
 
 
