@@ -107,12 +107,7 @@ def rebuild_log(
         raise TableNotFound(f"no split at {env.store.url} can be read: {unreadable}", url=env.store.url)
     old = _may_be_old(facts)
     if old is not None and not with_old_rows:
-        message = (
-            f"{env.store.url} cannot be rebuilt for sure: {old}. Put a copy of the log back if there is one. Else "
-            "rebuild(path, with_old_rows=True), or `indextables rebuild TABLE --with-old-rows`, makes a table of all "
-            "rows: look for those that are twice. Nothing was written"
-        )
-        raise NotSupported(message, url=env.store.url)
+        raise _unsure(env, old)
     usable = [meta for meta in metas if meta.key in facts]
     partitions = {meta.key: _partition_of(meta, facts[meta.key]) for meta in usable}
     # The newest file knows the columns as they were last; older ones add what it lacks.
@@ -153,6 +148,15 @@ def _numbered(state: TableState, facts: Iterable[SplitFacts]) -> TableState:
     domains = {domain.domain: domain for domain in numbered.domains}
     assert isinstance(numbered.adds, pa.Table)  # noqa: S101 - columns in, columns out
     return msgspec.structs.replace(state, files=numbered.adds, domains=domains)
+
+
+def _unsure(env: Env, why: str) -> NotSupported:
+    message = (
+        f"{env.store.url} cannot be rebuilt for sure: {why}. Put a copy of the log back if there is one. Else "
+        "rebuild(path, with_old_rows=True), or `indextables rebuild TABLE --with-old-rows`, makes a table of all rows: "
+        "look for those that are twice. Nothing was written"
+    )
+    return NotSupported(message, url=env.store.url)
 
 
 def _may_be_old(facts: Mapping[str, SplitFacts]) -> str | None:
