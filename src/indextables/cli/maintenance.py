@@ -365,12 +365,8 @@ def repair(
 
 def rebuild(
     table: TablePath,
-    at: Annotated[
-        str | None, Option("--at", metavar="PLACE", help="Where to write the log; default: in place.")
-    ] = None,
-    with_old_rows: Annotated[
-        bool, Option("--with-old-rows", help="Go on where older images of updated rows may come back.")
-    ] = False,
+    at: Annotated[str | None, Option("--at", metavar="PLACE", help="Where to write it; default: in place.")] = None,
+    with_old_rows: Annotated[bool, Option("--with-old-rows", help="Also old images of updated rows.")] = False,
     option: Settings = None,
     as_json: AsJson = False,
 ) -> None:
