@@ -614,3 +614,31 @@ def test_search_orders_by_several_columns_and_streams_all_matches(tmp_path):
     for wrong in ("a, nope", ["a", 3], [], ["a", ("n", "up")]):
         with pytest.raises(InvalidArgument):
             table.search("x", order_by=wrong)
+
+
+def test_integers_with_gaps_of_pandas_are_taken_as_the_integers_that_they_are(tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = indextables.create(tmp_path / "t", pa.schema([("n", pa.int64()), ("s", pa.string())]))
+    table.append(pd.DataFrame({"n": [1, None, 3], "s": ["a", None, "c"]}))
+    table.append(pd.DataFrame({"N": pd.array([4, None], dtype="Int64"), "s": ["d", "e"]}))
+    assert table.to_arrow()["n"].to_pylist() == [1, None, 3, 4, None]
+    for wrong in ([1.5, None], [2.0**53, None], [1.0, 2.0]):
+        with pytest.raises(SchemaMismatch):
+            table.append(pd.DataFrame({"n": wrong, "s": ["x", "y"]}))
+    assert table.count() == 5
+
+
+def test_errors_name_every_missing_column_and_the_row_of_a_value_and_comments_are_shown(tmp_path):
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"comment": "the key"}), ("b", pa.string())])
+    with pytest.raises(InvalidArgument, match="partition columns 'x', 'y' are not in the schema: it has a, b"):
+        indextables.create(tmp_path / "no", schema, partition_by=["x", "b", "y"])
+    table = indextables.create(tmp_path / "t", schema, partition_by=["b"])
+    assert indextables.open(tmp_path / "t").schema.field("a").metadata == {b"comment": b"the key"}
+    assert table.schema.field("b").metadata is None
+    with pytest.raises(SchemaMismatch, match="'no' is a str, and int64 takes an int in row 2") as caught:
+        table.append([{"a": 1, "b": "x"}, {"a": "no", "b": "x"}])
+    assert caught.value.row == 2
+    table.append([{"a": 1, "b": "x"}])
+    table.overwrite([{"a": 2, "b": "x"}])
+    for told in table.history(2)["operationParameters"].to_pylist():
+        assert dict(told)["partitionBy"] == '["b"]'

@@ -47,9 +47,12 @@ def schema(
             "type": str(field.type),
             "nullable": field.nullable,
             "partition": partitioned.index(field.name) + 1 if field.name in partitioned else None,
+            "comment": (field.metadata or {}).get(b"comment", b"").decode() or None,
         }
         for field in opened.schema
     ]
+    if not as_json and not any(one["comment"] for one in found):
+        found = [{name: value for name, value in one.items() if name != "comment"} for one in found]
     render.rows(pa.Table.from_pylist(found), as_json=as_json)
 
 

@@ -59,7 +59,9 @@ def app_of(
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name, command in commands.items():
-        made.command(name)(_typed(command, perform))
+        # In the list of commands the first sentence stands whole: Click would cut it to fit one line.
+        first = " ".join((command.__doc__ or "").strip().split("\n\n")[0].split())
+        made.command(name, short_help=first)(_typed(command, perform))
     made.callback()(_root)
     return made
 

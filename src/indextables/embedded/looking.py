@@ -42,9 +42,9 @@ class Looking(Handle):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table, as an Arrow schema."""
+        """The columns of the table, as an Arrow schema; a comment is in the metadata of its field."""
         schema = self._seen.schema
-        return plain_schema(schema, schema.names)
+        return pa.schema([_commented(shown, schema.field(shown.name)) for shown in plain_schema(schema, schema.names)])
 
     @property
     def partition_columns(self) -> list[str]:
@@ -216,3 +216,9 @@ class Looking(Handle):
         """
         txn = self._answer(lambda snapshot: snapshot.txns).get(application)
         return None if txn is None else txn.version
+
+
+def _commented(shown: pa.Field, logged: pa.Field) -> pa.Field:
+    """A column as a user sees it, with the comment that the log has for it."""
+    comment = (logged.metadata or {}).get(b"comment")
+    return shown if comment is None else shown.with_metadata({b"comment": comment})

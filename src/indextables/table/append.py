@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from indextables.errors import TableNotFound
 from indextables.log.commit import Transaction, queue_of, shareable
 from indextables.log.read import Log, Snapshot
@@ -146,7 +148,7 @@ def staged_write(
         log,
         base,
         operation="WRITE",
-        parameters=parameters,
+        parameters={**parameters, "partitionBy": msgspec.json.encode(metadata.partitionColumns).decode()},
         metrics=metrics_of(adds, merged),
         user_metadata=user_metadata,
         table_id=metadata.id,

@@ -14,6 +14,9 @@ __all__ = ["schema_from_ddl"]
 _BEFORE = "CREATE TABLE t ("
 
 
+_COMMENT = "CommentColumnConstraint"
+
+
 def schema_from_ddl(text: str) -> pa.Schema:
     """The schema that `name type, ...` states, with Spark's type names. Raises SchemaInvalid."""
     from sqlglot import exp
@@ -35,7 +38,10 @@ def _field(text: str, column: Any) -> pa.Field:
     if column.kind is None:
         raise _fault(text)
     required = any(type(part.kind).__name__ == "NotNullColumnConstraint" for part in column.constraints)
-    return pa.field(column.name, _type(text, column.kind), nullable=not required)
+    comments = (part.kind.this.name for part in column.constraints if type(part.kind).__name__ == _COMMENT)
+    comment = next(comments, None)
+    told = None if comment is None else {"comment": comment}
+    return pa.field(column.name, _type(text, column.kind), nullable=not required, metadata=told)
 
 
 def _type(text: str, kind: Any) -> pa.DataType:

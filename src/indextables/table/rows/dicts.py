@@ -67,20 +67,31 @@ def _column(name: str, values: list[Any], data_type: pa.DataType | None) -> pa.A
     try:
         column = pa.array(values, data_type)
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as cause:
-        raise _misfit(name, unfit(values, data_type) or str(cause)) from cause
+        raise _misfit(name, unfit(values, data_type) or str(cause), _first_bad(values, data_type)) from cause
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if data_type is None or _is_safe(data_type, values):
         return column
-    for given, kept in zip(values, column.to_pylist(), strict=True):
+    for row, (given, kept) in enumerate(zip(values, column.to_pylist(), strict=True)):
         if not _is_same(given, kept, data_type):
-            raise _misfit(name, f"{given!r} would become {kept!r} as {data_type}")
+            raise _misfit(name, f"{given!r} would become {kept!r} as {data_type}", row)
     return column
 
 
-def _misfit(name: str, reason: str) -> SchemaMismatch:
-    message = f"the values of {name!r} do not fit: {reason}. Nothing was written"
-    return SchemaMismatch(message, differences=[f"{name}: {reason}"])
+def _first_bad(values: list[Any], data_type: pa.DataType | None) -> int | None:
+    """The place of the first value that no array of the type holds; None if only some together make a fault."""
+    for row, value in enumerate(values):
+        try:
+            pa.array([value], data_type)
+        except (pa.ArrowException, TypeError, OverflowError, ValueError):
+            return row
+    return None
+
+
+def _misfit(name: str, reason: str, row: int | None) -> SchemaMismatch:
+    where = "" if row is None else f" in row {row + 1:,}"
+    message = f"the values of {name!r} do not fit: {reason}{where}. Nothing was written"
+    return SchemaMismatch(message, differences=[f"{name}: {reason}"], row=None if row is None else row + 1)
 
 
 def _is_safe(data_type: pa.DataType, values: Sequence[Any]) -> bool:

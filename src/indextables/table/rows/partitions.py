@@ -55,12 +55,14 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> list[s
     """The columns as the schema spells them. Raises InvalidArgument for those that cannot partition a table."""
     spelled = {name.lower(): name for name in schema.names}
     found: list[str] = []
+    missing = [column for column in columns if column.lower() not in spelled]
+    if missing:
+        known, named = ", ".join(schema.names), ", ".join(map(repr, missing))
+        what = f"partition columns {named} are" if len(missing) > 1 else f"partition column {named} is"
+        message = f"{what} not in the schema: it has {known}. Say others in partition_by (partitionBy in Spark)"
+        raise InvalidArgument(message, column=missing[0], columns=missing)
     for column in columns:
-        name = spelled.get(column.lower())
-        if name is None:
-            known = ", ".join(schema.names)
-            message = f"partition column {column!r} is not in the schema: it has {known}. Say others in partitionBy"
-            raise InvalidArgument(message, column=column)
+        name = spelled[column.lower()]
         if name in found:
             raise InvalidArgument(f"partition column {name!r} is given twice", column=name)
         if not can_partition(schema.field(name).type):

@@ -7,6 +7,7 @@ The incoming type may be narrower than the table's, never wider; nothing is roun
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+_EXACT_DOUBLES = 2**53
 _DICTS = 10_000
 """Dicts of an iterator that become one batch."""
 
@@ -81,7 +83,7 @@ def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = Fals
     if isinstance(data, pa.RecordBatchReader):
         return Rows(data.schema, data)
     if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
-        return _pandas_rows(data)
+        return _pandas_rows(data, schema)
     if hasattr(data, "__arrow_c_stream__"):
         return _stream_rows(data)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
@@ -158,7 +160,7 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str, door: Door) -> list[in
     return sources
 
 
-def _pandas_rows(data: Any) -> Rows:
+def _pandas_rows(data: Any, schema: pa.Schema | None) -> Rows:
     try:
         # A named index is data; one without a name counts the rows.
         named = [place for place, name in enumerate(data.index.names) if name is not None]
@@ -167,7 +169,26 @@ def _pandas_rows(data: Any) -> Rows:
     except (pa.ArrowException, ValueError) as cause:
         message = f"the DataFrame cannot be read as typed columns: {cause}. Nothing was written"
         raise SchemaMismatch(message, differences=[str(cause)]) from cause
+    table = table if schema is None else _with_integers(table, schema)
     return read_rows(table if table.num_columns else pa.table([pa.nulls(len(data))], names=["none"]).select([]))
+
+
+def _with_integers(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Whole numbers that pandas holds as doubles because some are missing, as the integers that the table has.
+
+    Only those that every double tells apart: beyond them pandas may have rounded.
+    """
+    wanted = {field.name.lower(): field.type for field in schema if pa.types.is_integer(field.type)}
+    for place, field in enumerate(table.schema):
+        column, kind = table.column(place), wanted.get(field.name.lower())
+        if kind is None or not pa.types.is_float64(field.type) or not column.null_count:
+            continue
+        ends = pc.min_max(pc.abs(column)).as_py()
+        if ends["max"] is not None and ends["max"] >= _EXACT_DOUBLES:
+            continue
+        with contextlib.suppress(pa.ArrowInvalid):
+            table = table.set_column(place, field.name, column.cast(kind))
+    return table
 
 
 def _stream_rows(data: Any) -> Rows:
