@@ -51,7 +51,7 @@ class Changing(Handle):
         leaves the table. Commits of others meanwhile are taken into account row by row.
 
         Args:
-            where: A SQL predicate.
+            where: A SQL predicate; `TEXTSEARCH(column, 'query')` in it is true for the rows that the search finds.
             search: A query as for `search`.
             txn: (application, batch): a batch that the table holds already is not done again.
             user_metadata: A note for the history.
@@ -97,7 +97,7 @@ class Changing(Handle):
         Args:
             set: For each column a text of SQL that is computed from the row as it was (`"count + 1"`, `"'done'"`), or
                 a value that is no text.
-            where: A SQL predicate.
+            where: A SQL predicate, as for `delete`.
             search: A query as for `search`.
             txn: (application, batch): a batch that the table holds already is not done again.
             user_metadata: A note for the history.
