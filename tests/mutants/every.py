@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutants import changing, planted, reading
+from tests.mutants import changing, planted, reading, telling
 
-EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS)
+EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS, *telling.BUGS)

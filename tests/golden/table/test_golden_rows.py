@@ -78,3 +78,29 @@ def test_what_is_written_today_has_the_same_form(tmp_path):
     again, then = placed(today, tmp_path / "again"), placed(GOLDEN, tmp_path / "then")
     for version in range(NEWEST + 1):
         assert shape(actions(again, version)) == shape(actions(then, version))
+
+
+FEED = [
+    *((1, "insert", n, [f"t{n}"], n) for n in (0, 1, 2)),
+    *((2, "insert", n, [f"t{n}"], n) for n in (3, 4, 5)),
+    (3, "delete", 1, ["t1"], 1),
+    (4, "update_preimage", 4, ["t4"], 4),
+    (4, "update_postimage", 4, None, 4),
+    (6, "insert", 6, None, 12),
+]
+
+
+def test_the_feed_of_a_table_that_was_written_before_there_was_one(path):
+    table = it.open(path)
+    told = table.changes(columns=["id", "tags", "_row_id"]).read_all().to_pylist()
+    fields = ("_commit_version", "_change_type", "id", "tags", "_row_id")
+    assert [tuple(change[name] for name in fields) for change in told] == FEED
+    times = {row["version"]: row["timestamp"] for row in table.history().to_pylist()}
+    assert all(change["_commit_timestamp"] == times[change["_commit_version"]] for change in told)
+    net = table.changes(3, columns=["id"], net=True).read_all()
+    assert sorted(zip(net["_change_type"].to_pylist(), net["id"].to_pylist(), strict=True)) == [
+        ("delete", 1),
+        ("insert", 6),
+        ("update_postimage", 4),
+        ("update_preimage", 4),
+    ]

@@ -51,10 +51,12 @@ class FeedReader(TableReader):
         """The changes of the range. Raises VersionExpired, VersionNotFound, InvalidArgument, SchemaMismatch."""
         from indextables.log.read import Log
         from indextables.table.feed import naming_the_first
+        from indextables.table.read import check_rows_readable
 
         env = self._env()
         log = Log(env).of_table(self._table_id)
         end = log.snapshot(self._version)
+        check_rows_readable(end, self._url)
         options = env.over(end.metadata.configuration)
         self.check_zone(feed_schema(end.schema), options)
         first, last = range_of(log, end.version, _range(options))

@@ -1,0 +1,75 @@
+"""The planted bugs of what a table tells of itself: the feed of changes, row tracking, personal columns."""
+
+from __future__ import annotations
+
+from tests.mutants.planted import Bug
+
+FEED = "indextables/table/feed/"
+FEED_TESTS = ("tests/table/test_feed.py",)
+PERSONAL_TESTS = ("tests/table/test_personal.py",)
+
+BUGS = [
+    Bug(
+        "rows that a vector takes are told as those that it brings back",
+        FEED + "units.py",
+        "    return after - before, before - after\n",
+        "    return before - after, after - before\n",
+        FEED_TESTS,
+    ),
+    Bug(
+        "an update is told as a delete and an insert",
+        FEED + "pairing.py",
+        "codes[known & _among(numbers, self.ids)] = image",
+        "codes[known & _among(numbers, self.ids)] = alone",
+        FEED_TESTS,
+    ),
+    Bug(
+        "files that left are looked for in the version that took them",
+        FEED + "verb.py",
+        "files = self.log.snapshot(content.version - 1).files",
+        "files = self.log.snapshot(content.version).files",
+        FEED_TESTS,
+    ),
+    Bug(
+        "a commit that changes no data has changes",
+        FEED + "units.py",
+        'table["path"].filter(table["dataChange"])',
+        'table["path"]',
+        FEED_TESTS,
+    ),
+    Bug(
+        "a row that was there before a range is told as an insert of it",
+        FEED + "pairing.py",
+        "found = np.where(self.was[places], POSTIMAGE, INSERT)",
+        "found = np.where(self.was[places], INSERT, INSERT)",
+        FEED_TESTS,
+    ),
+    Bug(
+        "a piece of a stream ends between two images of an update",
+        FEED + "tail.py",
+        "    if bundle.pairs:\n        return [bundle]\n",
+        "",
+        FEED_TESTS,
+    ),
+    Bug(
+        "who gives rows their ids says that their data changed",
+        "indextables/table/alter/tracking.py",
+        "transaction.add(_unchanged(placed_again(files)))",
+        "transaction.add(placed_again(files))",
+        FEED_TESTS,
+    ),
+    Bug(
+        "bounds of a personal column are left in the statistics of a file",
+        "indextables/log/commit/personal.py",
+        "            stats = re.sub(expression, new, stats)\n",
+        "            stats = re.sub(expression, new, stats) and stats\n",
+        PERSONAL_TESTS,
+    ),
+    Bug(
+        "the history tells literals of a predicate that names a personal column",
+        "indextables/log/commit/personal.py",
+        'told[key] = _LITERAL.sub("?", text) if is_merge or _mentions(text, names) else text',
+        'told[key] = _LITERAL.sub("?", text) if is_merge else text',
+        PERSONAL_TESTS,
+    ),
+]
