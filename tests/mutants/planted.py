@@ -1131,8 +1131,8 @@ BUGS = [
     Bug(
         "a restore forgets how the table was partitioned",
         TABLE + "maintenance/restore.py",
-        "    wanted = remembering(wanted, now.metadata)\n",
-        "",
+        "_mirrored_as(remembering(wanted, now.metadata), now.metadata)",
+        "_mirrored_as(wanted, now.metadata)",
         PURGE_TESTS,
     ),
     Bug(
