@@ -364,6 +364,8 @@ class Life(Merging):
         table = self.handle(which).table
         assert table.skips().num_rows == 0
         assert table.clear_skips() == 0
+        assert table.skip([], reason="none", hours=1) is None
+        self._refused(lambda: table.skip(paths=["nothing"], reason="no"), indextables.errors.InvalidArgument)
         self._refused(lambda: table.clear_skips(paths=["nothing"]), indextables.errors.InvalidArgument)
 
     # The log

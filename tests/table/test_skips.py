@@ -124,3 +124,19 @@ def test_a_broken_source_is_left_out_when_rows_are_sorted_too(table):
     assert [skip.path for skip in report.skipped] == [bad]
     assert (report.merged_groups, report.source_splits, report.rows) == (1, 4, 160)
     assert bad in table.files()["path"].to_pylist()
+
+
+def test_a_skip_can_be_recorded_by_hand_for_live_files_only(table):
+    files = table.files()["path"].to_pylist()
+    with pytest.raises(InvalidArgument, match="no live file"):
+        table.skip([files[2], "splits/nothing.split"], reason="known to be odd")
+    assert table.skips().num_rows == 0
+    assert table.skip([files[2]], reason="known to be odd", hours=2) == table.version
+    (skip,) = table.skips().to_pylist()
+    assert (skip["path"], skip["reason"], skip["operation"]) == (files[2], "known to be odd", "BY HAND")
+    assert (skip["retryAfter"] - skip["skippedAt"]).total_seconds() == 2 * 3600
+    table.merge_splits()
+    assert files[2] in table.files()["path"].to_pylist()
+    assert table.clear_skips() == 1
+    table.merge_splits()
+    assert files[2] not in table.files()["path"].to_pylist()

@@ -14,7 +14,7 @@ from indextables.lazy import LazyModule
 from indextables.log.care import MAX_TTL_MS, Protection, await_sweeps, protect_version
 from indextables.log.commit import permission
 from indextables.log.read import Snapshot
-from indextables.table.arguments import check_hours
+from indextables.table.arguments import check_count, check_hours, check_names, check_text
 from indextables.table.requests import (
     ClearSkips,
     DropPartitions,
@@ -125,6 +125,24 @@ class Maintenance(Handle):
     def skips(self) -> pa.Table:
         """List the splits that a merge could not read: path, reason, count, and until when merges leave them alone."""
         return skips_verb.skips(self._log)
+
+    def skip(self, paths: Sequence[str], reason: str, hours: int | None = None) -> int | None:
+        """Let merges leave these files alone for so many hours, as if one of them could not read them.
+
+        Args:
+            paths: Files of the newest version, as `files()` names them.
+            reason: What `skips()` shows for them.
+            hours: How long; `skippedFiles.cooldownDuration` by default.
+
+        Returns the version that says so, None for no paths. Raises InvalidArgument for a path that is not live,
+        CommitConflict, CommitStateUnknown.
+        """
+        check_count("hours", hours)
+        given = list(check_names("paths", paths))
+        version = skips_verb.skip_by_hand(self._log, given, check_text("reason", reason), hours)
+        if version is not None:
+            self._pin(version)
+        return version
 
     def clear_skips(self, paths: Sequence[str] | None = None) -> int:
         """Let the next merge try skipped splits again: those at `paths`, or all. Return how many these are.

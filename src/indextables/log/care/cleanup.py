@@ -345,13 +345,14 @@ def _without(keys: tuple[str, ...], failed: dict[str, str]) -> tuple[str, ...]:
 
 
 def _done(env: Env, report: CleanupReport) -> CleanupReport:
-    if report.deleted:
+    if report.states or report.versions or report.manifests:
         _LOGGER.info(
-            "cleanup of %s: %d checkpoints, %d version files, %d manifests deleted, cut at %s",
+            "cleanup of %s: %d checkpoints, %d version files, %d manifests %s, cut at %s",
             env.store.url,
             len(report.states),
             len(report.versions),
             len(report.manifests),
+            "would be deleted (cleanup.dryRun)" if report.dry_run else "deleted",
             report.cut,
         )
     if report.failed:

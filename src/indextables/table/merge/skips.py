@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.commit import Staged, Transaction
 from indextables.log.read import Log, Snapshot
@@ -14,7 +15,7 @@ from indextables.log.wire import MergeSkip
 from indextables.table.requests import ClearSkips
 from indextables.table.running import Progress, Runner
 
-__all__ = ["SKIPS_SCHEMA", "clear_skips", "record_skips", "skips"]
+__all__ = ["SKIPS_SCHEMA", "clear_skips", "record_skips", "skip_by_hand", "skips"]
 
 SKIPS_SCHEMA = pa.schema(
     [
@@ -83,6 +84,20 @@ def clear_skips(
 
     Transaction(log, snapshot, operation="CLEAR SKIPS").bind(clear).commit_or_raise()
     return len(cleared)
+
+
+def skip_by_hand(log: Log, paths: Sequence[str], reason: str, hours: int | None) -> int | None:
+    """Record that merges leave these live files alone: the version that says so, None if there are none to record.
+
+    Raises InvalidArgument for a path that is not live, and as `record_skips`.
+    """
+    live = set(log.snapshot().files["path"].to_pylist())
+    gone = [path for path in paths if path not in live]
+    if gone:
+        message = f"{gone[0]} is no live file of {log.url}: files() lists their paths. Nothing was recorded"
+        raise InvalidArgument(message, paths=gone)
+    cooldown = log.env.options[opt.MERGE_SKIP_COOLDOWN_HOURS] if hours is None else hours
+    return record_skips(log, dict.fromkeys(paths, reason), "BY HAND", cooldown_hours=cooldown)
 
 
 def record_skips(log: Log, reasons: Mapping[str, str], operation: str, *, cooldown_hours: int) -> int | None:
