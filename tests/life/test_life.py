@@ -29,10 +29,12 @@ ELSEWHERE = {
             f"Table.{verb}"
             for verb in (
                 "add_columns",
+                "alter",
                 "alter_column",
                 "drop_columns",
                 "rename_column",
                 "set_description",
+                "set_indexing",
                 "set_name",
                 "enable_row_tracking",
                 "set_properties",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import indextables
 from indextables.cli.app import COMMANDS, commands_named
 from indextables.cli.declared import Option, parameters_of
 from tests.life.book import BY_PLACE, WHERES
@@ -57,6 +58,11 @@ def everything_once(machine) -> None:
     for what in ("", "--files", "--columns"):
         one.describe(0, what == "", what)
     one.lines("doctor")
+    other = str(one.path.with_suffix(".altered"))
+    one.run("create", other, "--schema", "id bigint, message string")
+    for change in (["ADD COLUMNS (n int DEFAULT 3)"], ["--quiet", "RENAME", "COLUMN", "n", "TO", "m"]):
+        one.run("alter", other, *change, "--option", "commit.user=me")
+    assert indextables.open(other).schema.names == ["id", "message", "m"]
     one.teardown()
 
 

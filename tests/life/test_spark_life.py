@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import indextables
@@ -84,6 +85,7 @@ def _handle_of_spark(one) -> None:
     assert report.version == one.book.newest
     one.caught_up()
     table.restoreToTimestamp(one.times[one.book.newest])
+    _altered(one)
     told = Told(IndexTable, "IndexTable", one.used)
     assert told.isIndexTable(one.session, str(one.path))
     assert told.forPath(one.session, str(one.path)).version == one.book.newest
@@ -91,6 +93,25 @@ def _handle_of_spark(one) -> None:
     one.book.commit("TRUNCATE TIME TRAVEL")
     one.may_go()
     one.caught_up()
+
+
+def _altered(one) -> None:
+    """Each verb of ALTER TABLE, on a table of its own: lives of `tests/table/test_altering.py` show what they do."""
+    path = one.path.with_suffix(".altered")
+    indextables.create(path, pa.schema([("id", pa.int64()), ("message", pa.string())]))
+    table = Told(IndexTable.forPath(one.session, str(path)), "IndexTable", one.used)
+    assert table.addColumns("later int DEFAULT 3") == 1
+    assert table.alterColumn("later", dataType="bigint", comment="why") == 2
+    assert table.renameColumn("later", "last") == 3
+    assert table.setIndexing({"message": "text"}) == 4
+    assert table.setProperties({"team": "us"}) == 5
+    assert table.unsetProperties("team") == 6
+    assert table.setName("a name") == 7
+    assert table.setDescription("a description") == 8
+    assert table.upgradeProtocol("typeWidening") == 8
+    assert table.dropColumns("last") == 9
+    one.session.sql(f"ALTER TABLE indextables.`{path}` ADD COLUMNS (n string DEFAULT 'x' FIRST)")
+    assert table.schema().names == ["n", "id", "message"]
 
 
 def test_a_life_in_spark_knows_every_verb(sparked):

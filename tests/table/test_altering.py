@@ -456,3 +456,41 @@ def test_the_feed_of_changes_goes_through_renames_drops_and_defaults(table):
         ("update_postimage", 1, "new", "none"),
         ("delete", 2, "b2", "none"),
     ]
+
+
+def test_a_column_is_indexed_later_and_answers_are_exact_before_and_after_a_reindex(tmp_path):
+    """Each split has the index of its time; whatever that is, a search finds what its rows hold."""
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("c", pa.string())]))
+    plain = indextables.create(
+        tmp_path / "plain", pa.schema([("id", pa.int64()), ("c", pa.string())]), indexing={"c": "text"}
+    )
+    kinds = ["none", "string", "text", {"type": "text", "tokenizer": "en_stem"}, "none", "string", "text"]
+    for number, kind in enumerate(kinds):
+        rows = [{"id": number, "c": f"Running word{number}"}, {"id": number + 100, "c": "whole"}]
+        for one in (table, plain):
+            one.append(rows)
+        table.set_indexing({"c": kind})
+        written = number + 1
+        assert table.count("c:whole") == written, kind
+        assert table.count(where="c = 'whole'") == written, kind
+        assert table.count(where="c LIKE 'Running%'") == written, kind
+        if kind not in ("none", "string"):
+            assert table.count("c:running") == written, kind
+            assert table.count("c:run") == (written if isinstance(kind, dict) else 0), kind
+    assert table.health().advice[0].code == "index"
+
+    def found(searched):
+        return [
+            (hit["id"], round(hit["_score"], 5)) for hit in searched.search("running OR word3", limit=20).to_pylist()
+        ]
+
+    assert found(table) == found(plain)
+    table.reindex()
+    assert found(table) == found(plain)
+    assert not table.health().advice
+    table.rename_column("c", "d")
+    assert table.count("d:word3") == 1
+    with pytest.raises(InvalidArgument, match="can be one of"):
+        table.set_indexing({"id": "text"})
+    with pytest.raises(InvalidArgument, match="nope"):
+        table.set_indexing({"nope": "text"})

@@ -16,7 +16,7 @@ from indextables.errors import IndexTablesError
 __all__ = ["COMMANDS", "commands_named", "perform", "run"]
 
 COMMANDS: dict[str, str] = {
-    **dict.fromkeys(("create", "convert"), "writing"),
+    **dict.fromkeys(("create", "convert", "alter"), "writing"),
     "ingest": "ingesting",
     **dict.fromkeys(("delete", "update", "upsert"), "changing"),
     **dict.fromkeys(("search", "sql", "count", "changes"), "reading"),

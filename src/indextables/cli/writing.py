@@ -1,4 +1,4 @@
-"""Commands that make a table, create and convert, and the flags that they share with `ingest`."""
+"""Commands that make a table or change what it is: create, convert and alter, and flags that `ingest` has too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option, names
-from indextables.cli.parameters import Settings, TablePath, counted, pairs, text_columns
+from indextables.cli.parameters import Settings, TablePath, counted, open_table, pairs, text_columns
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "PartitionBy",
     "Properties",
     "Text",
+    "alter",
     "check_lasts",
     "check_same",
     "convert",
@@ -137,6 +138,29 @@ def convert(
         say(f"{source}: nothing new, {table} has all of {what}", quiet=quiet)
 
 
+def alter(
+    table: TablePath,
+    change: Annotated[
+        list[str], Argument(metavar="CHANGE", help="What to change, as behind ALTER TABLE: RENAME COLUMN a TO b.")
+    ],
+    option: Settings = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
+) -> None:
+    """Change columns, properties or indexes of a table. No data file is read or written.
+
+    \b
+    Examples:
+      indextables alter logs "ADD COLUMNS (host string DEFAULT 'unknown' AFTER ts)"
+      indextables alter logs RENAME COLUMN msg TO message
+      indextables alter logs "SET INDEXING (message text)"
+      indextables alter logs "SET TBLPROPERTIES ('checkpoint.interval' = '20')"
+    """
+    opened = open_table(table, option)
+    before = opened.version
+    version = opened.alter(" ".join(change))
+    say(f"{table}: version {version}" if version != before else f"{table}: it is like that already", quiet=quiet)
+
+
 def say(line: str, *, quiet: bool) -> None:
     """One line on standard error."""
     if not quiet:
@@ -171,13 +195,19 @@ def _each(given: list[str] | None, flag: str) -> Iterator[str]:
 
 
 def check_same(table: Table, partition_by: str | None, indexing: dict[str, Any]) -> None:
-    """Flags that only a new table can follow must not be ignored. Raises InvalidArgument."""
+    """Flags must not be ignored by a table that is there: columns become text, partitions stay.
+
+    Raises InvalidArgument.
+    """
     wanted = names(partition_by, "--partition-by")
     if wanted is not None and [name.lower() for name in wanted] != [n.lower() for n in table.partition_columns]:
         has = ", ".join(table.partition_columns) or "none"
         raise InvalidArgument(f"the table is there and is partitioned by {has}; leave --partition-by out")
     texts = {name.lower() for name in text_columns(table)}
     missing = [name for name, kind in indexing.items() if kind.get("type") == "text" and name.lower() not in texts]
-    if missing:
-        message = f"the table is there and does not index {', '.join(missing)} as text"
-        raise InvalidArgument(f"{message}; leave --text out or make a new table")
+    known = {name.lower() for name in table.schema.names}
+    if there := {name: indexing[name] for name in missing if name.lower() in known}:
+        table.set_indexing(there)
+    if absent := [name for name in missing if name.lower() not in known]:
+        message = f"the table is there and has no column {', '.join(absent)} to index as text"
+        raise InvalidArgument(f"{message}; leave --text out, or add the column first with `indextables alter`")

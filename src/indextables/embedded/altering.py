@@ -12,13 +12,15 @@ from indextables.embedded.handle import Handle
 from indextables.errors import InvalidArgument
 from indextables.lazy import LazyModule
 from indextables.query.stored import default_text
-from indextables.table.arguments import check_flag, check_names, check_note, check_text
+from indextables.table.arguments import check_flag, check_mapping, check_names, check_note, check_text
 
 if TYPE_CHECKING:
+    from indextables.sql import command as command_room
     from indextables.table import alter as alter_room
     from indextables.table import create as create_verb
     from indextables.table.alter import NewColumn, Wish
 else:
+    command_room = LazyModule("indextables.sql.command")
     alter_room = LazyModule("indextables.table.alter")
     create_verb = LazyModule("indextables.table.create")
 
@@ -31,6 +33,13 @@ class Altering(Handle):
     None of them writes or reads a data file, except `alter_column(nullable=False)`, which looks for nulls. Each returns
     the version that has what was asked for, and raises CommitConflict and CommitStateUnknown as every write does.
     """
+
+    def alter(self, change: str, *, user_metadata: str | None = None) -> int:
+        """Change the table as the words behind ALTER TABLE say: `RENAME COLUMN a TO b`. The methods below do the same.
+
+        Raises CommandSyntaxError for words that are none of these, and what the method for them raises.
+        """
+        return self._altered(command_room.wish_of(check_text("change", change)), user_metadata)
 
     def add_columns(
         self, columns: str | pa.Schema | pa.Field | Sequence[pa.Field], *, user_metadata: str | None = None
@@ -118,6 +127,23 @@ class Altering(Handle):
         names = check_names("keys", [keys] if isinstance(keys, str) else keys)
         wish = alter_room.UnsetProperties(tuple(names), check_flag("if_exists", if_exists))
         return self._altered(wish, user_metadata)
+
+    def set_indexing(
+        self, indexing: Mapping[str, str | Mapping[str, object]], *, user_metadata: str | None = None
+    ) -> int:
+        """Index columns in another way from now on, or not any more.
+
+        Answers are exact at once: splits whose index does not know it yet are answered from their rows, until they are
+        merged, or `reindex()` gives them a new index.
+
+        Args:
+            indexing: As for `create`: `{"message": "text"}`, or `{"message": {"type": "text", "tokenizer": "en_stem",
+                "fast": True}}`; `none` takes a column out of the index. What was said of a column before is over.
+            user_metadata: A note for the history.
+
+        Raises InvalidArgument for a column that is not there, and for what its type cannot be.
+        """
+        return self._altered(alter_room.SetIndexing(check_mapping("indexing", indexing)), user_metadata)
 
     def set_name(self, name: str | None, *, user_metadata: str | None = None) -> int:
         """Set the name of the table for people to read, or take it away with None; nothing finds the table by it."""

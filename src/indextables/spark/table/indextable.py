@@ -18,6 +18,7 @@ from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
 from indextables.spark.session import instant_ms, names_text, registry, session_zone, spark_schema
+from indextables.spark.table.altering import Altering
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.changing import Changing
 from indextables.spark.tasks import Place, forget_in_workers
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexTable"]
 
 
-class IndexTable(Changing):
+class IndexTable(Altering, Changing):
     """A table in a Spark session. Every call works on the newest version, unless it names another."""
 
     @classmethod

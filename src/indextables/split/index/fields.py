@@ -55,6 +55,8 @@ ID_KEY = b"indextables.id"
 """Arrow field metadata: the permanent id of a column, which outlives its name."""
 
 _PLAIN_NAME = re.compile(r"(?!x_[0-9a-f]*\Z)[A-Za-z_][A-Za-z0-9_]{0,254}\Z", re.ASCII)
+_MADE = "x_"
+"""How an id begins that is not the name of its column: a mapping that names no column for it has no values of it."""
 _MAX_FIELDS = 10_000
 _KINDS: tuple[Kind, ...] = ("text", "string", "int", "bool", "date", "timestamp", "ip", "json")
 _STRING_KINDS = ("text", "string", "ip")
@@ -69,7 +71,8 @@ _LENGTHS = {"default": DEFAULT_MAX_TOKEN_BYTES, "legacy": 40, "min_safe": 100, "
 class FieldPlan(msgspec.Struct, frozen=True):
     """One field of the Tantivy schema. Its ordinal is its place in `IndexPlan.fields`.
 
-    `column` is None where the table has no such column (any more): the field keeps its place, without values.
+    `column` is None where the table has no such column (any more), or does not index it: the field keeps its place,
+    without values.
     `tokenizer` and `token_length` are as in the options, in canonical form.
     """
 
@@ -183,7 +186,7 @@ def column_id(column: pa.Field) -> str:
     name: str = column.name if given is None else given.decode()
     if _PLAIN_NAME.match(name):
         return name
-    return "x_" + name.encode().hex()
+    return _MADE + name.encode().hex()
 
 
 def canonical_json(value: object) -> str:
@@ -264,7 +267,7 @@ def _from_wire(wire: _WireMapping) -> tuple[FieldPlan, ...]:
     if wire.version != 1 or places != list(range(len(ordered))) or len(names) != len(ordered):
         message = f"a docMapping of version {wire.version} has unknown form: it needs a newer library or a reindex"
         raise SplitCorrupt(message, part="docMapping")
-    if len(ordered) > _MAX_FIELDS or not all(_PLAIN_NAME.match(n) or n.startswith("x_") for n in names):
+    if len(ordered) > _MAX_FIELDS or not all(_PLAIN_NAME.match(n) or n.startswith(_MADE) for n in names):
         raise SplitCorrupt("a docMapping names fields that no column can have", part="docMapping")
     fields = []
     for field in ordered:
@@ -276,7 +279,7 @@ def _from_wire(wire: _WireMapping) -> tuple[FieldPlan, ...]:
             FieldPlan(
                 id=field.name,
                 kind=field.type,
-                column=field.column or field.name,
+                column=field.column or (None if field.name.startswith(_MADE) else field.name),
                 source=field.source,
                 indexed=field.indexed,
                 fast=field.fast,

@@ -182,7 +182,7 @@ def index_answers(leaf: Leaf, table: IndexPlan, split: IndexPlan, incomplete: di
     if isinstance(leaf, Where) or leaf.target.field is None or not answerable(leaf):
         return False
     field = split.by_id(leaf.target.field)
-    if field is None:
+    if field is None or field.column is None:
         return True  # no such column when the split was written, so that no row can match
     wanted = table.by_id(leaf.target.field)
     if wanted is None or _essence(field) != _essence(wanted):

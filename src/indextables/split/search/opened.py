@@ -82,7 +82,7 @@ class OpenedSplit:
         else:
             plan, columns = _plan_of(directory.doc_mapping), self.ref.columns
             self.plan = plan if columns is None else plan.renamed(columns.name)
-            self.field_ids = frozenset(field.id for field in self.plan.fields)
+            self.field_ids = frozenset(field.id for field in self.plan.fields if field.column is not None)
 
     @property
     def usable(self) -> bool:

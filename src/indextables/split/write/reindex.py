@@ -91,7 +91,7 @@ def reindex(
 
 
 def _difference(built: FieldPlan | None, wanted: FieldPlan) -> str | None:
-    if built is None:
+    if built is None or built.column is None:
         return "the field is not in the index"
     if (built.kind, built.multi) != (wanted.kind, wanted.multi):
         return f"the field is indexed as {built.kind}, the table wants {wanted.kind}"

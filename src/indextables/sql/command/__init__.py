@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.sql.command import statements
+    from indextables.sql.command.altering import wish_of
     from indextables.sql.command.changing import (
         CHANGED,
         PLAN,
@@ -104,12 +105,14 @@ __all__ = [
     "unquoted",
     "unsigned_zeros",
     "value_of",
+    "wish_of",
 ]
 
 if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "altering": ("wish_of",),
             "changing": (
                 "CHANGED",
                 "PLAN",

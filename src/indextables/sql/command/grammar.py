@@ -11,8 +11,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded
 from indextables.sql.command import statements as st
+from indextables.sql.command.altering import ALTER_SYNTAX, alter_rule, begins_a_wish
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
 from indextables.sql.command.making import convert_rule, create_rule, once, place_of
@@ -69,6 +72,7 @@ SYNTAX: dict[str, str] = {
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
     **ROW_SYNTAX,
+    **ALTER_SYNTAX,
     "CONVERT": "CONVERT TO INDEXTABLES [DELTA | PARQUET | INDEXTABLES4SPARK] '<source>' [VERSION AS OF <n>] "
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)] AT LOCATION '<target>'",
@@ -121,6 +125,8 @@ def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | Non
         return "INVALIDATE CACHE", _invalidate, False
     if first == "CONVERT":
         return ("CONVERT", convert_rule, False) if second == "TO" and third in KEYWORDS else None
+    if first == "ALTER":
+        return ("ALTER", alter_rule, True) if second == "TABLE" and len(head) > 2 else None
     if words[:2] == ["MERGE", "SPLITS"]:
         return "MERGE SPLITS", _merge_splits, False
     if (rule := _ROW_RULES.get(first)) is not None:
@@ -155,11 +161,13 @@ def _shared(text: str, found: list[Token], args: Args | None, key: str, rule: _R
         target = cursor.target()
     except CommandSyntaxError:
         return None
-    changes = key in ROW_SYNTAX
+    if key in ALTER_SYNTAX and not begins_a_wish(cursor):
+        return None
+    asked = st.OnlyIfOurs(target, changes_rows=key in ROW_SYNTAX, alters=key in ALTER_SYNTAX)
     try:
-        return st.OnlyIfOurs(target, command=rule(Cursor(text, found, args, SYNTAX[key])), changes_rows=changes)
+        return msgspec.structs.replace(asked, command=rule(Cursor(text, found, args, SYNTAX[key])))
     except InvalidArgument as error:
-        return st.OnlyIfOurs(target, fault=error, changes_rows=changes)
+        return msgspec.structs.replace(asked, fault=error)
 
 
 def _merge_splits(at: Cursor) -> st.Command:
@@ -460,4 +468,4 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "CREATE": ("CREATE", create_rule),
 }
 
-_FIRST = frozenset({"CONVERT", "DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})
+_FIRST = frozenset({"ALTER", "CONVERT", "DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})

@@ -18,7 +18,7 @@ _ALIKE = 0.75
 _HEAD_TOKENS = 4
 _ONLY_QUERIES = "only queries are run here: give a SELECT statement"
 _INSTEAD = {
-    "ALTER": "a table gets columns from append(rows, merge_schema=True)",
+    "ALTER": "ALTER TABLE changes columns and properties of a table of ours",
     "COPY": "to_arrow(), to_pandas() and `indextables search --json` give rows to others",
     "DELETE": "delete(where) of a table deletes rows, as this statement does in a LocalSession",
     "INSERT": "append(rows) of a table adds rows",

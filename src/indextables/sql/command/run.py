@@ -22,6 +22,7 @@ from indextables.log.care import Finding, RepairReport, StateDescription, Verify
 from indextables.log.read import history, shared_cache
 from indextables.log.wire import raw_lines
 from indextables.sql.command import statements as st
+from indextables.sql.command.altering import alter_table
 from indextables.sql.command.context import Context, moment_ms
 from indextables.sql.command.cursor import Args
 from indextables.sql.command.grammar import parse_command
@@ -392,6 +393,7 @@ _REQUESTS: dict[type[rq.Request], tuple[Callable[[], Callable[..., Any]], Callab
 """The verb of each request, loaded when it is asked for, and the columns of its answer."""
 
 _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
+    st.AlterTable: alter_table,
     st.Ask: _ask,
     st.Checkpoint: _checkpoint,
     st.CreateTable: _create,

@@ -11,9 +11,11 @@ from indextables.errors import InvalidArgument
 from indextables.table.requests import Request
 
 if TYPE_CHECKING:
+    from indextables.table.alter import Wish
     from indextables.table.change import Clause
 
 __all__ = [
+    "AlterTable",
     "Ask",
     "Checkpoint",
     "Command",
@@ -122,6 +124,13 @@ class FlushCache(_Command, frozen=True):
     target: TableName | None = None
 
 
+class AlterTable(_Command, frozen=True):
+    """What a table becomes: its columns, properties, names or protocol."""
+
+    target: TableName
+    wish: Wish
+
+
 class CreateTable(_Command, frozen=True):
     """`columns` is the text between the parentheses. `location` is None where the target itself is a path."""
 
@@ -215,6 +224,7 @@ Command: TypeAlias = (
     | InvalidateCache
     | FlushCache
     | CreateTable
+    | AlterTable
     | DeleteRows
     | UpdateRows
     | MergeRows
@@ -227,10 +237,11 @@ class OnlyIfOurs(msgspec.Struct, frozen=True):
     """A statement that other systems know too (OPTIMIZE, RESTORE, DELETE): ours only if its table is.
 
     `fault` is what is wrong with it, to be raised only then; `command` is None in that case. `changes_rows` for DELETE,
-    UPDATE and MERGE, and EXPLAIN of them.
+    UPDATE and MERGE, and EXPLAIN of them; `alters` for ALTER TABLE.
     """
 
     target: TableName
     command: Command | None = None
     fault: InvalidArgument | None = None
     changes_rows: bool = False
+    alters: bool = False

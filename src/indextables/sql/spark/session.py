@@ -89,14 +89,14 @@ _CANNOT_LAST = (
 
 _CANNOT_ALTER = {
     "columns": (
-        "ALTER TABLE does not reach the columns of a table of IndexTables: Spark would change an entry of its own "
-        "catalog, and then read columns that the table does not have. mergeSchema adds columns, overwriteSchema "
-        "replaces them. Nothing was changed"
+        "ALTER TABLE by a name of Spark's catalog does not reach the columns of a table of IndexTables: the entry "
+        "would keep what it knew. Name the table by its path, ALTER TABLE indextables.`<path>` ..., then DROP TABLE "
+        "and CREATE TABLE the entry again. Nothing was changed"
     ),
     "properties": (
-        "ALTER TABLE does not reach the properties of a table of IndexTables: Spark would note them in an entry of its "
-        "own catalog, where nobody heeds them. Give them as options, in the session, or when the table is made. "
-        "Nothing was changed"
+        "ALTER TABLE by a name of Spark's catalog does not reach the properties of a table of IndexTables: Spark would "
+        "note them in an entry of its own, where nobody heeds them. Name the table by its path, ALTER TABLE "
+        "indextables.`<path>` SET TBLPROPERTIES (...). Nothing was changed"
     ),
 }
 
@@ -165,7 +165,10 @@ def _check_alter(context: SessionContext, text: str, args: Any) -> None:
     if first_word(text) != "ALTER":
         return
     what = what_it_alters(text)
-    if what is not None and any(context.is_table_name(name) for name in table_names(text, args)):
+    # Names of this session go to the table itself; an entry of the catalog would keep what it knew.
+    named = [] if what is None else table_names(text, args)
+    known = context.registered(named)
+    if what is not None and any(name not in known and context.is_table_name(name) for name in named):
         raise NotSupported(_CANNOT_ALTER[what], query=text)
 
 
@@ -187,7 +190,8 @@ class SessionContext:
     def knows(self, asked: OnlyIfOurs) -> bool:
         target = asked.target
         if not target.is_path:
-            return self.is_table_name(target.text)
+            # An entry of Spark's catalog is Spark's to alter, as far as `_check_alter` lets it.
+            return bool(self.registered([target.text])) if asked.alters else self.is_table_name(target.text)
         try:
             return is_table(self.log(target))
         except (StoreError, NotSupported, InvalidArgument) as error:

@@ -25,9 +25,10 @@ from indextables.log.wire import (
     tracks_rows,
     with_feature,
 )
-from indextables.options import PREFIX
-from indextables.table.alter.wishes import SetNames, SetProperties, UnsetProperties, UpgradeProtocol
-from indextables.table.rows import Evolution, check_indexing
+from indextables.options import INDEXING_FAST_FIELDS, PREFIX, SEARCH_DEFAULT_FIELDS
+from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
+from indextables.table.create import indexing_properties
+from indextables.table.rows import Evolution, check_indexing, without_settings
 
 __all__ = ["named", "settled", "wants_row_ids"]
 
@@ -54,7 +55,9 @@ _REFUSED = {
 
 
 def named(
-    metadata: Metadata, protocol: Protocol, wish: SetProperties | UnsetProperties | SetNames | UpgradeProtocol
+    metadata: Metadata,
+    protocol: Protocol,
+    wish: SetProperties | UnsetProperties | SetIndexing | SetNames | UpgradeProtocol,
 ) -> Evolution | None:
     """What a commit brings that grants the wish; None if the table is like that already. Raises InvalidArgument."""
     changed, raised = metadata, protocol
@@ -64,6 +67,8 @@ def named(
             check_indexing(kept, schema_from_json(metadata.schemaString).names, "properties")
             changed = _with(metadata, _replaced(metadata.configuration, kept))
             raised = with_feature(protocol, *features) if features else protocol
+        case SetIndexing():
+            changed = _with(metadata, _indexed(metadata, wish))
         case UnsetProperties():
             changed = _with(metadata, _without(metadata.configuration, wish))
         case SetNames():
@@ -127,6 +132,20 @@ def _meant(key: str, plain: str, value: str, protocol: Protocol) -> list[str]:
             return []
         message = f"{key} = {value}: rows have ids from the first version of a table on, and keep them"
     raise InvalidArgument(message, option=key, value=value)
+
+
+def _indexed(metadata: Metadata, wish: SetIndexing) -> dict[str, str]:
+    """The properties in which these columns are indexed as asked for, whatever was said of them before."""
+    schema = schema_from_json(metadata.schemaString)
+    given = indexing_properties(wish.columns, schema)
+    before, default_fields = metadata.configuration, SEARCH_DEFAULT_FIELDS.key.lower()
+    kept = without_settings(before, wish.columns)
+    kept |= {key: text for key, text in before.items() if _spelling(key) == default_fields}
+    fast = INDEXING_FAST_FIELDS.key
+    others = [text for key, text in kept.items() if _spelling(key) == fast.lower()]
+    if others and fast in given:
+        given[fast] = ",".join([*others, given[fast]])
+    return _replaced(kept, given)
 
 
 def _with(metadata: Metadata, configuration: dict[str, str]) -> Metadata:

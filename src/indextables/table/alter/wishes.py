@@ -17,6 +17,7 @@ __all__ = [
     "DropColumns",
     "NewColumn",
     "RenameColumn",
+    "SetIndexing",
     "SetNames",
     "SetProperties",
     "UnsetProperties",
@@ -119,6 +120,17 @@ class UnsetProperties(msgspec.Struct, frozen=True):
         return {"properties": ", ".join(self.keys), "ifExists": str(self.if_exists).lower()}
 
 
+class SetIndexing(msgspec.Struct, frozen=True):
+    """How columns are indexed from now on: a kind, `none` for not at all, or settings by name."""
+
+    columns: Mapping[str, str | Mapping[str, object]]
+    operation = "SET INDEXING"
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        return {"indexing": msgspec.json.encode(dict(self.columns)).decode()}
+
+
 class SetNames(msgspec.Struct, frozen=True, kw_only=True):
     """Name and description for people to read: UNSET stays, None is taken away."""
 
@@ -144,5 +156,13 @@ class UpgradeProtocol(msgspec.Struct, frozen=True):
 
 
 Wish: TypeAlias = (
-    AddColumns | RenameColumn | DropColumns | AlterColumn | SetProperties | UnsetProperties | SetNames | UpgradeProtocol
+    AddColumns
+    | RenameColumn
+    | DropColumns
+    | AlterColumn
+    | SetProperties
+    | UnsetProperties
+    | SetIndexing
+    | SetNames
+    | UpgradeProtocol
 )
