@@ -16,9 +16,11 @@ from indextables.cli.declared import arguments_of, parameters_of
 from indextables.embedded.merging import MergeBuilder
 from indextables.embedded.table import Table
 from indextables.errors import InvalidArgument
+from indextables.spark.table.altering import Altering
 from indextables.spark.table.maintenance import Maintenance
 from indextables.sql.command import statements as st
 from indextables.sql.command.grammar import SYNTAX, parse_command
+from indextables.table import alter
 from indextables.table import requests as rq
 from indextables.table.change import DeleteAsked, UpdateAsked, UpsertAsked
 from indextables.table.running import Threads
@@ -78,7 +80,7 @@ STATEMENTS = {
 """Statements that are no request, and what does the same in Python."""
 
 ROWS = {st.DeleteRows, st.UpdateRows, st.MergeRows, st.Explain}
-OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.ConvertTable, st.CreateTable, st.DescribeLog, *ROWS}
+OF_THEIR_OWN = {st.AlterTable, st.Ask, st.Checkpoint, st.ConvertTable, st.CreateTable, st.DescribeLog, *ROWS}
 """Statements with clauses that Python says otherwise: by two methods, by a schema, by one version, by a builder."""
 
 WHICH_TABLE = {"path", "options", "target"}
@@ -293,3 +295,28 @@ def test_the_shell_makes_requests_of_its_flags():
     made = arguments_of(command, given)["request"]
     assert made == rq.MergeSplits(target_size=512 << 20, cluster_by=("a", "b"), max_dest_splits=2)
     assert arguments_of(command, values)["request"] == rq.MergeSplits()
+
+
+WISHES = {
+    alter.AddColumns: ("add_columns", "ADD COLUMNS (a int DEFAULT 1 COMMENT 'x' FIRST, b string NOT NULL AFTER a)"),
+    alter.AlterColumn: ("alter_column", "ALTER COLUMN a TYPE bigint"),
+    alter.DropColumns: ("drop_columns", "DROP COLUMNS IF EXISTS (a, b)"),
+    alter.RenameColumn: ("rename_column", "RENAME COLUMN a TO b"),
+    alter.SetIndexing: ("set_indexing", "SET INDEXING (a text)"),
+    alter.SetNames: ("set_name", "SET NAME 'x'"),
+    alter.SetProperties: ("set_properties", "SET TBLPROPERTIES ('a' = 'b')"),
+    alter.UnsetProperties: ("unset_properties", "UNSET TBLPROPERTIES IF EXISTS ('a')"),
+    alter.UpgradeProtocol: ("upgrade_protocol", "ADD FEATURES (columnMapping)"),
+}
+"""What an ALTER TABLE can ask for: its method, and its words."""
+
+
+def test_every_wish_has_a_method_in_python_and_in_spark_and_words_in_sql():
+    assert WISHES.keys() == set(get_args(alter.Wish))
+    for kind, (method, words) in WISHES.items():
+        assert callable(getattr(Table, method))
+        assert callable(getattr(Altering, camel(method)))
+        statement = parse_command(f"ALTER TABLE t {words}")
+        assert isinstance(statement, st.OnlyIfOurs)
+        assert isinstance(statement.command, st.AlterTable)
+        assert isinstance(statement.command.wish, kind)
