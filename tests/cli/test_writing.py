@@ -199,10 +199,20 @@ def test_a_file_larger_than_the_read_block_streams(command, tmp_path):
 
 def test_flags_that_an_existing_table_cannot_follow_are_refused(command, logs, log_file):
     assert "partition" in command("ingest", logs, log_file, "--partition-by", "day").err
-    ran = command("ingest", logs, log_file, "--text", "level")
+    ran = command("ingest", logs, log_file, "--text", "nowhere")
     assert ran.code == 2
-    assert "level" in ran.err
+    assert "no column nowhere" in ran.err
     assert command("ingest", logs, log_file, "--text", "message").code == 0
+
+
+def test_a_column_of_an_existing_table_becomes_text_with_an_ingest(command, logs, log_file):
+    before = indextables.open(logs).count()
+    assert command("ingest", logs, log_file, "--text", "level").code == 0
+    table = indextables.open(logs)
+    assert table.metadata.configuration["indexing.typemap.level"] == "text"
+    levels = [level.lower() for level in table.to_arrow()["level"].to_pylist() if level is not None]
+    assert len(levels) > before
+    assert table.count(f"level:{levels[0]}") == levels.count(levels[0])
 
 
 def test_create_makes_an_empty_table_of_a_schema(command, tmp_path):
