@@ -50,6 +50,7 @@ ELSEWHERE = {
 NOT_DRIVEN = {
     ("indextables.create", "ambient"): "time and chance of simulations",
     ("indextables.open", "ambient"): "as of create",
+    ("Table.append", "indexing"): "as of set_indexing",
 }
 
 

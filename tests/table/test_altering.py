@@ -494,3 +494,15 @@ def test_a_column_is_indexed_later_and_answers_are_exact_before_and_after_a_rein
         table.set_indexing({"id": "text"})
     with pytest.raises(InvalidArgument, match="nope"):
         table.set_indexing({"nope": "text"})
+
+
+def test_an_append_brings_a_column_and_says_how_it_is_indexed_in_one_commit(table):
+    version = table.append([{"id": 30, "note": "Two words"}], merge_schema=True, indexing={"note": "text", "b": "text"})
+    assert version == 2
+    assert table.count("note:words") == 1
+    assert table.count("b:b3") == 1
+    assert table.metadata.configuration["indexing.typemap.note"] == "text"
+    with pytest.raises(InvalidArgument, match="nope"):
+        table.append([{"id": 31}], indexing={"nope": "text"})
+    assert table.append([{"id": 31, "note": "more words"}], indexing={"note": "text"}) == 3
+    assert table.count("note:words") == 2

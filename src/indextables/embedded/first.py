@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -43,13 +43,14 @@ def append_rows(
     *,
     along: tuple[str, int] | None = None,
     merge_schema: bool = False,
+    indexing: Mapping[str, Any] | None = None,
 ) -> Taken:
     """As `table.append`, and tells whether the table held the batch before. Raises as that does.
 
     `along` is a second application with a number, which the same commit records.
     """
     version = table.version
-    committed = table._append(rows, txn, along=along, merge_schema=merge_schema)  # noqa: SLF001 - what `append` does, with its whole outcome
+    committed = table._append(rows, txn, along=along, merge_schema=merge_schema, indexing=indexing)  # noqa: SLF001 - what `append` does, with its whole outcome
     return Taken(table, version) if committed is None else Taken(table, committed.version, committed.repeated)
 
 

@@ -27,6 +27,7 @@ from indextables.log.care import open_log
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.table.arguments import (
     check_count,
+    check_mapping,
     check_names,
     check_note,
     check_partition_mode,
@@ -188,33 +189,31 @@ class Table(Searching, Changing, Altering, Looking, Maintenance, Exchange):
         *,
         txn: tuple[str, int] | None = None,
         merge_schema: bool = False,
+        indexing: Mapping[str, str | Mapping[str, object]] | None = None,
         user_metadata: str | None = None,
     ) -> int:
         """Add rows in one commit; return the version that holds them, or this handle's version if there were no rows.
 
-        Once the commit is in the log this returns, even if the new version cannot be read back just now: that problem
-        is logged, and the next call that reads raises it. Threads that append through one handle at the same time may
-        share a commit, and are told its version.
+        Once it is in the log this returns, though it cannot be read back. Threads may share a commit.
 
         Args:
-            data: A pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or polars DataFrame, a polars
-                LazyFrame, anything else that has an Arrow stream (another Table), dicts, or an iterator of batches or
-                dicts. Upper and lower case of column names do not matter; a missing column becomes null.
+            data: A pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas or polars frame, anything else
+                that has an Arrow stream (another Table), dicts, or an iterator of batches or dicts. Upper and lower
+                case of column names do not matter; a missing column gets its default, or null.
             txn: (application, batch number): a batch that the table holds already is not written again.
-            merge_schema: Add the columns that only the data has, and widen types (int to long, float to double) where
-                the data needs it; older rows hold null in new columns.
+            merge_schema: Add the columns that only the data has, null in older rows, and widen types where needed.
+            indexing: How columns are indexed from this commit on, as for `set_indexing`.
             user_metadata: A text that the history keeps with the commit.
 
         Raises:
             SchemaMismatch: The data does not fit; names each difference. Nothing was written.
             InvalidArgument: An argument is wrong. Nothing was written.
             CommitConflict: Somebody changed the schema meanwhile. Nothing was committed, no file stays.
-            CommitStateUnknown: The store did not tell whether the commit is in the log. Nothing was deleted;
-                `resolve(error.token, error.version)` finds out.
+            CommitStateUnknown: The store did not tell; `resolve(error.token, error.version)` finds out.
             StoreError: The store did not answer, or refused. Nothing was committed.
         """
         version = self._snapshot.version
-        committed = self._append(data, txn, merge_schema=merge_schema, user_metadata=user_metadata)
+        committed = self._append(data, txn, merge_schema=merge_schema, indexing=indexing, user_metadata=user_metadata)
         if committed is None:
             self._log.check_table()
             return version
@@ -227,10 +226,11 @@ class Table(Searching, Changing, Altering, Looking, Maintenance, Exchange):
         *,
         along: tuple[str, int] | None = None,
         merge_schema: bool = False,
+        indexing: Mapping[str, str | Mapping[str, object]] | None = None,
         user_metadata: str | None = None,
     ) -> Committed | None:
         """As `append`: the commit, which tells whether it was one; None if there were no rows."""
-        snapshot = self._base if merge_schema else self._snapshot
+        snapshot = self._base if merge_schema or indexing else self._snapshot
         self._check_there(snapshot)
         committed = append_verb.append(
             self._log,
@@ -239,6 +239,7 @@ class Table(Searching, Changing, Altering, Looking, Maintenance, Exchange):
             txn=check_txn(txn),
             along=along,
             merge_schema=merge_schema,
+            indexing=None if indexing is None else check_mapping("indexing", indexing),
             user_metadata=check_note(user_metadata),
         )
         if committed is not None:

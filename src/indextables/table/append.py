@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -25,13 +25,14 @@ def append(
     txn: tuple[str, int] | None = None,
     along: tuple[str, int] | None = None,
     merge_schema: bool = False,
+    indexing: Mapping[str, str | Mapping[str, object]] | None = None,
     user_metadata: str | None = None,
 ) -> Committed | None:
     """Write the rows and commit them; None if there were none.
 
     `txn` is (application, batch): a batch that the table holds already is not written again. `along` is a second one,
-    which the same commit records. With `merge_schema` the
-    same commit adds columns that only the data has, and widens types.
+    which the same commit records. With `merge_schema` the same commit adds columns that only the data has, and widens
+    types; `indexing` says how columns are indexed from then on.
 
     Raises SchemaMismatch before any file is written; CommitConflict if the schema changed meanwhile, then nothing
     stays; CommitStateUnknown, then nothing is deleted.
@@ -44,6 +45,12 @@ def append(
         rows = typed_only(rows, snapshot.schema)
         change = merged_schema(metadata, snapshot.protocol, rows.schema, log.env.options, url=url)
         metadata = change.metadata if change is not None else metadata
+    if indexing:
+        from indextables.table.alter import indexed
+
+        wanted = indexed(metadata, indexing)
+        if wanted != metadata:
+            change, metadata = Evolution(wanted, None if change is None else change.protocol), wanted
     target = target_of(metadata, log.env.over(metadata.configuration))
     check_indexing(log.env.options.from_call("indexing."), target.schema.names, "call")
     adds = write_adds(log.env, target, fit(rows, target.schema, url=url))

@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.alter.ddl import columns_from_ddl, type_from_ddl
-    from indextables.table.alter.properties import settled
+    from indextables.table.alter.properties import indexed, settled
     from indextables.table.alter.tracking import enable_row_tracking
     from indextables.table.alter.verb import alter
     from indextables.table.alter.wishes import (
@@ -40,6 +40,7 @@ __all__ = [
     "alter",
     "columns_from_ddl",
     "enable_row_tracking",
+    "indexed",
     "settled",
     "type_from_ddl",
 ]
@@ -52,7 +53,7 @@ if not TYPE_CHECKING:
                 "columns_from_ddl",
                 "type_from_ddl",
             ),
-            "properties": ("settled",),
+            "properties": ("indexed", "settled"),
             "tracking": ("enable_row_tracking",),
             "verb": ("alter",),
             "wishes": (

@@ -21,6 +21,7 @@ from indextables.log.wire import (
     TYPE_WIDENING,
     Metadata,
     Protocol,
+    field_id,
     schema_from_json,
     tracks_rows,
     with_feature,
@@ -28,9 +29,9 @@ from indextables.log.wire import (
 from indextables.options import INDEXING_FAST_FIELDS, PREFIX, SEARCH_DEFAULT_FIELDS
 from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
 from indextables.table.create import indexing_properties
-from indextables.table.rows import Evolution, check_indexing, without_settings
+from indextables.table.rows import Evolution, check_indexing, with_schema, without_settings
 
-__all__ = ["named", "settled", "wants_row_ids"]
+__all__ = ["indexed", "named", "numbered", "settled", "wants_row_ids"]
 
 _OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.", "mirror.delta")
 """Properties that the library writes itself, or does not check yet: nobody sets them by hand."""
@@ -68,7 +69,7 @@ def named(
             changed = _with(metadata, _replaced(metadata.configuration, kept))
             raised = with_feature(protocol, *features) if features else protocol
         case SetIndexing():
-            changed = _with(metadata, _indexed(metadata, wish))
+            changed = indexed(metadata, wish.columns)
         case UnsetProperties():
             changed = _with(metadata, _without(metadata.configuration, wish))
         case SetNames():
@@ -134,18 +135,33 @@ def _meant(key: str, plain: str, value: str, protocol: Protocol) -> list[str]:
     raise InvalidArgument(message, option=key, value=value)
 
 
-def _indexed(metadata: Metadata, wish: SetIndexing) -> dict[str, str]:
-    """The properties in which these columns are indexed as asked for, whatever was said of them before."""
+def indexed(metadata: Metadata, indexing: Mapping[str, str | Mapping[str, object]]) -> Metadata:
+    """The metadata in which these columns are indexed as asked for, whatever was said of them before.
+
+    Raises InvalidArgument for a column that is not there, and for words that are not known.
+    """
+    metadata = numbered(metadata)
     schema = schema_from_json(metadata.schemaString)
-    given = indexing_properties(wish.columns, schema)
+    given = indexing_properties(indexing, schema)
     before, default_fields = metadata.configuration, SEARCH_DEFAULT_FIELDS.key.lower()
-    kept = without_settings(before, wish.columns)
+    kept = without_settings(before, indexing)
     kept |= {key: text for key, text in before.items() if _spelling(key) == default_fields}
     fast = INDEXING_FAST_FIELDS.key
     others = [text for key, text in kept.items() if _spelling(key) == fast.lower()]
     if others and fast in given:
         given[fast] = ",".join([*others, given[fast]])
-    return _replaced(kept, given)
+    return _with(metadata, _replaced(kept, given))
+
+
+def numbered(metadata: Metadata) -> Metadata:
+    """The metadata with ids for columns that have none, before columns are indexed in another way.
+
+    An index tells by the id of a column whether it has values of it; of a name it does not know since when.
+    """
+    schema = schema_from_json(metadata.schemaString)
+    if all(field_id(field) is not None for field in schema):
+        return metadata
+    return with_schema(metadata, schema, {})
 
 
 def _with(metadata: Metadata, configuration: dict[str, str]) -> Metadata:

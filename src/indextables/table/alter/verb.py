@@ -13,17 +13,14 @@ from indextables.errors import CommitConflict, InvalidArgument, MetadataChanged,
 from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import (
-    Metadata,
     check_rows_writable,
     check_writable,
-    field_id,
     has_own_splits,
-    schema_from_json,
 )
 from indextables.query.expr import Column, IsNull
 from indextables.table.alter.columns import evolved, find
 from indextables.table.alter.personal import forget_bounds, marks_personal
-from indextables.table.alter.properties import named, wants_row_ids
+from indextables.table.alter.properties import named, numbered, wants_row_ids
 from indextables.table.alter.tracking import enable_row_tracking
 from indextables.table.alter.wishes import (
     AddColumns,
@@ -37,7 +34,7 @@ from indextables.table.alter.wishes import (
 )
 from indextables.table.environment import table_env
 from indextables.table.read import prune_files, refs_of, searcher_over, still_there
-from indextables.table.rows import Evolution, with_schema
+from indextables.table.rows import Evolution
 from indextables.table.writing import registered, target_of
 
 __all__ = ["alter"]
@@ -106,7 +103,8 @@ def _planned(log: Log, snapshot: Snapshot, wish: Wish) -> Evolution | None:
         check_rows_writable(snapshot.protocol, log.url)
         change = evolved(snapshot.metadata, snapshot.protocol, wish, env.options[opt.TIME_ZONE])
     else:
-        change = named(_numbered(snapshot.metadata, wish), snapshot.protocol, wish)
+        metadata = numbered(snapshot.metadata) if _is_about_indexes(wish) else snapshot.metadata
+        change = named(metadata, snapshot.protocol, wish)
     if change is None:
         return None
     # Settings that no column of the new schema can have are told here, not by the next write.
@@ -115,17 +113,6 @@ def _planned(log: Log, snapshot: Snapshot, wish: Wish) -> Evolution | None:
     if not has_own_splits(snapshot.protocol):
         return change
     return msgspec.structs.replace(change, metadata=registered(change.metadata, plan) or change.metadata)
-
-
-def _numbered(metadata: Metadata, wish: Wish) -> Metadata:
-    """The metadata with ids for columns that have none, before columns are indexed in another way.
-
-    An index tells by the id of a column whether it has values of it; of a name it does not know since when.
-    """
-    schema = schema_from_json(metadata.schemaString)
-    if not _is_about_indexes(wish) or all(field_id(field) is not None for field in schema):
-        return metadata
-    return with_schema(metadata, schema, {})
 
 
 def _is_about_indexes(wish: Wish) -> bool:
