@@ -506,3 +506,15 @@ def test_an_append_brings_a_column_and_says_how_it_is_indexed_in_one_commit(tabl
         table.append([{"id": 31}], indexing={"nope": "text"})
     assert table.append([{"id": 31, "note": "more words"}], indexing={"note": "text"}) == 3
     assert table.count("note:words") == 2
+
+
+def test_a_personal_column_stays_personal_whatever_its_index_and_name_become(table):
+    table.set_indexing({"b": {"type": "string", "personal": True}})
+    table.set_indexing({"b": "text", "a": {"type": "text", "fast": True}})
+    table.rename_column("b", "mail")
+    assert table.metadata.configuration["indexing.personal"] == "mail"
+    table.append([{"id": 40, "mail": "me"}])
+    assert not [key for file in table.files().to_pylist() for key, _ in file["minValues"] if key in ("b", "mail")]
+    assert table.count("mail:me") == 1
+    with pytest.raises(InvalidArgument, match="set_indexing"):
+        table.append([{"id": 41}], indexing={"a": {"personal": True}})

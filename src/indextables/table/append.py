@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from indextables.errors import TableNotFound
+from indextables.errors import InvalidArgument, TableNotFound
 from indextables.log.commit import Transaction, queue_of, shareable
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, Metadata, check_rows_writable
@@ -48,6 +48,8 @@ def append(
     if indexing:
         from indextables.table.alter import indexed
 
+        if any("personal" in settings for settings in indexing.values() if not isinstance(settings, str)):
+            raise InvalidArgument("an append marks no column as personal, for files that are there: use set_indexing()")
         wanted = indexed(metadata, indexing)
         if wanted != metadata:
             change, metadata = Evolution(wanted, None if change is None else change.protocol), wanted

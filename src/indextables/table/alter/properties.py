@@ -26,7 +26,7 @@ from indextables.log.wire import (
     tracks_rows,
     with_feature,
 )
-from indextables.options import INDEXING_FAST_FIELDS, PREFIX, SEARCH_DEFAULT_FIELDS
+from indextables.options import INDEXING_FAST_FIELDS, INDEXING_PERSONAL, PREFIX, SEARCH_DEFAULT_FIELDS
 from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
 from indextables.table.create import indexing_properties
 from indextables.table.rows import Evolution, check_indexing, with_schema, without_settings
@@ -143,13 +143,14 @@ def indexed(metadata: Metadata, indexing: Mapping[str, str | Mapping[str, object
     metadata = numbered(metadata)
     schema = schema_from_json(metadata.schemaString)
     given = indexing_properties(indexing, schema)
-    before, default_fields = metadata.configuration, SEARCH_DEFAULT_FIELDS.key.lower()
-    kept = without_settings(before, indexing)
-    kept |= {key: text for key, text in before.items() if _spelling(key) == default_fields}
-    fast = INDEXING_FAST_FIELDS.key
-    others = [text for key, text in kept.items() if _spelling(key) == fast.lower()]
-    if others and fast in given:
-        given[fast] = ",".join([*others, given[fast]])
+    before, kept = metadata.configuration, without_settings(metadata.configuration, indexing)
+    for lasting in (INDEXING_PERSONAL, SEARCH_DEFAULT_FIELDS):
+        # What is said of a column beside its index stays; a mark as personal is never lost on the way.
+        kept |= {key: text for key, text in before.items() if _spelling(key) == lasting.key.lower()}
+    for listed in (INDEXING_FAST_FIELDS, INDEXING_PERSONAL):
+        others = [text for key, text in kept.items() if _spelling(key) == listed.key.lower()]
+        if others and listed.key in given:
+            given[listed.key] = ",".join([*others, given[listed.key]])
     return _with(metadata, _replaced(kept, given))
 
 

@@ -61,9 +61,7 @@ def alter(log: Log, wish: Wish, *, user_metadata: str | None = None) -> int:
             if not left:
                 raise
         else:
-            return (
-                forget_bounds(log) if isinstance(wish, SetProperties) and marks_personal(wish.properties) else version
-            )
+            return forget_bounds(log) if _marks_personal(wish) else version
     raise AssertionError("a wish is tried once at least")
 
 
@@ -113,6 +111,12 @@ def _planned(log: Log, snapshot: Snapshot, wish: Wish) -> Evolution | None:
     if not has_own_splits(snapshot.protocol):
         return change
     return msgspec.structs.replace(change, metadata=registered(change.metadata, plan) or change.metadata)
+
+
+def _marks_personal(wish: Wish) -> bool:
+    if isinstance(wish, SetIndexing):
+        return any("personal" in settings for settings in wish.columns.values() if not isinstance(settings, str))
+    return isinstance(wish, SetProperties) and marks_personal(wish.properties)
 
 
 def _is_about_indexes(wish: Wish) -> bool:
