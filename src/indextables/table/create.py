@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.commit import Created, create_table, new_metadata
 from indextables.log.read import Log
 from indextables.log.wire import check_not_foreign
 from indextables.table.append import commit_append
-from indextables.table.arguments import check_mapping, check_spelling, check_text
-from indextables.table.rows import Rows, check_indexing, check_partition_columns, fit, nested_texts, wanted_indexing
+from indextables.table.arguments import check_spelling, check_text
+from indextables.table.rows import (
+    Rows,
+    check_indexing,
+    check_partition_columns,
+    fit,
+    indexing_properties,
+    nested_texts,
+    wanted_indexing,
+)
 from indextables.table.writing import discard, registered, target_of, write_adds
 
 __all__ = ["configuration_of", "create", "create_with_rows", "given_properties", "indexing_properties"]
-
-_FAMILIES = {
-    "type": opt.INDEXING_TYPEMAP,
-    "tokenizer": opt.INDEXING_TOKENIZER,
-    "record": opt.INDEXING_RECORD_OPTION,
-    "token_length": opt.INDEXING_TOKEN_LENGTH,
-}
 
 
 def create(
@@ -104,35 +104,3 @@ def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:
         else:
             texts[key] = check_text(f"property {key}", value)
     return texts
-
-
-def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | None, schema: pa.Schema) -> dict[str, str]:
-    """`{"message": "text"}` or `{"message": {"type": "text", "tokenizer": "en_stem"}}` as table properties.
-
-    Raises InvalidArgument for a column that the schema does not have and for words that are not known.
-    """
-    spelled = {name.lower(): name for name in schema.names}
-    properties: dict[str, str] = {}
-    fast: list[str] = []
-    personal: list[str] = []
-    for column, wanted in check_mapping("indexing", indexing).items():
-        if column.lower() not in spelled:
-            message = f"indexing names column {column!r}, the schema has {', '.join(schema.names)}"
-            raise InvalidArgument(message, column=column)
-        name = spelled[column.lower()]
-        settings = {"type": wanted} if isinstance(wanted, str) else check_mapping(f"indexing of {name!r}", wanted)
-        for word, value in settings.items():
-            if word == "fast" and value is True:
-                fast.append(name)
-            elif word == "personal" and value is True:
-                personal.append(name)
-            elif word in _FAMILIES:
-                properties[_FAMILIES[word] + name] = check_text(f"{word} of {name!r}", str(value))
-            else:
-                known = ", ".join([*_FAMILIES, "fast", "personal"])
-                raise InvalidArgument(f"indexing of {name!r} has {word!r}: it knows {known}", column=name)
-    if fast:
-        properties[opt.INDEXING_FAST_FIELDS.key] = ",".join(fast)
-    if personal:
-        properties[opt.INDEXING_PERSONAL.key] = ",".join(personal)
-    return properties

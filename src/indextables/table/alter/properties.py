@@ -28,8 +28,7 @@ from indextables.log.wire import (
 )
 from indextables.options import INDEXING_FAST_FIELDS, INDEXING_PERSONAL, PREFIX, SEARCH_DEFAULT_FIELDS
 from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
-from indextables.table.create import indexing_properties
-from indextables.table.rows import Evolution, check_indexing, with_schema, without_settings
+from indextables.table.rows import Evolution, check_indexing, indexing_properties, with_schema, without_settings
 
 __all__ = ["indexed", "named", "numbered", "settled", "wants_row_ids"]
 

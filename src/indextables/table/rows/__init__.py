@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from indextables.table.rows.indexing import (
         check_indexing,
+        indexing_properties,
         nested_texts,
         renamed_settings,
         wanted_indexing,
@@ -48,6 +49,7 @@ __all__ = [
     "fits",
     "folder_of",
     "folder_pattern",
+    "indexing_properties",
     "keep_ids",
     "left_out",
     "merged_schema",
@@ -82,6 +84,7 @@ if not TYPE_CHECKING:
             ),
             "indexing": (
                 "check_indexing",
+                "indexing_properties",
                 "nested_texts",
                 "renamed_settings",
                 "wanted_indexing",

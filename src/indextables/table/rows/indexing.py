@@ -14,8 +14,16 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.options import Options
 from indextables.split.index import is_nested_list, natural_kind
+from indextables.table.arguments import check_mapping, check_text
 
-__all__ = ["check_indexing", "nested_texts", "renamed_settings", "wanted_indexing", "without_settings"]
+__all__ = [
+    "check_indexing",
+    "indexing_properties",
+    "nested_texts",
+    "renamed_settings",
+    "wanted_indexing",
+    "without_settings",
+]
 
 _FAMILIES = (
     opt.INDEXING_TYPEMAP,
@@ -25,6 +33,12 @@ _FAMILIES = (
 )
 _LISTS = (opt.INDEXING_FAST_FIELDS.key, opt.INDEXING_NON_FAST_FIELDS.key, opt.INDEXING_PERSONAL.key)
 _ALL = "indexing."
+_WORDS = {
+    "type": opt.INDEXING_TYPEMAP,
+    "tokenizer": opt.INDEXING_TOKENIZER,
+    "record": opt.INDEXING_RECORD_OPTION,
+    "token_length": opt.INDEXING_TOKEN_LENGTH,
+}
 
 
 def check_indexing(given: Mapping[str, object], columns: Iterable[str], where: str) -> None:
@@ -142,3 +156,35 @@ def _names_columns(key: str) -> bool:
     """True for a setting whose value is a list of columns."""
     plain = key.lower().removeprefix(opt.PREFIX)
     return _is_list(key) or plain == opt.SEARCH_DEFAULT_FIELDS.key.lower()
+
+
+def indexing_properties(indexing: Mapping[str, str | Mapping[str, object]] | None, schema: pa.Schema) -> dict[str, str]:
+    """`{"message": "text"}` or `{"message": {"type": "text", "tokenizer": "en_stem"}}` as table properties.
+
+    Raises InvalidArgument for a column that the schema does not have and for words that are not known.
+    """
+    spelled = {name.lower(): name for name in schema.names}
+    properties: dict[str, str] = {}
+    fast: list[str] = []
+    personal: list[str] = []
+    for column, wanted in check_mapping("indexing", indexing).items():
+        if column.lower() not in spelled:
+            message = f"indexing names column {column!r}, the schema has {', '.join(schema.names)}"
+            raise InvalidArgument(message, column=column)
+        name = spelled[column.lower()]
+        settings = {"type": wanted} if isinstance(wanted, str) else check_mapping(f"indexing of {name!r}", wanted)
+        for word, value in settings.items():
+            if word == "fast" and value is True:
+                fast.append(name)
+            elif word == "personal" and value is True:
+                personal.append(name)
+            elif word in _WORDS:
+                properties[_WORDS[word] + name] = check_text(f"{word} of {name!r}", str(value))
+            else:
+                known = ", ".join([*_WORDS, "fast", "personal"])
+                raise InvalidArgument(f"indexing of {name!r} has {word!r}: it knows {known}", column=name)
+    if fast:
+        properties[opt.INDEXING_FAST_FIELDS.key] = ",".join(fast)
+    if personal:
+        properties[opt.INDEXING_PERSONAL.key] = ",".join(personal)
+    return properties
