@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import indextables
@@ -88,6 +89,11 @@ def _handle_of_spark(one) -> None:
     _altered(one)
     told = Told(IndexTable, "IndexTable", one.used)
     assert told.isIndexTable(one.session, str(one.path))
+    files = one.path.with_suffix(".files")
+    files.mkdir()
+    pq.write_table(indextables.open(str(one.path)).to_arrow(), files / "rows.parquet")
+    copied = told.convert(one.session, str(files), str(one.path.with_suffix(".copied")))
+    assert copied.rows == len(one.book.now.rows)
     assert told.forPath(one.session, str(one.path)).version == one.book.newest
     table.truncateTimeTravel()
     one.book.commit("TRUNCATE TIME TRAVEL")

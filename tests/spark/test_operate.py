@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from tests.spark.orphans import ROWS, with_orphans
 
 import indextables
@@ -12,6 +14,20 @@ from indextables.errors import InvalidArgument
 from indextables.spark.table.indextable import IndexTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
+
+
+@pytest.mark.connect
+def test_a_conversion_runs_as_tasks_and_a_mirror_is_read_back(spark, tmp_path):
+    source, target = str(tmp_path / "delta"), str(tmp_path / "t")
+    for _ in range(2):
+        write_deltalake(source, ROWS, partition_by=["p"], mode="append")
+    report = IndexTable.convert(spark, source, target, indexing={"m": "text"}, system="delta")
+    assert (report.rows, report.version, report.created) == (2 * len(ROWS), 1, True)
+    text = f"CONVERT TO INDEXTABLES DELTA '{source}' AT LOCATION '{target}'"
+    assert indextables.sql(spark, text).collect()[0].files == 0
+    assert IndexTable.forPath(spark, target).mirror().mirrored == 2
+    shown = QueryBuilder().register("t", DeltaTable(target)).execute("SELECT id FROM t")
+    assert sorted(pa.table(shown)["id"].to_pylist()) == sorted(ROWS["id"].to_pylist() * 2)
 
 
 @pytest.mark.connect

@@ -54,7 +54,7 @@ READS = {
     "version": lambda t: t.version,
 }
 OTHERS = {
-    *("alias", "create", "createIfNotExists", "forName", "forPath", "isIndexTable"),
+    *("alias", "convert", "create", "createIfNotExists", "forName", "forPath", "isIndexTable"),
     *("env", "log", "options", "place", "progress", "reader_options", "runner", "spark", "url"),
 }
 

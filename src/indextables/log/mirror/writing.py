@@ -7,6 +7,7 @@ version of the table, whole; one that somebody else wrote into is left alone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,12 +18,15 @@ from indextables.log.mirror.actions import Basis, Content, delta_version, obstac
 from indextables.log.mirror.names import POINTER, Found, checkpoint_key, found_in, json_key
 from indextables.log.mirror.state import checkpoint_bytes, pointer_bytes, state_has_vectors
 from indextables.log.read import Log
-from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol
+from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol, version_key
 from indextables.storage.store import PutAnswer
 
 __all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "make_room", "remove_mirror", "standing_of"]
 
 _LOGGER = logging.getLogger("indextables")
+
+_AT_ONCE = 256
+"""Versions that are read together."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -82,8 +86,7 @@ def catch_up(log: Log, upto: int) -> int:
         newest = first
     _, protocol, metadata = log.metadata_at(newest)
     basis = Basis(protocol, metadata)
-    for version in range(newest + 1, upto + 1):
-        content = read_content(log.stored(version))
+    for version, content in _contents(log, range(newest + 1, upto + 1)):
         basis = basis.after(content)
         _put(log, version, content, basis)
         _checkpoint_if_due(log, version, basis)
@@ -157,6 +160,19 @@ def standing_of(log: Log) -> Standing | None:
         content = read_content(log.stored(following))
         reason = obstacle(Basis(protocol, metadata), (add.partitionValues for add in content.adds))
     return Standing(newest, version - newest, reason)
+
+
+def _contents(log: Log, versions: range) -> Iterator[tuple[int, Content]]:
+    """The actions of each version, of files that are the committed ones; many are confirmed together."""
+    for at in range(0, len(versions), _AT_ONCE):
+        some = versions[at : at + _AT_ONCE]
+        confirmed = log.read_versions(some)
+        raw = log.env.ambient.map("versions", log.env.store.get, [version_key(version) for version in some])
+        for version, known, data in zip(some, confirmed, raw, strict=True):
+            content = read_content(data)
+            if content.info is None or known.token is None or content.info.token != known.token:
+                content = read_content(log.stored(version))
+            yield version, content
 
 
 def _begin(log: Log, version: int) -> None:

@@ -21,8 +21,8 @@ from indextables.spark.session import instant_ms, names_text, registry, session_
 from indextables.spark.table.altering import Altering
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.changing import Changing
-from indextables.spark.tasks import Place, forget_in_workers
-from indextables.table.arguments import check_count, check_text, check_version
+from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
+from indextables.table.arguments import check_count, check_mapping, check_names, check_text, check_version
 from indextables.table.environment import table_env
 from indextables.table.maintenance import CacheReport
 from indextables.table.read import column_names, detail_of, lease_if_asked, live_rows
@@ -30,6 +30,9 @@ from indextables.table.read import column_names, detail_of, lease_if_asked, live
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from indextables.table.convert import ConvertReport
+    from indextables.table.running import Progress
 
 __all__ = ["IndexTable"]
 
@@ -71,6 +74,42 @@ class IndexTable(Altering, Changing):
     def createIfNotExists(cls, spark: SparkSession) -> TableBuilder[IndexTable]:
         """Return a builder as `create` does; its `execute()` takes an existing table that has the same columns."""
         return TableBuilder(spark, cls, "ignore")
+
+    @classmethod
+    def convert(
+        cls,
+        spark: SparkSession,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        *,
+        system: str | None = None,
+        version: int | None = None,
+        partitionBy: Sequence[str] | None = None,
+        indexing: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> ConvertReport:
+        """Copy a table of Delta or IndexTables4Spark, or a folder of Parquet files, into a table of ours, by tasks.
+
+        Parameters, report and errors are those of `indextables.convert`.
+        """
+        from indextables.table.convert import ConvertRequest
+        from indextables.table.convert import convert as convert_verb
+        from indextables.table.create import given_properties
+
+        request = ConvertRequest(
+            system=system,
+            version=None if version is None else check_version(version),
+            partition_by=None if partitionBy is None else check_names("partitionBy", partitionBy),
+            indexing=check_mapping("indexing", indexing),
+            properties=given_properties(properties),
+        )
+        handle = SparkHandle(spark, target, options)
+        source_env = SparkHandle(spark, source, options).env()
+        return convert_verb(
+            source_env, handle.log(), request, runner=handle.runner(), progress=handle.progress(progress)
+        )
 
     # What is it?
 

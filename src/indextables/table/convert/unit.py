@@ -16,6 +16,7 @@ from indextables.errors import IndexTablesError, InvariantViolated, VersionExpir
 from indextables.log.wire import Add, Metadata, key_of
 from indextables.split.file import Columns, SplitReader, SplitRef, scan
 from indextables.split.write import RowDigest
+from indextables.storage import open_store
 from indextables.table.convert.source import Opened, open_source
 from indextables.table.environment import open_env
 from indextables.table.rows import Rows, fit, split_rows
@@ -33,10 +34,13 @@ class WantedFile(msgspec.Struct, frozen=True):
 
 
 class ConvertUnit(msgspec.Struct, frozen=True):
-    """Files of one version of the source, and the table that their rows are written for. Holds credentials."""
+    """Files of one version of the source, and the table that their rows are written for. Holds credentials.
+
+    `options` are those of the source; None where they are the target's, which a task knows.
+    """
 
     source: str
-    options: dict[str, Any]
+    options: dict[str, Any] | None
     version: int
     files: list[WantedFile]
     metadata: Metadata
@@ -59,8 +63,7 @@ def convert_unit(env: Env, unit: bytes) -> bytes:
     written is not what was read.
     """
     work = _UNIT.decode(unit)
-    source_env = open_env(work.source, work.options)
-    source = open_source(source_env, work.version)
+    source = open_source(_source_env(env, work), work.version)
     target = target_of(work.metadata, env.over(work.metadata.configuration))
     read = _Digests(target)
     rows = Rows(pa.schema([_bare(field) for field in source.schema]), source.rows(_places(source, work)))
@@ -72,6 +75,13 @@ def convert_unit(env: Env, unit: bytes) -> bytes:
         discard(env, adds)
         raise
     return msgspec.msgpack.encode(ConvertAnswer(adds, read.rows))
+
+
+def _source_env(env: Env, work: ConvertUnit) -> Env:
+    if work.options is not None:
+        return open_env(work.source, work.options)
+    store = open_store(work.source, env.options, ambient=env.ambient)
+    return msgspec.structs.replace(env, store=store, table_id=None)
 
 
 def _places(source: Opened, work: ConvertUnit) -> list[int]:

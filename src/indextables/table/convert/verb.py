@@ -183,7 +183,8 @@ class _Conversion:
         """The units, and how many rows the source says that there are; None where it does not tell."""
         units: list[bytes] = []
         told: int | None = 0
-        options = dict(self._source_env.options.asked)
+        asked = dict(self._source_env.options.asked)
+        options = None if asked == dict(self._log.env.options.asked) else asked
         for version, paths in chosen.files.items():
             source = self._source if version == self._source.version else open_source(self._source_env, version)
             files = wanted_of(source, paths)

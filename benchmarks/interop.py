@@ -1,0 +1,92 @@
+"""Beside other systems: what a Delta mirror costs a commit, how fast it catches up, and what a conversion takes.
+
+Appends with and without a mirror alternate, so that both see the same minutes of a machine that others use, too. A
+conversion runs beside an append of the same rows, which the library of the source reads.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+import indextables
+from benchmarks.harness import Bar
+
+_APPENDS = {"small": 120, "full": 600, "soak": 2_000}
+_VERSIONS = {"small": 600, "full": 10_000, "soak": 10_000}
+_ROWS = {"small": 200_000, "full": 2_000_000, "soak": 2_000_000}
+_SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())])
+_WITHOUT = {"mergeOnWrite.enabled": "false"}
+
+
+def run(scale: str) -> list[Bar]:
+    folder = Path(tempfile.mkdtemp(prefix="interop-bench-"))
+    try:
+        mirrored, plain = _appends(folder, _APPENDS[scale])
+        behind = _catch_up(folder / "late", _VERSIONS[scale])
+        converted, appended = _convert(folder, _ROWS[scale])
+    finally:
+        shutil.rmtree(folder)
+    versions, rows = _VERSIONS[scale], _ROWS[scale]
+    return [
+        Bar("append of 100 rows with a mirror, median", mirrored, plain, "ms", 1.15, peer_name="without"),
+        Bar(f"catch-up of {versions:,} versions, per 10,000", behind, None, "s", 10, absolute=True),
+        Bar(f"convert {rows:,} rows of Delta", converted, appended, "s", 1.15, peer_name="read by deltalake, append"),
+    ]
+
+
+def _lines(first: int, count: int) -> pa.Table:
+    ids = range(first, first + count)
+    words = [f"request {i} served in {i % 997} ms by host {i % 31}" for i in ids]
+    return pa.table([list(ids), [("INFO", "WARN", "ERROR")[i % 3] for i in ids], words], schema=_SCHEMA)
+
+
+def _appends(folder: Path, count: int) -> tuple[float, float]:
+    properties = ({"mirror.delta": "true", **_WITHOUT}, _WITHOUT)
+    tables = [indextables.create(folder / str(n), _SCHEMA, properties=p) for n, p in enumerate(properties)]
+    taken: list[list[float]] = [[], []]
+    for number in range(count):
+        rows = _lines(number * 100, 100)
+        for side in (0, 1) if number % 2 else (1, 0):
+            began = time.perf_counter()
+            tables[side].append(rows)
+            taken[side].append(time.perf_counter() - began)
+    mirrored, plain = (1000 * statistics.median(times[count // 10 :]) for times in taken)
+    return mirrored, plain
+
+
+def _catch_up(path: Path, versions: int) -> float:
+    """Seconds for 10,000 versions."""
+    properties = {"mirror.delta": "true", **_WITHOUT}
+    table = indextables.create(path, _SCHEMA, properties=properties, options={"storage.fsync": "false"})
+    for number in range(versions):
+        table.append([{"id": number}])
+    for file in (path / "_delta_log").iterdir():
+        if file.name != f"{0:020d}.json":
+            file.unlink()
+    late = indextables.open(path)
+    began = time.perf_counter()
+    report = late.mirror()
+    taken = time.perf_counter() - began
+    assert report.written == versions
+    return taken * 10_000 / versions
+
+
+def _convert(folder: Path, count: int) -> tuple[float, float]:
+    source = folder / "delta"
+    for part in range(8):
+        write_deltalake(source, _lines(part * count // 8, count // 8), mode="append")
+    began = time.perf_counter()
+    report = indextables.convert(source, folder / "converted", indexing={"message": "text"})
+    converted = time.perf_counter() - began
+    assert report.rows == count // 8 * 8
+    began = time.perf_counter()
+    appended = indextables.create(folder / "appended", _SCHEMA, indexing={"message": "text"})
+    appended.append(DeltaTable(source).to_pyarrow_table())
+    return converted, time.perf_counter() - began
