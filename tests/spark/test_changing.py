@@ -8,7 +8,9 @@ from tests.spark.vectors import copy_split
 
 import indextables
 from indextables.errors import CardinalityViolation, InvalidArgument, NotSupported, QueryInvalid, SchemaMismatch
+from indextables.spark.change import MergeAsked, Source, delete_rows, merge_rows, update_rows
 from indextables.split.file import ROW_ID
+from indextables.table.change import Clause, Terms
 from indextables.table.read import scan_row_ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
@@ -109,6 +111,11 @@ def test_delete_takes_the_rows_that_a_loop_would(world):
         assert (dry.num_deleted_rows, dry.version, dry.dry_run) == (len(gone), None, True)
         told = world.check(table.delete(condition, search), deleted=gone, found_by=found_by)
         assert told.metrics["numDeletedRows"] == len(gone)
+    # The index in tasks.
+    tasks = indextables.IndexTable.forPath(world.spark, world.path, {"search.driver.maxSplits": "0"}).alias("t")
+    gone = world.those(lambda r: r["id"] in (110, 111))
+    answer = tasks.delete("TEXTSEARCH(t.msg, '110 OR 111') AND t.k LIKE 'k11%'", "request")
+    world.check(answer, deleted=gone, found_by="index")
     last = table.history(1).collect()[0]
     assert (last.operation, last.operationMetrics["numDeletionVectorsUpdated"]) == ("DELETE", "2")
 
@@ -351,6 +358,8 @@ def _refuses(world, frame):
 def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path, monkeypatch, here):
     if not here:
         monkeypatch.setattr("indextables.spark.change.merging._HERE_ROWS", -1)
+        # Rows come to the driver as bitmaps that Spark makes.
+        monkeypatch.setattr("indextables.spark.change.addresses._MOST_PLAIN", -1)
     world = World(spark, tmp_path / "t")
     rows = [row(n, msg="up", p="ac"[n % 2]) for n in (*range(10, 30), *range(300, 310))]
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))
@@ -363,6 +372,48 @@ def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path,
     again = world.table.upsert(frame.selectExpr("cast(id AS int) AS id", *SCHEMA.names[1:]), "id").collect()[0]
     assert (again.num_updated_rows, again.num_inserted_rows) == (30, 0)
     assert len(world.found()) == len(world.rows)
+
+
+def test_what_others_commit_meanwhile_is_taken_into_account(spark, tmp_path):
+    world = World(spark, tmp_path / "t", partitioned=False)
+    other = indextables.open(world.path)
+
+    def during(run, meanwhile):
+        """Run a statement; `meanwhile` happens once, when its rows are found."""
+        left = [meanwhile]
+
+        def progress(step):
+            if step.what == "located" and left:
+                left.pop()()
+
+        return run(world.table.alias("t")._door(), Terms(), progress)
+
+    # A delete takes a row in that came meanwhile, and leaves to others what they deleted.
+    report = during(
+        lambda door, terms, progress: delete_rows(door, "n = 1 AND length(k) > 0", None, terms, progress),
+        lambda: (other.update({"n": 1}, "id = 2"), other.delete("id = 8")),
+    )
+    assert (report.deleted, report.reruns) == (len(world.those(lambda r: r["n"] == 1)), 0)
+    # An update of a row that is gone by now begins again.
+    report = during(
+        lambda door, terms, progress: update_rows(door, "id < 7", {"msg": "'updated'"}, None, terms, progress),
+        lambda: other.delete("id = 3"),
+    )
+    assert (report.updated, report.reruns) == (3, 1)
+    # Two merges that bring the same new key leave one row.
+    fresh = spark.createDataFrame(pa.Table.from_pylist([row(700, msg="mine")], schema=SCHEMA))
+    clauses = (Clause("matched", "update"), Clause("not matched", "insert"))
+    report = during(
+        lambda door, terms, progress: merge_rows(
+            door, MergeAsked(Source(fresh.alias("s")), "t.id = s.id", clauses), terms, progress
+        ),
+        lambda: other.upsert([row(700, msg="theirs")], "id"),
+    )
+    assert (report.updated, report.inserted, report.reruns) == (1, 0, 1)
+    left = {found["id"]: found["msg"] for found in indextables.open(world.path).to_arrow().to_pylist()}
+    assert [number for number in range(9) if number in left] == [0, 4, 6, 7]
+    assert (left[700], left[4]) == ("mine", "updated")
+    assert len(left) == indextables.open(world.path).count()
 
 
 def test_statements_of_sql_change_rows_as_the_methods_do(spark, tmp_path):

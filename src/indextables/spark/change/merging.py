@@ -77,7 +77,6 @@ _FEW_KEYS = 100
 _HERE_ROWS, _HERE_TARGET_ROWS = 20_000, 4_000_000
 """An upsert of so few rows, into a table of so many, ends on the driver before a job would."""
 
-
 _MOST_STARTS = 3
 _LOST = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 """What Spark says where the only copy of a computed row is gone."""
@@ -199,8 +198,9 @@ class _Merging:
         self._pairing = Pairing(asked.source, asked.on, asked.clauses, before, after, asked.evolves, defaults)
         # Texts that mean nothing are told before anything runs.
         none, planned = empty(door, snapshot), self._keyed(asked.source.planned)
-        _ = self._pairing.pairs(none, planned, values=True).schema
-        _ = self._pairing.inserts(planned, None).schema
+        with analysed("the merge"):
+            _ = self._pairing.pairs(none, planned, values=True).schema
+            _ = self._pairing.inserts(planned, None).schema
         self._pairs: DataFrame | None = None
         self._found: Addressed | None = None
 

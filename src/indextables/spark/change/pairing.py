@@ -64,9 +64,10 @@ class Pairing(msgspec.Struct, frozen=True):
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
         matched, alone = self.of("matched"), self.of("not matched by source")
-        with analysed("a clause 'when not matched by source'"):
-            # It sees the table alone.
-            _ = target.select(_case(alone))
+        if alone:
+            with analysed("a clause 'when not matched by source'"):
+                # It sees the table alone.
+                _ = target.select(_case(alone)).schema
         left = target.select("*", *_renamed(self.before.names, _OF_TARGET))
         right = source.select("*", *_renamed(self.source.columns, _OF_SOURCE))
         with analysed("the condition of the merge"):
