@@ -379,6 +379,8 @@ class Shell(World):
             assert row["operation"] in self.book.versions[row["version"]].operations
         self.run("log", self.path)
         self.run("metrics", self.path)
+        (counted,) = self.lines("metrics", self.path) or ()
+        assert counted["newest checkpoint"]["version"] <= self.book.newest
         self.run("log", self.path, max(self.book.newest - 1, 0))
 
     # Care
