@@ -518,3 +518,17 @@ def test_a_personal_column_stays_personal_whatever_its_index_and_name_become(tab
     assert table.count("mail:me") == 1
     with pytest.raises(InvalidArgument, match="set_indexing"):
         table.append([{"id": 41}], indexing={"a": {"personal": True}})
+
+
+def test_properties_of_delta_are_done_or_refused_when_a_table_is_made(tmp_path):
+    wished = {
+        "delta.enableDeletionVectors": "true",
+        "delta.columnMapping.mode": "name",
+        "delta.checkpointInterval": "7",
+    }
+    table = indextables.create(tmp_path / "t", COLUMNS, properties={**wished, "owner": "me"})
+    told = table.metadata.configuration
+    assert {key for key in told if not key.startswith("docMapping")} == {"delta.checkpointInterval", "owner"}
+    with pytest.raises(InvalidArgument, match="always told by vectors"):
+        indextables.create(tmp_path / "u", COLUMNS, properties={"delta.enableDeletionVectors": "false"})
+    assert not (tmp_path / "u").exists()

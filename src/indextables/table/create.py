@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.commit import Created, create_table, new_metadata
 from indextables.log.read import Log
-from indextables.log.wire import check_not_foreign
+from indextables.log.wire import check_not_foreign, new_table_protocol
+from indextables.table.alter import settled
 from indextables.table.append import commit_append
 from indextables.table.arguments import check_spelling, check_text
 from indextables.table.rows import (
@@ -86,8 +88,15 @@ def create_with_rows(
 
 
 def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
-    """The properties of a new table. Raises InvalidArgument for indexing of a column that it does not have."""
+    """The properties of a new table.
+
+    Raises InvalidArgument for indexing of a column that is not there, and for a wish of Delta's that is not granted.
+    """
     given = {key: str(value) for key, value in (properties or {}).items()}
+    of_delta = {key: value for key, value in given.items() if key.lower().removeprefix(opt.PREFIX).startswith("delta.")}
+    # What these stand for is so in every new table, or comes with the first rename: nothing of it has to be kept.
+    kept, _ = settled(of_delta, new_table_protocol())
+    given = {key: value for key, value in given.items() if key not in of_delta or key in kept}
     check_indexing(given, schema.names, "properties")
     wanted = {**wanted_indexing(log.env.options, schema.names), **given}
     return {**nested_texts(schema, wanted), **wanted}
