@@ -52,6 +52,8 @@ NO_MEMORY = {
     "indextables.table.environment.process_user": "a fact about the process",
     "indextables.table.requests.fields_of": PURE,
     "indextables.cli.input.csv_files._rows": PURE,
+    "indextables.query.stored._constant": PURE,
+    "indextables.split.file.columns._unpacked": PURE,
     "indextables.cli.input.sources._heads": "one command of the shell: what was read ahead of its streams",
     "indextables.cli.input.sources._stream": "one command of the shell: its streams",
     "indextables.cli.interrupt.WATCH": "one command of the shell: whether it is interrupted",
