@@ -23,7 +23,7 @@ from indextables.errors import (
 )
 from indextables.log.commit import Transaction
 from indextables.table.feed import Asked, FeedTail, read_bundle
-from indextables.table.read import Limits, Place, place_from, place_to, scan_row_ids
+from indextables.table.read import Limits, Place, Tail, place_from, place_to, scan_row_ids
 from indextables.table.rows import fit, read_rows
 from indextables.table.writing import target_of, write_adds
 
@@ -485,6 +485,8 @@ def test_rows_of_an_older_table_get_their_ids_by_one_commit(tmp_path, by):
     assert table.to_arrow() == rows
     assert set(table.files()["path"].to_pylist()) == paths
     assert table.changes(version, version).read_all().num_rows == 0
+    stream = Tail(table._log, table.metadata)
+    assert list(stream.files_between(Place(version, 0), Place(version + 1, 0))) == [], "a stream reads the rows again"
     ids = by_id(table, version)
     assert None not in ids
     appended.append([{"id": 200, "message": "by who did not know"}])
