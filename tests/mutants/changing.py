@@ -53,6 +53,20 @@ BUGS = [
         CHANGE_TESTS,
     ),
     Bug(
+        "what replaces an entry names the vector that was read, not the winner's",
+        LOSSES,
+        "        self.files = pa.concat_tables([others, entry])\n",
+        '        self.files = pa.concat_tables([others, self.files.filter(pc.equal(self.files["path"], path))])\n',
+        CHANGE_TESTS,
+    ),
+    Bug(
+        "a file without vector takes the place of one that lost rows meanwhile",
+        TABLE + "merge/landing.py",
+        "        if all(source.vector == vectors[source.path] for source in group.sources):\n",
+        "        if all(source.path in vectors for source in group.sources):\n",
+        ("tests/table/test_merge_meanwhile.py",),
+    ),
+    Bug(
         "two updates of one row both write it",
         LANDING,
         "if not file.before <= now or (strict and now & file.rows):",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -132,11 +137,22 @@ def meanwhile(action):
     return progress
 
 
+def vectors_told(table, version):
+    """The vectors of the only `add` and `remove` of a version."""
+    log = Path(urlsplit(table.url).path) / "_transaction_log"
+    lines = gzip.decompress((log / f"{version:020d}.json").read_bytes()).splitlines()
+    actions = [json.loads(line) for line in lines]
+    return {kind: told[kind].get("deletionVector") for told in actions for kind in ("add", "remove") if kind in told}
+
+
 def test_deletes_of_other_rows_of_the_same_file_are_united(table):
     other = indextables.open(table.url)
     report = table.delete("id IN (1, 2)", progress=meanwhile(lambda: other.delete("id IN (3, 4)")))
     assert (report.repairs, report.reruns) == (1, 0)
     assert seen_everywhere(table) == [0, *range(5, 40)]
+    theirs, ours = vectors_told(table, report.version - 1), vectors_told(table, report.version)
+    assert ours["remove"] == theirs["add"], "the entry that is replaced is the winner's"
+    assert ours["add"]["cardinality"] == 4
 
 
 def test_rows_that_somebody_else_deleted_meanwhile_are_not_counted_again(table):

@@ -39,7 +39,7 @@ def test_a_child_searches_without_a_handle_whatever_a_thread_of_its_parent_was_d
     table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"}, options=options)
     table.append([{"m": "foo bar"}, {"m": "bar"}])
     env, snapshot = table._log.env, table._snapshot
-    refs = refs_of(env, prune_files(snapshot, None))
+    refs = refs_of(env, prune_files(snapshot, None), snapshot.schema)
 
     def found() -> SplitSearcher:
         searcher = searcher_over(env, snapshot.metadata, refs)

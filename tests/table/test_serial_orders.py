@@ -109,7 +109,8 @@ class Bound:
             return Located(rows)
         there = {self.change.world.rows[path][number][0] for path, numbers in rows.items() for number in numbers}
         new = [place for place, key in enumerate(self.change.ids) if key not in there]
-        return Located(rows, pairs=Pairs({}, {0: np.array(new, np.int64)} if new else {}))
+        pairs = Pairs({}, {0: np.array(new, np.int64)} if new else {})
+        return Located(rows, pairs=pairs, tally=pairs.tally())
 
     def prepare(self, located: Located) -> Prepared:
         change, world = self.change, self.change.world
