@@ -203,7 +203,7 @@ def test_scores_are_those_of_the_embedded_engine(session, place):
         ("SELECT id FROM t VERSION AS OF 'x'", InvalidArgument, "number of a version"),
         ("SELECT id FROM t TIMESTAMP AS OF 'x'", InvalidArgument, "not a time"),
         ("DELETE FROM t WHERE id IN (SELECT 1)", NotSupported, "holds a query"),
-        ("EXPLAIN DELETE FROM t WHERE id = 1", NotSupported, "EXPLAIN of a change"),
+        ("EXPLAIN DELETE FROM t WHERE idd = 1", QueryInvalid, "did you mean id"),
         ("MERGE SPLITS t NOW", CommandSyntaxError, "syntax: MERGE SPLITS"),
         ("OPTIMIZE t NOW", CommandSyntaxError, "syntax: OPTIMIZE"),
         ("CHECKPOINT INDEXTABLES nope", TableNotFound, "nope"),
@@ -212,6 +212,16 @@ def test_scores_are_those_of_the_embedded_engine(session, place):
 def test_what_is_wrong_with_ours_is_told_by_a_typed_error(session, text, error, message):
     with pytest.raises(error, match=message):
         session.sql(text)
+
+
+@pytest.mark.connect
+def test_explain_of_a_change_tells_its_plan_and_changes_nothing(session, place):
+    before = sorted(path.name for path in Path(place).rglob("*"))
+    (deleted,) = session.sql("EXPLAIN DELETE FROM t WHERE id > 100").collect()
+    assert "9 files ruled out" in deleted.plan
+    with pytest.raises(NotSupported, match="EXPLAIN of a MERGE"):
+        session.sql("EXPLAIN MERGE INTO t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert sorted(path.name for path in Path(place).rglob("*")) == before
 
 
 @pytest.mark.connect

@@ -48,6 +48,7 @@ from indextables.sql.command import (
     RowChange,
     SourceRows,
     TableName,
+    explain_rows,
     find_references,
     first_word,
     has_path,
@@ -99,12 +100,6 @@ _CANNOT_ALTER = {
         "indextables.`<path>` SET TBLPROPERTIES (...). Nothing was changed"
     ),
 }
-
-
-_CANNOT_EXPLAIN = (
-    "EXPLAIN of a change of {} is not offered in Spark: `indextables sql` and LocalSession show the plan, and "
-    "dryRun=True of IndexTable.delete, update, merge and upsert tells what would be done. Nothing was written"
-)
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -238,7 +233,7 @@ class SessionContext:
         return change_in_spark(handle, statement, lambda source: self._rows_of(source, handle.url))
 
     def explain(self, statement: RowChange) -> pa.Table:
-        raise NotSupported(_CANNOT_EXPLAIN.format(statement.target.text))
+        return explain_rows(self.log(statement.target), statement, read=_refuse_source)
 
     def _rows_of(self, source: SourceRows, url: str) -> tuple[DataFrame, bool]:
         """The rows of a source, and whether it reads the table at `url` as it is now."""
@@ -252,6 +247,14 @@ class SessionContext:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
         url = target.text if target.is_path else registry.resolve(self.spark, target.text)
         return SparkHandle(self.spark, url)
+
+
+def _refuse_source(source: SourceRows, _beside: object) -> pa.Table:
+    message = (
+        "EXPLAIN of a MERGE is not offered in Spark: `indextables sql` and LocalSession show the plan, and "
+        "dryRun=True of IndexTable.merge tells what would be done. Nothing was written"
+    )
+    raise NotSupported(message, query=source.query)
 
 
 def _overriding(before: Any) -> Callable[..., DataFrame]:
