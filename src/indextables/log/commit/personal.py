@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -16,9 +17,12 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.lazy import pc
-from indextables.log.commit.staged import Files, Staged
 from indextables.log.wire import STRING_MAP, Add, Metadata, combined, schema_from_json
 from indextables.query.stored import stored_name
+
+if TYPE_CHECKING:
+    # Searches ask which columns are personal, and need nothing that writes.
+    from indextables.log.commit.staged import Files, Staged
 
 __all__ = ["personal_columns", "redacted", "scrubbed"]
 
