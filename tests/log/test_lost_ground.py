@@ -157,6 +157,27 @@ def test_a_version_that_is_lost_but_for_its_checkpoint_is_not_committed_anew():
     assert "c" in table.paths()
 
 
+def test_a_checkpoint_of_a_copy_of_the_table_takes_no_slot_from_its_writers():
+    table, copied = (Place(f"memory://{uuid.uuid4().hex}/{name}") for name in ("t", "copy"))
+    create_table(table.process(), METADATA)
+    for name in "ab":
+        append(table.process(), [add(name)])
+    store, other = table.process().env.store, copied.process().env.store
+    for meta in store.list_from(LOG_DIR):
+        other.put(meta.key, store.get(meta.key))
+    append(table.process(), [add("x")])
+    writer = table.process()
+    snapshot = writer.snapshot()
+    for name in "cd":
+        append(copied.process(), [add(name)])
+    checkpoint(copied)
+    for meta in other.list_from(LOG_DIR):
+        if "checkpoint." in meta.key:
+            store.put(meta.key, other.get(meta.key))
+    assert Transaction(writer, snapshot, operation="WRITE").add([add("y")]).commit_or_raise().version == 4
+    assert table.paths() == ["a", "b", "x", "y"]
+
+
 @pytest.mark.parametrize("left", [None, 5, 9])
 def test_a_version_lost_below_the_head_is_a_gap_whatever_a_dropped_table_left(table, left):
     for name in "ab":
