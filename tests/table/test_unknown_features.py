@@ -123,6 +123,19 @@ def world(path):
 # What each surface can do. A verb of the left kind must refuse, one of the right kind must at least change nothing.
 
 TABLE_WRITES = {
+    "add_columns": lambda t: t.add_columns("y int"),
+    "alter": lambda t: t.alter("RENAME COLUMN m TO n"),
+    "alter_column": lambda t: t.alter_column("x", comment="a number"),
+    "drop_columns": lambda t: t.drop_columns(["m"]),
+    "enable_row_tracking": lambda t: t.enable_row_tracking(),
+    "rename_column": lambda t: t.rename_column("m", "n"),
+    "set_description": lambda t: t.set_description("texts"),
+    "set_indexing": lambda t: t.set_indexing({"m": "string"}),
+    "set_name": lambda t: t.set_name("texts"),
+    "set_properties": lambda t: t.set_properties({"checkpoint.interval": "7"}),
+    "skip": lambda t: t.skip(t.files()["path"].to_pylist()[-1:], "it is broken"),
+    "unset_properties": lambda t: t.unset_properties("indexing.typemap.m"),
+    "upgrade_protocol": lambda t: t.upgrade_protocol("columnMapping"),
     "append": lambda t: t.append(rows("a", 9)),
     "checkpoint": lambda t: t.checkpoint(),
     "clean_up": lambda t: t.clean_up(),
@@ -146,6 +159,7 @@ TABLE_READS = {
     "close": lambda t: t.close(),
     "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "x"}}}),
     "at": lambda t: t.at(4),
+    "changes": lambda t: t.changes(1).read_all(),
     "count": lambda t: t.count("text"),
     "detail": lambda t: t.detail(),
     "explain": lambda t: t.explain("text"),
@@ -156,6 +170,7 @@ TABLE_READS = {
     "invalidate_cache": lambda t: t.invalidate_cache(),
     "log": lambda t: t.log(),
     "metadata": lambda t: t.metadata,
+    "metrics": lambda t: t.metrics(),
     "partition_columns": lambda t: t.partition_columns,
     "prewarm": lambda t: t.prewarm(),
     "protocol": lambda t: t.protocol,
@@ -164,6 +179,7 @@ TABLE_READS = {
     "scan": lambda t: t.scan().read_all(),
     "schema": lambda t: t.schema,
     "search": lambda t: t.search("text"),
+    "search_batches": lambda t: t.search_batches("text").read_all(),
     "sizes": lambda t: t.sizes(),
     "skips": lambda t: t.skips(),
     "sql": lambda t: t.sql("SELECT count(*) FROM t"),
@@ -193,6 +209,7 @@ MODULE_READS = {
 MODULE_OTHERS = {"IndexTable", "IndexTablesError", "LocalSession", "Table", "errors"}
 SPARKS = {"disable", "enable", "sql", "write"}
 SQL_WRITES = {
+    "AlterTable": "ALTER TABLE t RENAME COLUMN m TO n",
     "ConvertTable": f"CONVERT TO INDEXTABLES PARQUET '{FILES}' AT LOCATION '{{t}}'",
     "Checkpoint": "CHECKPOINT INDEXTABLES t",
     "ClearSkips": "CLEAR INDEXTABLES SKIPS FROM t",
@@ -223,6 +240,7 @@ SQL_READS = {
     "Verify": "VERIFY INDEXTABLES t",
 }
 SHELL_WRITES = {
+    "alter": ["{t}", "RENAME COLUMN m TO n"],
     "convert": [str(FILES), "{t}"],
     "checkpoint": ["{t}"],
     "clean-up": ["{t}", "--yes"],
@@ -252,6 +270,7 @@ SHELL_READS = {
     "flush-caches": ["{t}"],
     "history": ["{t}"],
     "log": ["{t}"],
+    "metrics": ["{t}"],
     "prewarm": ["{t}"],
     "schema": ["{t}"],
     "search": ["{t}", "text"],
