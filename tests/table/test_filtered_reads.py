@@ -28,6 +28,8 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "aggregate": lambda table: table.aggregate("quick", {"n": {"stats": {"field": "x"}}}, where=FILTER),
     "sql": lambda table: table.sql(f"SELECT count(*) FROM t WHERE {FILTER}"),
     "to_pandas": lambda table: table.to_pandas(where=FILTER),
+    "changes": lambda table: table.changes(where=FILTER).read_all(),
+    "search_batches": lambda table: table.search_batches("quick", where=FILTER).read_all(),
     "prewarm": lambda table: table.prewarm(where=FILTER),
     "reindex": lambda table: table.reindex(where=FILTER),
     "merge_splits": lambda table: table.merge_splits(where=FILTER, dry_run=True),

@@ -58,6 +58,21 @@ REFUSED: dict[str, Callable[[Table], object]] = {
     "purge": lambda t: t.purge(older_than_hours=0, force=True, tx_log_retention_hours=0),
     "purge, dry": lambda t: t.purge(older_than_hours=0, force=True, tx_log_retention_hours=0, dry_run=True),
     "reindex": lambda t: t.reindex(force=True),
+    "add_columns": lambda t: t.add_columns("y int"),
+    "alter": lambda t: t.alter("RENAME COLUMN m TO n"),
+    "alter_column": lambda t: t.alter_column("k", comment="a number"),
+    "drop_columns": lambda t: t.drop_columns(["m"]),
+    "enable_row_tracking": lambda t: t.enable_row_tracking(),
+    "rename_column": lambda t: t.rename_column("m", "n"),
+    "set_description": lambda t: t.set_description("texts"),
+    "set_indexing": lambda t: t.set_indexing({"m": "string"}),
+    "set_name": lambda t: t.set_name("texts"),
+    "set_properties": lambda t: t.set_properties({"checkpoint.interval": "7"}),
+    "unset_properties": lambda t: t.unset_properties("indexing.typemap.m"),
+    "upgrade_protocol": lambda t: t.upgrade_protocol("columnMapping"),
+    "skip": lambda t: t.skip(t.files()["path"].to_pylist()[-1:], "it is broken"),
+    "mirror": lambda t: t.mirror(),
+    "changes": lambda t: t.changes(1).read_all(),
     "checkpoint": lambda t: t.checkpoint(),
     "compact": lambda t: t.compact(),
     "clean_up": lambda t: t.clean_up(),
@@ -85,7 +100,10 @@ OF_THIS_VERSION: dict[str, Callable[[Table], object]] = {
     "scan": lambda t: t.scan().read_all(),
     "to_arrow": lambda t: t.to_arrow(),
     "to_pandas": lambda t: t.to_pandas().to_dict(),
+    "to_dataset": lambda t: t.to_dataset().to_table(),
+    "to_polars": lambda t: t.to_polars().collect().to_dicts(),
     "search": lambda t: t.search("m:word"),
+    "search_batches": lambda t: t.search_batches("m:word").read_all(),
     "aggregate": lambda t: t.aggregate(None, {"n": {"stats": {"field": "k"}}}),
     "count": lambda t: t.count(),
     "count of matches": lambda t: t.count("m:word"),
@@ -97,7 +115,7 @@ OF_THIS_VERSION: dict[str, Callable[[Table], object]] = {
 
 TOLD_BY_MEMORY = {"url", "version", "schema", "partition_columns", "protocol", "metadata", "invalidate_cache"}
 MOVES_ON = {"refresh"}
-CACHES_ONLY = {"flush_caches", "close"}
+CACHES_ONLY = {"flush_caches", "close", "metrics"}
 
 
 def made(path: Path, numbers: range, properties: dict[str, str] | None = None) -> Path:

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from indextables.env import Env
-from indextables.errors import NotSupported, ObjectNotFound
+from indextables.errors import NotSupported, ObjectNotFound, VersionExpired
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
 from indextables.log.wire import COLUMN_DEFAULTS, COLUMN_MAPPING, combined, key_of
@@ -45,7 +45,7 @@ def dataset_of(env: Env, snapshot: Snapshot) -> ds.Dataset:
         message = f"columns of the table at {url} have other names or values in its files: use to_polars() or scan()"
         raise NotSupported(message, url=url)
     schema = plain_schema(snapshot.schema, snapshot.schema.names)
-    filesystem: Any = pafs.PyFileSystem(_Files(env.store))
+    filesystem: Any = pafs.PyFileSystem(_Files(env.store, snapshot.version))
     layout = ds.ParquetFileFormat()
     partitions = _partitions(snapshot)
     fragments = [
@@ -73,18 +73,20 @@ def _partitions(snapshot: Snapshot) -> list[ds.Expression | None]:
 
 
 class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
-    """The objects of a store as files that are read by ranges."""
+    """The objects of a version as files that are read by ranges."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, version: int) -> None:
         self._store = store
+        self._version = version
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """The object, which is read at any place."""
+        """The object, which is read at any place. Raises VersionExpired, also where another table lies there by now."""
         try:
             size = self._store.head(path).size
         except ObjectNotFound as error:
-            message = f"{path} is gone from {self._store.url}: purge was faster; open the table again"
-            raise FileNotFoundError(message) from error
+            url, version = self._store.url, self._version
+            message = f"{path} of version {version} is gone from {url}: purge was faster; open the table again"
+            raise VersionExpired(message, version=version, path=path, url=url) from error
         return pa.PythonFile(_Object(self._store, path, size), mode="r")
 
     def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
