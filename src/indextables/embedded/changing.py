@@ -242,9 +242,7 @@ class Changing(Handle):
         if report.version is None:
             return report
         self._pin(report.version)
-        after_verb.after_change(
-            self._log, self._pinned.metadata, report.version, report.added_files, report.sparse_files
-        )
+        after_verb.after_change(self._log, report)
         return report
 
 

@@ -7,7 +7,7 @@ at a time per table, in this process by a set of places, across processes by a l
 from __future__ import annotations
 
 import logging
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indextables import options as opt
 from indextables import process
@@ -16,6 +16,9 @@ from indextables.log.read import Log
 from indextables.log.wire import Metadata
 from indextables.options import Options
 from indextables.table.environment import table_env
+
+if TYPE_CHECKING:
+    from indextables.table.change import ChangeReport
 
 __all__ = ["Writer", "after_change", "after_write"]
 
@@ -54,11 +57,21 @@ def after_write(log: Log, metadata: Metadata, version: int, added: int, by: Writ
     _follow(log, options, version, added, by, looks=_looks(options, version, added, by))
 
 
-def after_change(log: Log, metadata: Metadata, version: int, added: int, sparse: int, by: Writer = "process") -> None:
-    """As `after_write`, of a change of rows: `sparse` files have lost so many rows that they are to be written anew."""
-    options = log.env.over(metadata.configuration)
-    looks = _looks(options, version, added, by) if not sparse else _is_kept(options, by)
-    _follow(log, options, version, added, by, looks=looks and bool(added or sparse))
+def after_change(log: Log, report: ChangeReport, by: Writer = "process") -> None:
+    """As `after_write`, of a change of rows: files that have lost many rows are to be written anew.
+
+    Nothing follows a change that made no version, and one that neither brought nor thinned out a file.
+    """
+    version, added, sparse = report.version, report.added_files, report.sparse_files
+    if version is None or not (added or sparse):
+        return
+    try:
+        options = log.env.over(log.metadata_at().metadata.configuration)
+    except _NOT_THE_WRITES as error:
+        _LOGGER.warning("nothing is merged at %s after a change: %s", log.url, str(error) or type(error).__name__)
+        return
+    looks = _is_kept(options, by) if sparse else _looks(options, version, added, by)
+    _follow(log, options, version, added, by, looks=looks)
 
 
 def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:

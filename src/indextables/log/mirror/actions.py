@@ -50,6 +50,20 @@ _HINDERING = {
     "columnMapping": "columns that were renamed or dropped",
     "typeWidening": "columns that were widened",
 }
+_SHOWN = frozenset(
+    {
+        "avroState",
+        "checkpoints",
+        "conditionalWrites",
+        "deletionVectors",
+        "deltaMirror",
+        "footerOffsets",
+        "parquetSplit",
+        "rowTracking",
+        "schemaDeduplication",
+    }
+)
+"""Features of tables whose rows a reader of Delta shows as they are. Whatever is not named here is not shown."""
 _MICROS = 6
 
 
@@ -100,9 +114,9 @@ def obstacle(basis: Basis, partitions: Iterable[dict[str, str | None]] = ()) -> 
     `partitions` are the partition values of files that the version brings.
     """
     features = set(basis.protocol.writerFeatures or []) | set(basis.protocol.readerFeatures or [])
-    for feature, what in _HINDERING.items():
-        if feature in features:
-            return f"the table has {what} ({feature}), which a mirror does not show yet"
+    for feature in sorted(features - _SHOWN):
+        what = _HINDERING.get(feature, "a feature")
+        return f"the table has {what} ({feature}), which a mirror does not show yet"
     for kind in sorted(_types(json.loads(basis.metadata.schemaString))):
         if _NOT_IN_DELTA.fullmatch(kind):
             return f"the table has a column of type {kind}, which Delta does not have"

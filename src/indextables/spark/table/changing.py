@@ -22,7 +22,7 @@ from indextables.spark.session import frame_of
 from indextables.spark.table.maintenance import Maintenance
 from indextables.spark.table.merging import MergeBuilder
 from indextables.spark.table.terms import terms_of
-from indextables.table.after_write import after_write
+from indextables.table.after_write import after_change
 from indextables.table.arguments import check_flag, check_mapping, check_names, check_text
 from indextables.table.change import ChangeReport, Clause, Terms, told_of
 
@@ -212,6 +212,5 @@ class Changing(Maintenance):
         return Door(self.spark, self._handle.log(place), place, self._alias)
 
     def _told(self, door: Door, report: ChangeReport) -> DataFrame:
-        if report.version is not None and report.added_files:
-            after_write(door.log, door.log.metadata_at().metadata, report.version, report.added_files)
+        after_change(door.log, report, by="batch")
         return frame_of(self.spark, told_of(report, self.url))

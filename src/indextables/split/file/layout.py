@@ -246,12 +246,15 @@ def unpack(component: Component, stored: bytes | memoryview, path: str) -> memor
 
 
 def fill_key(footer: bytes, rows: int, index: IndexPointer, split_id: str) -> bytes:
-    """A footer whose blank value of the key is filled in. Raises InvariantViolated if it has no such blank."""
+    """A footer whose blank value of the key is filled in. Raises InvariantViolated if it does not fit there."""
     blank = _blank_value()
     if footer.count(blank) != 1:
         raise InvariantViolated("a footer of ours has no place for the pointer at its index: please report this")
     key = SplitKey(format=FORMAT, rows=rows, footer_crc32c=crc32c(footer), index=index, id=split_id)
-    return footer.replace(blank, blank[:-KEY_BYTES] + msgspec.json.encode(key).ljust(KEY_BYTES))
+    value = msgspec.json.encode(key)
+    if len(value) > KEY_BYTES:
+        raise InvariantViolated(f"the pointer at an index takes {len(value)} of {KEY_BYTES} bytes: please report this")
+    return footer.replace(blank, blank[:-KEY_BYTES] + value.ljust(KEY_BYTES))
 
 
 def key_value(footer: bytes) -> bytes | None:

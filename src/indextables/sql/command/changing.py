@@ -66,9 +66,7 @@ def change_rows(
         report = update.update(
             log, statement.set, where=statement.where, alias=statement.alias, terms=terms, progress=progress
         )
-    if report.version is not None and (report.added_files or report.sparse_files):
-        metadata = log.metadata_at().metadata
-        after_write.after_change(log, metadata, report.version, report.added_files, report.sparse_files)
+    after_write.after_change(log, report)
     return report
 
 

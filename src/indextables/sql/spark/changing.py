@@ -13,7 +13,7 @@ from indextables.errors import CommitConflict
 from indextables.spark.change import Door, MergeAsked, Source, delete_rows, merge_rows, update_rows
 from indextables.spark.tasks import SparkHandle
 from indextables.sql.command import DeleteRows, MergeRows, RowChange, SourceRows, UpdateRows, check_texts
-from indextables.table.after_write import after_write
+from indextables.table.after_write import after_change
 from indextables.table.change import ChangeReport, Terms, told_of
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def change_in_spark(handle: SparkHandle, statement: RowChange, read: Read) -> pa
     place = handle.place()
     door = Door(handle.spark, handle.log(place), place, statement.alias)
     report = _changed(door, statement, read, handle)
-    if report.version is not None and report.added_files:
-        after_write(door.log, door.log.metadata_at().metadata, report.version, report.added_files)
+    after_change(door.log, report, by="batch")
     return told_of(report, handle.url)
 
 
