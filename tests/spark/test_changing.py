@@ -101,7 +101,7 @@ def test_delete_takes_the_rows_that_a_loop_would(world):
         (F.col("n") == 3, None, lambda r: r["n"] == 3, "scan"),
         ("k IN ('k41', 'k42')", None, lambda r: r["k"] in ("k41", "k42"), "index"),
         (None, "msg:43", lambda r: r["id"] == 43, "index"),
-        ("size(tags) = 1 AND length(k) = 3", "msg:44", lambda r: r["id"] == 44, "index and scan"),
+        ("size(tags) = 1 AND length(k) = 3", "msg:44", lambda r: r["id"] == 44, "mixed"),
         ("n IS NULL AND id < 60", "request", lambda r: r["n"] is None and r["id"] < 60, "index"),
         ("f = 0.0 AND id > 100", None, lambda r: r["f"] == 0 and r["id"] > 100, "scan"),
         ("id < 0", None, lambda r: False, "files"),

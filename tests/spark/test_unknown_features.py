@@ -19,6 +19,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.ma
 
 KNOWN = ["avroState", "parquetSplit", "schemaDeduplication"]
 WRITES = {
+    "addColumns": lambda t: t.addColumns("y int"),
+    "alterColumn": lambda t: t.alterColumn("m", comment="a text"),
+    "dropColumns": lambda t: t.dropColumns("m"),
+    "renameColumn": lambda t: t.renameColumn("m", "n"),
+    "setDescription": lambda t: t.setDescription("texts"),
+    "setIndexing": lambda t: t.setIndexing({"m": "string"}),
+    "setName": lambda t: t.setName("texts"),
+    "setProperties": lambda t: t.setProperties({"checkpoint.interval": "7"}),
+    "unsetProperties": lambda t: t.unsetProperties("indexing.typemap.m"),
+    "upgradeProtocol": lambda t: t.upgradeProtocol("columnMapping"),
     "checkpoint": lambda t: t.checkpoint(),
     "clearSkips": lambda t: t.clearSkips(),
     "compact": lambda t: t.compact(),
