@@ -224,3 +224,12 @@ def test_a_renamed_column_is_refused(tmp_path):
         pytest.skip("the fixture renames nothing after its first rows")
     with pytest.raises(NotSupported, match=r"renamed or dropped"):
         indextables.convert(case, tmp_path / "ours")
+
+
+@pytest.mark.parametrize("target", ["source/ours", ".", "link", "link/ours", "source/../source"])
+def test_neither_may_lie_in_the_folder_of_the_other(delta, tmp_path, target):
+    (tmp_path / "link").symlink_to(delta)
+    before = bytes_below(tmp_path)
+    with pytest.raises(InvalidArgument, match="give another target"):
+        indextables.convert(delta, tmp_path / target)
+    assert bytes_below(tmp_path) == before

@@ -291,6 +291,37 @@ def test_the_mirror_is_cut_together_with_the_log(small, verb):
     assert DeltaTable(place(small)).version() == table.refresh().version
 
 
+@pytest.mark.parametrize("options", [{}, {"mirror.delta": "false"}], ids=["as the table says", "without the option"])
+def test_versions_between_the_cut_and_a_newer_checkpoint_keep_their_rows(tmp_path, options):
+    properties = {"mirror.delta": "true", "mirror.checkpointInterval": "10", "checkpoint.interval": "4"}
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64())]), properties=properties)
+    for number in range(1, 6):
+        table.append([{"id": number}])
+    table.set_description("metadata stands among the versions that stay")
+    for number in range(6, 11):
+        table.append([{"id": number}])
+    table = indextables.open(tmp_path / "t", options=options)
+    cut = table.purge(older_than_hours=0, tx_log_retention_hours=0, force=True).cut
+    assert 0 < cut < 10
+    shown = sorted(int(name[:20]) for name in log_of(table) if name.endswith(".json"))
+    assert shown == list(range(cut, table.refresh().version + 1))
+    for version in shown:
+        ours = indextables.open(tmp_path / "t", version=version)
+        assert spelled(by_deltalake(tmp_path / "t", ours.schema, version)) == spelled(ours.to_arrow())
+    assert json.loads(log_of(table)["_last_checkpoint"])["version"] == 10
+
+
+def test_a_mirror_that_shows_nothing_holds_up_no_cleanup(tmp_path):
+    schema = pa.schema([("id", pa.int64()), ("at", pa.time64("us"))])
+    table = indextables.create(tmp_path / "t", schema, properties={"mirror.delta": "true"})
+    for number in range(12):
+        table.append([{"id": number, "at": dt.time(1)}])
+    table.checkpoint()
+    table.truncate_time_travel()
+    assert table.health().oldest_version > 0
+    assert log_of(table) == {}
+
+
 def test_checkpoints_are_written_and_readers_need_nothing_below(tmp_path):
     schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us")), ("part", pa.string())])
     table = indextables.create(

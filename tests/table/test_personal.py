@@ -122,3 +122,18 @@ def test_what_would_let_values_out_is_refused(tmp_path, make):
 def test_indexing_says_it_too(tmp_path):
     table = indextables.create(tmp_path / "t", SCHEMA, indexing={"email": {"type": "string", "personal": True}})
     assert table.metadata.configuration["indexing.personal"] == "email"
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_restore_to_before_the_mark_keeps_it(tmp_path, renamed):
+    table = indextables.create(tmp_path / "t", SCHEMA)
+    version = table.append(_typed(rows()))
+    if renamed:
+        table.rename_column("email", "mail")
+    table.set_properties({"indexing.personal": "mail,born" if renamed else "email,born"})
+    table.restore(version=version)
+    assert table.metadata.configuration["indexing.personal"] == "email,born"
+    later = [{**row, "email": "newcomer@" + str(row["email"])} for row in rows(2)]
+    table.append(_typed(later))
+    table.delete("email = 'newcomer@ada@example.org'")
+    assert "newcomer" not in outside(table)

@@ -19,6 +19,7 @@ from indextables.log.mirror.names import POINTER, Found, checkpoint_key, found_i
 from indextables.log.mirror.state import checkpoint_bytes, pointer_bytes, state_has_vectors
 from indextables.log.read import Log
 from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol, version_key
+from indextables.options import Options
 from indextables.storage.store import PutAnswer
 
 __all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "make_room", "remove_mirror", "standing_of"]
@@ -37,9 +38,13 @@ class Standing(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def is_mirrored(env: Env, protocol: Protocol, metadata: Metadata) -> bool:
-    """True if commits of this table are mirrored: it is asked for, and no library that does not know it may write."""
-    return DELTA_MIRROR in (protocol.writerFeatures or []) and bool(env.over(metadata.configuration)[opt.MIRROR_DELTA])
+def is_mirrored(protocol: Protocol, metadata: Metadata) -> bool:
+    """True if commits of this table are mirrored: it is asked for, and no library that does not know it may write.
+
+    The property of the table alone counts: what one caller says would leave the mirror without files that it shows.
+    """
+    asked = Options(environ={}).over(metadata.configuration)[opt.MIRROR_DELTA]
+    return asked and DELTA_MIRROR in (protocol.writerFeatures or [])
 
 
 def follow(log: Log, version: int, data: bytes, basis: Basis, below: int) -> int:
@@ -47,7 +52,7 @@ def follow(log: Log, version: int, data: bytes, basis: Basis, below: int) -> int
 
     The version that is mirrored now, -1 if that is not known. Whatever goes wrong is logged, and the mirror is behind.
     """
-    if not is_mirrored(log.env, basis.protocol, basis.metadata):
+    if not is_mirrored(basis.protocol, basis.metadata):
         return -1
     try:
         if below != version - 1:
@@ -99,14 +104,19 @@ def make_room(log: Log, cut: int) -> str | None:
     Files of a version that the mirror shows are never deleted.
     """
     version, protocol, metadata = log.metadata_at()
-    if not is_mirrored(log.env, protocol, metadata):
+    if not is_mirrored(protocol, metadata):
         return None
     try:
+        found = found_in(log.env.store)
+        if not (found.versions or found.checkpoints):
+            # It shows nothing that could go.
+            return None
         catch_up(log, version)
         found = found_in(log.env.store)
         if any(number < cut for number in (*found.versions, *found.checkpoints)):
-            if not any(number >= cut for number in found.checkpoints):
-                _write_checkpoint(log, cut)
+            if cut not in found.checkpoints:
+                # One above is not enough: the versions from the cut to it would stand on nothing.
+                _write_checkpoint(log, cut, is_newest=not any(number > cut for number in found.checkpoints))
             _drop_below(log.env, found, cut)
     except (IndexTablesError, msgspec.DecodeError) as error:
         return f"the Delta mirror shows versions that would go, and cannot follow: {error}"
@@ -139,7 +149,7 @@ def remove_mirror(log: Log) -> int:
 def standing_of(log: Log) -> Standing | None:
     """How far the mirror of a table is; None if it has none. Nothing is written. Raises LogError, StoreError."""
     version, protocol, metadata = log.metadata_at()
-    if not is_mirrored(log.env, protocol, metadata):
+    if not is_mirrored(protocol, metadata):
         return None
     found = found_in(log.env.store)
     newest = found.newest
@@ -164,8 +174,8 @@ def standing_of(log: Log) -> Standing | None:
 
 def _contents(log: Log, versions: range) -> Iterator[tuple[int, Content]]:
     """The actions of each version, of files that are the committed ones; many are confirmed together."""
-    for at in range(0, len(versions), _AT_ONCE):
-        some = versions[at : at + _AT_ONCE]
+    # The first for itself: where Delta cannot show it, every commit finds that out anew, and needs no more for it.
+    for some in (versions[:1], *(versions[at : at + _AT_ONCE] for at in range(1, len(versions), _AT_ONCE))):
         confirmed = log.read_versions(some)
         raw = log.env.ambient.map("versions", log.env.store.get, [version_key(version) for version in some])
         for version, known, data in zip(some, confirmed, raw, strict=True):
@@ -233,10 +243,11 @@ def _checkpoint_if_due(log: Log, version: int, basis: Basis) -> None:
         _write_checkpoint(log, version)
 
 
-def _write_checkpoint(log: Log, version: int) -> None:
+def _write_checkpoint(log: Log, version: int, *, is_newest: bool = True) -> None:
     state = log.snapshot(version).state
     log.env.store.put_if_absent(checkpoint_key(version), checkpoint_bytes(state))
-    log.env.store.put(POINTER, pointer_bytes(version, state.files.num_rows + len(state.txns) + 2))
+    if is_newest:
+        log.env.store.put(POINTER, pointer_bytes(version, state.files.num_rows + len(state.txns) + 2))
 
 
 def _drop_below(env: Env, found: Found, version: int) -> None:

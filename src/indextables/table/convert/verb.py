@@ -5,8 +5,10 @@ A second run takes what the source got since; the log of the target remembers wh
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -85,8 +87,7 @@ def convert(
     if wanted is not None and source.system != wanted:
         message = f"the table at {source.url} is one of {source.system}, not of {wanted}"
         raise InvalidArgument(message, source=source.url)
-    if source.url == log.url:
-        raise InvalidArgument(f"nothing is converted in its own place ({log.url}): give another target", url=log.url)
+    _check_apart(source.url, log.url)
     before = _existing(log)
     if before is None:
         return _Conversion(source_env, source, log, runner, progress).first(request)
@@ -98,6 +99,18 @@ def _existing(log: Log) -> Snapshot | None:
         return log.snapshot()
     except TableNotFound:
         return None
+
+
+def _check_apart(source: str, target: str) -> None:
+    """Raises InvalidArgument where one lies within the other: the source must not find our files among its own."""
+    places = [urlsplit(url)._replace(query="", fragment="") for url in (source, target)]
+    real = [
+        os.path.realpath(unquote(place.path)) + "/" if place.scheme == "file" else place.geturl().rstrip("/") + "/"
+        for place in places
+    ]
+    if real[0].startswith(real[1]) or real[1].startswith(real[0]):
+        message = f"the source ({source}) and the target ({target}) lie in each other's folder: give another target"
+        raise InvalidArgument(message, source=source, url=target)
 
 
 class _Conversion:

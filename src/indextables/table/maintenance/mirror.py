@@ -48,7 +48,7 @@ def mirror(
 
 
 def _start(log: Log, snapshot: Snapshot) -> MirrorReport:
-    is_on = is_mirrored(log.env, snapshot.protocol, snapshot.metadata)
+    is_on = is_mirrored(snapshot.protocol, snapshot.metadata)
     has_partitions = bool(snapshot.metadata.partitionColumns) and not is_on
     values = snapshot.files["partitionValues"].to_pylist() if has_partitions else []
     reason = obstacle(Basis(snapshot.protocol, snapshot.metadata), (dict(pairs or ()) for pairs in values))
@@ -68,7 +68,7 @@ def _start(log: Log, snapshot: Snapshot) -> MirrorReport:
 def _stop(log: Log, snapshot: Snapshot) -> MirrorReport:
     """The commit first: from then on nobody writes what is deleted afterwards."""
     version = snapshot.version
-    if is_mirrored(log.env, snapshot.protocol, snapshot.metadata):
+    if is_mirrored(snapshot.protocol, snapshot.metadata):
         check_mirror(log)
         version = _commit(log, snapshot, is_on=False)
     return MirrorReport(version, None, deleted=remove_mirror(log))

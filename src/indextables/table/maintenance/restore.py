@@ -16,9 +16,10 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CommitConflict, IndexTablesError, StoreError, VersionExpired
 from indextables.log.care import Lease, acquire, who_holds
-from indextables.log.commit import Transaction, merge_registry, removes_of
+from indextables.log.commit import Transaction, merge_registry, personal_columns, removes_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Metadata, check_writable, combined, path_rule, vector_ids
+from indextables.query.stored import stored_name
 from indextables.table.arguments import millis
 from indextables.table.read import placed_again
 from indextables.table.requests import Restore
@@ -162,7 +163,22 @@ def _metadata(then: Snapshot, now: Snapshot) -> Metadata | None:
     """Schema and properties of then, with every index plan and partitioning that is known by now; None if the same."""
     wanted = keep_ids(merge_registry(then.metadata, now.metadata), now.metadata)
     wanted = _mirrored_as(remembering(wanted, now.metadata), now.metadata)
+    wanted = _as_personal(wanted, then, now)
     return None if wanted == now.metadata else wanted
+
+
+def _as_personal(wanted: Metadata, then: Snapshot, now: Snapshot) -> Metadata:
+    """A column that is personal by now stays so: its values are no less personal because older rows come back."""
+    names = {*personal_columns(now.metadata.configuration)}
+    columns = {stored_name(field) for field in now.schema if field.name.lower() in names}
+    known = {*personal_columns(wanted.configuration)}
+    marked = [field.name for field in then.schema if field.name.lower() in known or stored_name(field) in columns]
+    if {name.lower() for name in marked} == known:
+        return wanted
+    key = opt.INDEXING_PERSONAL.key
+    same = {name for name in wanted.configuration if name.lower().removeprefix(opt.PREFIX) == key.lower()}
+    others = {name: value for name, value in wanted.configuration.items() if name not in same}
+    return msgspec.structs.replace(wanted, configuration={**others, key: ",".join(marked)})
 
 
 def _mirrored_as(wanted: Metadata, now: Metadata) -> Metadata:
