@@ -130,6 +130,23 @@ def test_bad_lines_are_kept_aside_with_file_line_and_reason_and_the_others_taken
     assert told[0]["text"] == text.split("\n")[bad[0] - 1]
 
 
+BLANKS = ["\u3000", "\u00a0", "\u2028", "\u0085", "\x1c", "\x1f", "\x0b", "\x0c", "\t", " ", "\r", ""]
+
+
+@pytest.mark.parametrize("bad", [b"bad", b"ok \xff"], ids=["unmatched", "not UTF-8"])
+@pytest.mark.parametrize("blank", BLANKS, ids=ascii)
+def test_a_line_of_blanks_of_any_kind_does_not_put_good_lines_aside(command, tmp_path, blank, bad):
+    file = tmp_path / "a.log"
+    file.write_bytes(blank.encode() + b"\nok one\n" + bad + b"\nok two\nok three\n")
+    aside = tmp_path / "bad.jsonl"
+    ran = command("ingest", tmp_path / "t", file, "--pattern", r"^ok (?P<rest>\w+)$", "--bad-lines", aside)
+    assert ran.code == 0
+    assert rows(tmp_path / "t", "rest") == [{"rest": rest} for rest in ("one", "two", "three")]
+    kept = [json.loads(line)["line"] for line in aside.read_text().splitlines()]
+    assert 3 in kept
+    assert set(kept) <= {1, 3}
+
+
 def test_a_new_table_takes_its_types_from_the_lines_that_can_be_read(command, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"a":1}\n{"a":"x"}\nnull\n{"a":3}\n{broken\n')
     assert command("ingest", tmp_path / "t", tmp_path / "a.jsonl", "--bad-lines", tmp_path / "bad").code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["BLOCK_BYTES", "LINE_LIMIT", "Block", "blocks_of", "end_of_lines", "first_bytes"]
+__all__ = ["BLOCK_BYTES", "LINE_LIMIT", "Block", "blocks_of", "end_of_lines", "first_bytes", "is_blank"]
 
 BLOCK_BYTES = 4 * 2**20
 LINE_LIMIT = 64 * 2**20
@@ -65,6 +65,11 @@ def _overlong(stream: Any, head: bytes, size: int) -> tuple[bytes, int, bytes]:
 def end_of_lines(data: bytes) -> int:
     """Where the last whole line ends."""
     return data.rfind(b"\n") + 1
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line is no record: it has nothing but blanks of ASCII. Blanks of other alphabets are text."""
+    return not line.strip()
 
 
 def first_bytes(stream: Any, size: int) -> bytes:

@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.input.blocks import blocks_of, end_of_lines
+from indextables.cli.input.blocks import blocks_of, end_of_lines, is_blank
 from indextables.cli.input.csv_files import even_rows, sample_texts, suggested_type
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable
 from indextables.cli.input.fitting import check_distinct
@@ -149,7 +149,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _fault_in(head: bytes) -> Fault | None:
-    lines = [line for line in head.split(b"\n") if line.strip()]
+    lines = [line for line in head.split(b"\n") if not is_blank(line)]
 
     def read(text: bytes) -> None:
         ObjectLines(io.BytesIO(text)).read()

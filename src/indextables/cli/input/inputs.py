@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.cli.input.aside import BadLines, BadRecords, Record, read_good
-from indextables.cli.input.blocks import BLOCK_BYTES, LINE_LIMIT, Block, blocks_of, end_of_lines
+from indextables.cli.input.blocks import BLOCK_BYTES, LINE_LIMIT, Block, blocks_of, end_of_lines, is_blank
 from indextables.cli.input.csv_files import CsvRows, open_texts
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable, why_bad
 from indextables.cli.input.fitting import check_distinct, conform, from_texts
@@ -149,7 +149,7 @@ class _Lines:
                     " --bad-lines FILE leaves such lines out"
                 )
                 raise InvalidArgument(message, path=self._name, line=block.line)
-            if not block.data.strip():
+            if is_blank(block.data):
                 continue
             self._now = block.data
             try:
@@ -171,7 +171,7 @@ class _Lines:
 
     def fault(self) -> Fault | None:
         """The first row of the block that was read last that cannot be read."""
-        lines = [line for line in self._now.split(b"\n") if line.strip()]
+        lines = [line for line in self._now.split(b"\n") if not is_blank(line)]
         found = first_fault(lines, lambda text: self._read(text, 0))
         return None if found is None else (self._rows + found[0] + 1, *found[1:])
 
@@ -179,7 +179,7 @@ class _Lines:
 def _lines_of(block: Block) -> list[Record]:
     """The lines of a block that are not blank, each with its number."""
     lines = enumerate(block.data.split(b"\n"), start=block.line)
-    return [(number, line) for number, line in lines if line.strip()]
+    return [(number, line) for number, line in lines if not is_blank(line)]
 
 
 def _aside_or_first(

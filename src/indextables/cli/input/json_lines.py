@@ -16,6 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.cli.input.blocks import is_blank
+
 __all__ = ["BadMap", "MapLines", "NullLine", "ObjectLines", "count_rows", "first_fault", "map_free"]
 
 _NULL_LINE = re.compile(rb"\n(?:\xef\xbb\xbf)?[ \t\r]*null")
@@ -189,7 +191,7 @@ def _without_maps(text: str, start: int, end: int, kind: pa.DataType, path: str)
 def count_rows(text: bytes) -> int:
     """The lines of a text that are not blank."""
     if b"\n\n" in text or b"\n\r" in text or b"\n " in text or b"\n\t" in text or text[:1].isspace():
-        return sum(1 for line in text.split(b"\n") if line.strip())
+        return sum(1 for line in text.split(b"\n") if not is_blank(line))
     return text.count(b"\n") + (not text.endswith(b"\n")) if text else 0
 
 

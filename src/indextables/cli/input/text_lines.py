@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.cli.input.aside import BadRecords
+from indextables.cli.input.blocks import is_blank
 from indextables.cli.input.fitting import from_texts
 from indextables.cli.input.patterns import JSON_INSIDE, Pattern
 from indextables.cli.input.reasons import NOT_UTF8
@@ -36,11 +37,12 @@ def lines_of(data: bytes) -> pa.Array:
     try:
         lines = raw.cast(pa.string())
     except pa.ArrowInvalid:
-        filled = [line for line in raw.to_pylist() if line.strip()]
+        filled = [line for line in raw.to_pylist() if not is_blank(line)]
         bad = [place for place, line in enumerate(filled) if not _is_utf8(line)]
         raise BadRecords(bad, f"it is {NOT_UTF8}") from None
     lines = pc.utf8_rtrim(lines, "\r\n")
-    return lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
+    # What `is_blank` says, for all of them: places of bad lines are counted by either.
+    return lines.filter(pc.not_equal(pc.ascii_trim_whitespace(lines), ""))
 
 
 def read_text(
