@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.cli.input import blocks, inputs
+from indextables.cli.input import Follower, blocks, inputs
 
 LINE = [sys.executable, "-c", "from indextables.cli import main; raise SystemExit(main())"]
 NGINX = (
@@ -304,6 +305,76 @@ def test_followed_csv_json_and_parquet_and_names_that_say_nothing(command, tmp_p
         (4, "worse"),
     ]
     assert len(one.take("--bad-lines", aside)) == 5
+
+
+class Running:
+    """A follower of a folder of logs that goes on: each look takes what is there, into a table that is a dict."""
+
+    def __init__(self, folder):
+        self.folder, self.lines, self._log = folder, [], {}
+        self._follower = Follower(lambda: dict(self._log).get, time.time_ns)
+
+    def write(self, name, text, mode="a"):
+        with (self.folder / name).open(mode) as file:
+            file.write(text)
+
+    def look(self, *, backwards=False):
+        names = sorted(map(str, self.folder.iterdir()), reverse=backwards)
+        self._follower.forget_gone(names)
+        for name in names:
+            part = self._follower.next_part(name, "text")
+            if part is not None:
+                self.lines += part.stream().read().decode().splitlines()
+                self._log.update([part.txn, part.along])
+                self._follower.taken(part)
+        return sorted(self.lines)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("between", ["", "four\n"], ids=["no new line", "a new line"])
+@pytest.mark.parametrize("looks", [True, False], ids=["looks after the copy", "looks later"])
+def test_a_file_that_is_copied_and_emptied_gives_each_line_once(tmp_path, backwards, between, looks):
+    one = Running(tmp_path)
+    one.write("app.log", "one\ntwo\n")
+    assert one.look() == ["one", "two"]
+    one.write("app.log", between)
+    shutil.copy(tmp_path / "app.log", tmp_path / "app.log.1")
+    if looks:
+        one.look(backwards=backwards)
+    one.write("app.log", "", "w")
+    if looks:
+        one.look(backwards=backwards)
+    one.write("app.log", "one\nfive\n")  # It begins as the one before.
+    wanted = sorted(["one", "two", *between.split(), "one", "five"])
+    assert one.look(backwards=backwards) == wanted
+    one.write("app.log", "six\n")
+    assert one.look(backwards=backwards) == sorted([*wanted, "six"])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_file_that_lies_beside_its_compressed_copy_gives_each_line_once(tmp_path, backwards):
+    one = Running(tmp_path)
+    one.write("app.log", "one\ntwo\n")
+    one.look()
+    one.write("app.log", "three\nno end")
+    (tmp_path / "app.log").rename(tmp_path / "app.log.1")
+    one.write("app.log", "one\n")
+    (tmp_path / "app.log.1.gz").write_bytes(gzip.compress((tmp_path / "app.log.1").read_bytes()))
+    one.look(backwards=backwards)
+    one.look(backwards=backwards)
+    (tmp_path / "app.log.1").unlink()
+    assert one.look(backwards=backwards) == sorted(["one", "two", "three", "no end", "one"])
+
+
+def test_files_that_begin_alike_and_go_on_in_other_ways_are_two(tmp_path):
+    one = Running(tmp_path)
+    one.write("app.log", "start\n")
+    one.look()
+    (tmp_path / "app.log").rename(tmp_path / "app.log.1")
+    one.write("app.log", "start\n")
+    assert one.look() == ["start"]  # As yet it is a copy.
+    one.write("app.log", "b\n")
+    assert one.look() == ["b", "start", "start"]
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 A file is known by its content, whatever it is called and wherever it lies: its first line, and the bytes that were
 taken. Each part of a file is a batch of an application of its own; beside its number the log keeps how far the part
 reached, with a few bits of the hash of everything up to there. A file that begins with all that was taken of another
-is that file, grown.
+is that file, grown; unless that other one is still there and goes on in another way. A file with which one that is
+there begins is a copy of it, and has nothing of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from indextables.cli.input.blocks import end_of_lines, first_bytes
 from indextables.cli.input.csv_files import CsvRows
@@ -49,6 +50,13 @@ class _Known(NamedTuple):
     """The hash of everything up to `offset`, to go on with."""
     tail: bytes
     """The last bytes before `offset`: if they are others now, it is another file."""
+
+
+class _Copy(NamedTuple):
+    """A file with which another one begins, that is there."""
+
+    is_taken: bool
+    """All of it was taken of the other one."""
 
 
 class Part(NamedTuple):
@@ -93,26 +101,41 @@ class Follower:
         self._known: dict[tuple[int, int], _Known] = {}
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
         """Size and time of each file when there was nothing more to take of it."""
+        self._names: dict[tuple[int, int], str] = {}
 
     def forget_gone(self, names: list[str]) -> None:
         """Forget files that are not among these any more."""
-        here = {key for name in names if (key := _key(name)) is not None}
-        for key in set(self._known) - here:
-            self._known.pop(key, None)
-            self._seen.pop(key, None)
+        self._names = {key: name for name in names if (key := _key(name)) is not None}
+        for key in set(self._known) - set(self._names):
+            self._drop(key)
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        """A file is not there any more, or has lost what was taken of it: its copies are looked at again."""
+        if self._known.pop(key, None) is not None:
+            self._seen.clear()
 
     def next_part(self, name: str, kind: Format) -> Part | None:
         """What comes next of a file; None if there is nothing. Raises OSError."""
         status = Path(name).stat()
         key, stamp = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns)
-        if self._seen.get(key) == stamp or not status.st_size:
+        if not status.st_size:
+            # It was emptied: what was taken of it may go on in a copy.
+            self._drop(key)
+            return None
+        if self._seen.get(key) == stamp:
             return None
         is_whole = is_compressed(name) or self._now_ns() - status.st_mtime_ns > _REST_NS
-        known = self._known.get(key)
-        if known is None or not _goes_on(name, known):
-            self._known.pop(key, None)
+        known: _Known | _Copy | None = self._known.get(key)
+        if not isinstance(known, _Known) or not _goes_on(name, known):
+            self._drop(key)
             known = self._identify(name, is_whole=is_whole)
-        found = None if known is None else self._part(name, kind, key, known, is_whole=is_whole)
+        if known is None or isinstance(known, _Copy):
+            if known is not None and known.is_taken:
+                self._seen[key] = stamp
+            return None
+        found = self._part(name, kind, key, known, is_whole=is_whole)
+        if found is None and known.batch:
+            self._known[key] = known
         if found is None and is_whole:
             self._seen[key] = stamp
         return found
@@ -125,8 +148,11 @@ class Follower:
         """Somebody else took this part, or its bytes changed: ask the log again."""
         self._known.pop(part.key, None)
 
-    def _identify(self, name: str, *, is_whole: bool) -> _Known | None:
-        """Which of the files that the log knows this is, or a new one; None if its first line is not complete."""
+    def _identify(self, name: str, *, is_whole: bool) -> _Known | _Copy | None:
+        """Which of the files that the log knows this is, a copy of a file that is there, or a new one.
+
+        None if its first line is not complete.
+        """
         with _at(name, 0) as stream:
             first = first_bytes(stream, _FIRST)
         end = first.find(b"\n")
@@ -134,20 +160,34 @@ class Follower:
             return None
         identity = hashlib.sha256(first[: end + 1] if end >= 0 else first).hexdigest()
         numbers = self._newest()
-        claimed = {known.application for known in self._known.values()}
+        holders = {known.application: key for key, known in self._known.items()}
         places: dict[str, int] = {}
         new, number = "", 0
         while not new:
             application = f"{_PREFIX}{identity}:{number}"
             held = numbers(_place_of(application))
             number += 1
-            if application in claimed:
-                continue
+            if application in holders:
+                beside = self._beside(name, holders[application])
+                if isinstance(beside, _Copy):
+                    return beside
+                if beside == "other":
+                    continue
             if held is None:
                 new = application
             else:
                 places[application] = held
         return _furthest(name, places, numbers) or _Known(new, 0, 0, 0, hashlib.sha256(), b"")
+
+    def _beside(self, name: str, key: tuple[int, int]) -> _Copy | Literal["other", "heir"]:
+        """What a file is beside one of which something was taken; its heir if that one has lost it. Raises OSError."""
+        known, holder = self._known[key], self._names[key]
+        if not _goes_on(holder, known):
+            self._drop(key)
+            return "heir"
+        length = _length_if_beginning(name, holder)
+        # A file that is shorter than what was taken may be one that begins alike.
+        return _Copy(length == known.offset) if length is not None and length >= known.offset else "other"
 
     def _part(self, name: str, kind: Format, key: tuple[int, int], known: _Known, *, is_whole: bool) -> Part | None:
         header = b""
@@ -219,6 +259,17 @@ def _goes_on(name: str, known: _Known) -> bool:
     start = known.offset - len(known.tail)
     with _at(name, start) as stream:
         return first_bytes(stream, len(known.tail)) == known.tail
+
+
+def _length_if_beginning(name: str, other: str) -> int | None:
+    """How many bytes a file has, if another one begins with all of them."""
+    length = 0
+    with _at(name, 0) as stream, _at(other, 0) as others:
+        while data := bytes(stream.read(_READ)):
+            if first_bytes(others, len(data)) != data:
+                return None
+            length += len(data)
+    return length
 
 
 def _at(name: str, offset: int) -> Any:
