@@ -307,6 +307,27 @@ def test_followed_csv_json_and_parquet_and_names_that_say_nothing(command, tmp_p
     assert len(one.take("--bad-lines", aside)) == 5
 
 
+@pytest.mark.parametrize("name", ["a.log.gz", "a.jsonl.gz"])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.99])
+def test_a_compressed_file_that_is_cut_off_is_named_and_one_that_is_being_written_is_waited_for(
+    command, tmp_path, name, share
+):
+    one = Followed(command, tmp_path)
+    texts = [f"{number} {hash(str(number))}" for number in range(1000)]
+    lines = [json.dumps({"message": text}) if "json" in name else text for text in texts]
+    whole = gzip.compress("".join(f"{line}\n" for line in lines).encode())
+    file = one.folder / name
+    file.write_bytes(whole[: int(len(whole) * share)])
+    ran = command("ingest", one.table, file)
+    assert ran.code == 2
+    assert f"{file}: " in ran.err
+    assert "output" not in ran.err
+    one.add("b.log", "b1\n")
+    assert one.take() == ["b1"]
+    file.write_bytes(whole)
+    assert one.take() == sorted([*texts, "b1"])
+
+
 class Running:
     """A follower of a folder of logs that goes on: each look takes what is there, into a table that is a dict."""
 

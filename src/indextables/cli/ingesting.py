@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from indextables.cli.declared import Argument, Option, names
 from indextables.cli.parameters import Settings, TablePath, counted, pairs
@@ -202,14 +202,20 @@ def _follow(place: _Place, reading: _Reading, names_given: list[str], until_idle
 def _take_next(place: _Place, reading: _Reading, follower: Any, name: str, passed_over: set[str], inputs: Any) -> bool:
     """Take what is new of one file: whether there was something."""
     from indextables.cli.input import PartChanged
+    from indextables.cli.input.sources import Unreadable
+
+    def leave(words: str) -> Literal[False]:
+        if name not in passed_over:
+            passed_over.add(name)
+            say(words, quiet=reading.quiet)
+        return False
 
     try:
         kind = reading.kind_of(name)
+    except Unreadable as error:
+        return leave(_LATER.format(error))
     except InvalidArgument as error:
-        if name not in passed_over:
-            passed_over.add(name)
-            say(f"left out: {error}", quiet=reading.quiet)
-        return False
+        return leave(f"left out: {error}")
     try:
         if kind == "parquet":
             return _take_whole(place, reading, name, passed_over, inputs)
@@ -220,6 +226,8 @@ def _take_next(place: _Place, reading: _Reading, follower: Any, name: str, passe
         stream = part.stream()
     except FileNotFoundError:
         return False
+    except OSError as cause:
+        return leave(_LATER.format(Unreadable(name, cause)))
     source = inputs.open_lines(
         name,
         kind,
@@ -257,6 +265,7 @@ def _take_whole(place: _Place, reading: _Reading, name: str, seen: set[str], inp
     return True
 
 
+_LATER = "left for later: {}; it is taken when it can be read"
 _TAKEN = "{}: taken before, nothing added"
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "FORMATS",
     "STDIN",
     "Format",
+    "Unreadable",
     "check_files",
     "check_readable",
     "expand",
@@ -59,8 +60,18 @@ _ROTATED = re.compile(r"[.-](?:[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2})$")
 _SAMPLE_BYTES = 16 * 2**20
 
 
+class Unreadable(InvalidArgument):
+    """A file cannot be read as it is now: it may be one that is still being written."""
+
+    def __init__(self, name: str, cause: OSError) -> None:
+        super().__init__(f"{name}: {reason_of(cause)}", path=name)
+
+
 def format_of(name: str, given: str | None) -> Format:
-    """The format of a file by `given` or by its name. Raises InvalidArgument if neither tells."""
+    """The format of a file by `given` or by its name. Raises InvalidArgument if neither tells.
+
+    And Unreadable if its first byte would tell and cannot be read.
+    """
     if given is not None:
         for known in FORMATS:
             if given == known:
@@ -71,11 +82,18 @@ def format_of(name: str, given: str | None) -> Format:
     suffix = _suffix(name)
     found = _SUFFIXES.get(suffix)
     if found is None and suffix in _LINES:
-        return "jsonl" if _is_there(name) and head_of(name, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else "text"
+        return "jsonl" if _is_there(name) and _first_byte(name) == b"{" else "text"
     if found is None:
         message = f"{name}: its name does not tell the format; give --format {' | '.join(FORMATS)}"
         raise InvalidArgument(message, path=name)
     return found
+
+
+def _first_byte(name: str) -> bytes:
+    try:
+        return head_of(name, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    except OSError as cause:
+        raise Unreadable(name, cause) from cause
 
 
 def _suffix(name: str) -> str:
