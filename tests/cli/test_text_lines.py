@@ -328,6 +328,14 @@ def test_a_compressed_file_that_is_cut_off_is_named_and_one_that_is_being_writte
     assert one.take() == sorted([*texts, "b1"])
 
 
+def test_a_mark_of_byte_order_is_dropped_at_the_start_of_a_file_only(command, tmp_path):
+    one = Followed(command, tmp_path)
+    one.add("a.log", "\ufeffone\n")
+    assert one.take() == ["one"]
+    one.add("a.log", "\ufefftwo\n")
+    assert one.take() == ["one", "\ufefftwo"]
+
+
 class Running:
     """A follower of a folder of logs that goes on: each look takes what is there, into a table that is a dict."""
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["BLOCK_BYTES", "LINE_LIMIT", "Block", "blocks_of", "end_of_lines", "first_bytes", "is_blank"]
+__all__ = [
+    "BLOCK_BYTES",
+    "BOM",
+    "LINE_LIMIT",
+    "Block",
+    "blocks_of",
+    "end_of_lines",
+    "first_bytes",
+    "is_blank",
+    "without_bom",
+]
 
 BLOCK_BYTES = 4 * 2**20
+BOM = b"\xef\xbb\xbf"
 LINE_LIMIT = 64 * 2**20
 """The most bytes that one line, or one row of CSV, can have."""
 
@@ -65,6 +76,12 @@ def _overlong(stream: Any, head: bytes, size: int) -> tuple[bytes, int, bytes]:
 def end_of_lines(data: bytes) -> int:
     """Where the last whole line ends."""
     return data.rfind(b"\n") + 1
+
+
+def without_bom(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The blocks of a file from its start on, without the mark of byte order that may stand there."""
+    for place, block in enumerate(blocks):
+        yield block if place else block._replace(data=block.data.removeprefix(BOM))
 
 
 def is_blank(line: bytes) -> bool:

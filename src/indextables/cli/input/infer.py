@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.cli.input.blocks import blocks_of, end_of_lines, is_blank
+from indextables.cli.input.blocks import BOM, blocks_of, end_of_lines, is_blank
 from indextables.cli.input.csv_files import even_rows, sample_texts, suggested_type
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable
 from indextables.cli.input.fitting import check_distinct
@@ -50,7 +50,7 @@ def infer_schema(name: str, kind: Format, pattern: Pattern | None = None, *, tol
             )
         more = []
         if kind == "text":
-            sample, lines = sample_of(head, pattern)
+            sample, lines = sample_of(head.removeprefix(BOM), pattern)
             if lines and not sample.num_rows and pattern is not None:
                 message = f"{name}: none of its first {lines:,} lines matches --pattern"
                 raise InvalidArgument(message, path=name)

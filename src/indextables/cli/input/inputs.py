@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.cli.input.aside import BadLines, BadRecords, Record, read_good
-from indextables.cli.input.blocks import BLOCK_BYTES, LINE_LIMIT, Block, blocks_of, end_of_lines, is_blank
+from indextables.cli.input.blocks import BLOCK_BYTES, LINE_LIMIT, Block, blocks_of, end_of_lines, is_blank, without_bom
 from indextables.cli.input.csv_files import CsvRows, open_texts
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable, why_bad
 from indextables.cli.input.fitting import check_distinct, conform, from_texts
@@ -121,6 +121,8 @@ def open_lines(
     else:
         read = lambda data, before: _read_json(name, data, schema, before)  # noqa: E731
     blocks = blocks_of(stream, end_of_lines, line)
+    if kind == "text" and line == 1:
+        blocks = without_bom(blocks)
     if aside is not None:
         return Input(name, size, _aside_or_first(blocks, name, _lines_of, read, aside), position)
     lines = _Lines(blocks, read, name, numbered=kind == "text")

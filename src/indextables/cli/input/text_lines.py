@@ -20,13 +20,11 @@ MESSAGE = "message"
 PREFIX = "prefix"
 """The column of what stands before the JSON object of a line."""
 
-_BOM = b"\xef\xbb\xbf"
 _ReadJson = Callable[[bytes, pa.Schema, int], list[pa.RecordBatch]]
 
 
 def lines_of(data: bytes) -> pa.Array:
     """The lines that are not blank, without their ends. Raises BadRecords for those that are not UTF-8."""
-    data = data.removeprefix(_BOM)
     bytes_of = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(bytes_of == ord("\n"))
     if not data.endswith(b"\n"):
