@@ -67,6 +67,7 @@ T = TypeVar("T")
 _ATTEMPTS = 3
 _MOST_ATTEMPTS = 20
 
+
 AfterCommit = Callable[["Log", Any], object]
 """What follows a commit: it is given the log and the commit that landed (`indextables.log.commit.rule.Landed`)."""
 
@@ -441,25 +442,28 @@ class Log:
         opened = OpenedState() if found is None else found.opened
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
+        self._memory.heed(metadata)
         self._memory.keep_versions(known.history, contents)
-        self._memory.keep_header(known.history, version, protocol, metadata)
+        self._memory.keep("protocol", known.history, version, protocol)
+        self._memory.keep("metadata", known.history, version, metadata)
         anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
             return self._versions.read_more(segment.versions, contents, known)
+
+        def timed(found: TableState, began: float) -> TableState:
+            measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
+            return found
 
         def kept(found: TableState) -> TableState:
             return self._memory.keep_state(found, anchor_of_this, known.history)
 
         def load() -> TableState:
             began = self.env.ambient.monotonic()
-            found = kept(
-                load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told)
-                if base is None
-                else fold(self.env, base, contents)
-            )
-            measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
-            return found
+            if base is not None:
+                return timed(kept(fold(self.env, base, contents)), began)
+            found = kept(load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told))
+            return timed(found, began)
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
@@ -474,20 +478,22 @@ class Log:
         protocol = self._memory.recall("protocol", known.history, version)
         metadata = self._memory.recall("metadata", known.history, version)
         if protocol is None or metadata is None:
-            found = look.found
-            if found is not None and found.known == known and version == known.head:
-                read = (found.contents, found.opened)
-                protocol, metadata = header_above(self.env, self._versions, known, version, None, *read)
+            if look.found is not None and look.found.known == known and version == known.head:
+                contents, opened = look.found.contents, look.found.opened
+                protocol, metadata = header_above(self.env, self._versions, known, version, None, contents, opened)
             else:
                 near = self._with_short_tail(known, version)
                 protocol, metadata = searched_back(self.env, self._versions, near, version)
-            self._memory.keep_header(known.history, version, protocol, metadata)
+            self._memory.heed(metadata)
+            self._memory.keep("protocol", known.history, version, protocol)
+            self._memory.keep("metadata", known.history, version, metadata)
         check_id(self.env, metadata.id)
         return Header(version, protocol, metadata)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
         """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
-        if not self._memory.is_kept or version - known.state_below(version) <= FEW:
+        nearest = max((state.version for state in known.states if state.version <= version), default=-1)
+        if not self._memory.is_kept or version - nearest <= FEW:
             return known
         fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
@@ -497,4 +503,5 @@ class Log:
         kept = self._memory.state(known.history, "newest")
         if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
             return None, None
-        return (kept.state, kept.anchor) if kept.state.version >= known.state_below(version) else (None, None)
+        nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
+        return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)

@@ -70,11 +70,7 @@ class Known(msgspec.Struct, frozen=True):
     @property
     def newest_state(self) -> int:
         """The version of the newest checkpoint that is known, -1 if none is."""
-        return self.state_below(self.head)
-
-    def state_below(self, version: int) -> int:
-        """The version of the newest checkpoint at or below one, -1 if none is known."""
-        return max((ref.version for ref in self.states if ref.version <= version), default=-1)
+        return max((ref.version for ref in self.states if ref.version <= self.head), default=-1)
 
     def etag_of(self, version: int) -> str | None:
         """What tells the file of the newest version from another of that name, seen before the file was read.
