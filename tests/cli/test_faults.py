@@ -75,7 +75,11 @@ LINE = [sys.executable, "-c", "import sys; from indextables.cli import main; sys
         (["ingest", "{logs}", "{blank}.csv"], 2, "blank.csv: the table has no column ' level'; it has "),
         (["ingest", "{missing}", "{file}.jsonl", "--text", "message,nope"], 2, "names column 'nope'"),
         (["search", "{logs}", "x", "--order-by", "ts descending"], 2, "write desc for descending: 'ts desc'"),
-        (["sql", "{logs}", "SELECT * FROM logs"], 2, "there is no table 'logs' here: the table is called t\n"),
+        (
+            ["sql", "{logs}", "SELECT * FROM logs"],
+            2,
+            "there is no table 'logs' here: the table is called t (at character 15",
+        ),
         (["create", "{missing}", "--schema", "x strng"], 2, "'strng' is not understood"),
         (["drop-partitions", "{logs}", "--where", "level = 'INFO'"], 2, "level is not a partition column"),
         (["ingest", "{logs}", "{missing}.csv"], 2, "No such file"),
