@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutants import changing, planted, reading, telling
+from tests.mutants import changing, others, planted, reading, telling
 
-EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS, *telling.BUGS)
+EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS, *telling.BUGS, *others.BUGS)

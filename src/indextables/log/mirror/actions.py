@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from indextables.log.wire import (
+    FIELD_ID,
+    TYPE_WIDENING,
     Add,
     CommitInfo,
     DeletionVector,
@@ -24,6 +26,7 @@ from indextables.log.wire import (
     raw_lines,
     schema_from_json,
 )
+from indextables.query.stored import EXISTS_DEFAULT, PHYSICAL_NAME
 
 __all__ = [
     "GUARD",
@@ -45,15 +48,12 @@ GUARD = "indextablesMirror"
 _MAPPED = re.compile(r"[ ,;{}()\n\t=]")
 _TEXTS = re.compile(r"(char|varchar)\(\d+\)")
 _NOT_IN_DELTA = re.compile(r"time(\(\d+\))?|interval.*|void|variant|calendar.*")
-_HINDERING = {
-    "columnDefaults": "columns with default values in older files",
-    "columnMapping": "columns that were renamed or dropped",
-    "typeWidening": "columns that were widened",
-}
 _SHOWN = frozenset(
     {
         "avroState",
         "checkpoints",
+        "columnDefaults",
+        "columnMapping",
         "conditionalWrites",
         "deletionVectors",
         "deltaMirror",
@@ -61,10 +61,13 @@ _SHOWN = frozenset(
         "parquetSplit",
         "rowTracking",
         "schemaDeduplication",
+        "typeWidening",
     }
 )
-"""Features of tables whose rows a reader of Delta shows as they are. Whatever is not named here is not shown."""
+"""Features of tables whose rows a reader of Delta shows. Whatever is not named here is not shown."""
 _MICROS = 6
+_ID, _STORED = FIELD_ID, PHYSICAL_NAME.decode()
+_DEFAULT, _NO_DEFAULT = EXISTS_DEFAULT.decode(), "NULL"
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -115,9 +118,12 @@ def obstacle(basis: Basis, partitions: Iterable[dict[str, str | None]] = ()) -> 
     """
     features = set(basis.protocol.writerFeatures or []) | set(basis.protocol.readerFeatures or [])
     for feature in sorted(features - _SHOWN):
-        what = _HINDERING.get(feature, "a feature")
-        return f"the table has {what} ({feature}), which a mirror does not show yet"
-    for kind in sorted(_types(json.loads(basis.metadata.schemaString))):
+        return f"the table has a feature ({feature}) that a mirror does not show"
+    schema = json.loads(basis.metadata.schemaString)
+    for field in schema["fields"]:
+        if (field.get("metadata") or {}).get(_DEFAULT, _NO_DEFAULT) != _NO_DEFAULT:
+            return f"rows that are older than the column {field['name']} hold its default there, and null for Delta"
+    for kind in sorted(_types(schema)):
         if _NOT_IN_DELTA.fullmatch(kind):
             return f"the table has a column of type {kind}, which Delta does not have"
     for values in partitions:
@@ -137,7 +143,7 @@ def delta_version(content: Content, basis: Basis, version: int, has_vectors: Cal
     lines: list[dict[str, Any]] = [{"commitInfo": _commit_info(content.info, version)}]
     brings_vectors = any(add.deletionVector is not None for add in content.adds)
     if content.metadata is not None or content.protocol is not None or brings_vectors:
-        lines.append({"protocol": delta_protocol(basis.metadata, vectors=brings_vectors or has_vectors())})
+        lines.append({"protocol": delta_protocol(basis, vectors=brings_vectors or has_vectors())})
     if content.metadata is not None:
         lines.append({"metaData": delta_metadata(basis.metadata)})
     when = _moment(content.info)
@@ -147,13 +153,15 @@ def delta_version(content: Content, basis: Basis, version: int, has_vectors: Cal
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def delta_protocol(metadata: Metadata, *, vectors: bool) -> dict[str, Any]:
+def delta_protocol(basis: Basis, *, vectors: bool) -> dict[str, Any]:
     """What a reader must know, and the guard; features in lists wherever there are any."""
-    kinds = _types(json.loads(metadata.schemaString))
+    kinds = _types(json.loads(basis.metadata.schemaString))
     wanted = {
-        "columnMapping": _is_mapped(metadata),
+        "columnMapping": _is_mapped(basis.metadata),
         "deletionVectors": vectors,
         "timestampNtz": "timestamp_ntz" in kinds,
+        # Nothing but our own protocol tells that files may hold narrower types.
+        "typeWidening": TYPE_WIDENING in (basis.protocol.readerFeatures or []),
     }
     features = sorted(name for name, is_wanted in wanted.items() if is_wanted)
     if not features:
@@ -167,10 +175,11 @@ def delta_protocol(metadata: Metadata, *, vectors: bool) -> dict[str, Any]:
 
 
 def delta_metadata(metadata: Metadata) -> dict[str, Any]:
-    """The same table, without what only we know: index settings, document mappings, ids of fields."""
+    """The same table, without what only we know: index settings, document mappings, defaults."""
+    told = json.loads(metadata.schemaString)["fields"]
     mapped = _is_mapped(metadata)
-    ids = _Numbers()
-    fields = [_field(field, mapped, ids) for field in json.loads(metadata.schemaString)["fields"]]
+    ids = _Numbers(told)
+    fields = [_field(field, mapped, ids) for field in told]
     configuration = {"delta.enableExpiredLogCleanup": "false", "indextables.mirror": "true"}
     if mapped:
         configuration |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": str(ids.last)}
@@ -285,21 +294,27 @@ def _told(**fields: Any) -> dict[str, Any]:
 
 
 class _Numbers:
-    """Counts fields, for a schema whose names must be mapped."""
+    """The numbers of fields, for a schema whose names are mapped: those that they have for good, or counted ones.
 
-    def __init__(self) -> None:
+    Where one field has no number of its own, all are counted: no two may have the same.
+    """
+
+    def __init__(self, fields: Sequence[dict[str, Any]]) -> None:
+        self._own = all(_ID in (field.get("metadata") or {}) for field in _all_fields(fields))
         self.last = 0
 
-    def next(self) -> int:
-        self.last += 1
-        return self.last
+    def of(self, field: dict[str, Any]) -> int:
+        number = int(field["metadata"][_ID]) if self._own else self.last + 1
+        self.last = max(self.last, number)
+        return number
 
 
 def _field(field: dict[str, Any], mapped: bool, ids: _Numbers) -> dict[str, Any]:  # noqa: FBT001
     comment = (field.get("metadata") or {}).get("comment")
     metadata: dict[str, Any] = {} if comment is None else {"comment": comment}
     if mapped:
-        metadata |= {"delta.columnMapping.id": ids.next(), "delta.columnMapping.physicalName": field["name"]}
+        physical = (field.get("metadata") or {}).get(_STORED, field["name"])
+        metadata |= {"delta.columnMapping.id": ids.of(field), "delta.columnMapping.physicalName": physical}
     return {
         "name": field["name"],
         "type": _type(field["type"], mapped, ids),
@@ -327,16 +342,23 @@ def _types(kind: Any) -> set[str]:
 
 
 def _is_mapped(metadata: Metadata) -> bool:
-    """True if a column has a name that Delta takes only where names are mapped."""
-    return any(_MAPPED.search(name) for name in _names(json.loads(metadata.schemaString)))
+    """True if a column is called otherwise in files, or has a name that Delta takes only where names are mapped."""
+    fields = _all_fields(json.loads(metadata.schemaString)["fields"])
+    return any(_STORED in (field.get("metadata") or {}) or _MAPPED.search(field["name"]) for field in fields)
 
 
-def _names(kind: Any) -> Sequence[str]:
+def _all_fields(fields: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of a schema on every level."""
+    return [one for field in fields for one in (field, *_fields_in(field["type"]))]
+
+
+def _fields_in(kind: Any) -> list[dict[str, Any]]:
     if isinstance(kind, str):
-        return ()
+        return []
     if kind["type"] == "struct":
-        return [name for field in kind["fields"] for name in (field["name"], *_names(field["type"]))]
-    return [name for part in ("elementType", "keyType", "valueType") if part in kind for name in _names(kind[part])]
+        return _all_fields(kind["fields"])
+    parts = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
+    return [field for part in parts for field in _fields_in(part)]
 
 
 _ODD = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

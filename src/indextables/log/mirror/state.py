@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.lazy import pc
-from indextables.log.mirror.actions import delta_metadata, delta_partition, delta_protocol, moments_of
+from indextables.log.mirror.actions import Basis, delta_metadata, delta_partition, delta_protocol, moments_of
 from indextables.log.wire import METADATA_TYPE, STRING_MAP, TableState, combined
 
 __all__ = ["checkpoint_bytes", "pointer_bytes", "state_has_vectors"]
@@ -59,7 +59,7 @@ def checkpoint_bytes(state: TableState) -> bytes:
     metadata["configuration"] = list(metadata["configuration"].items())
     metadata["format"] = {"provider": "parquet", "options": []}
     heads: list[dict[str, object]] = [
-        {"protocol": delta_protocol(state.metadata, vectors=state_has_vectors(files))},
+        {"protocol": delta_protocol(Basis(state.protocol, state.metadata), vectors=state_has_vectors(files))},
         {"metaData": metadata},
         *({"txn": msgspec.to_builtins(txn)} for txn in state.txns.values()),
     ]
