@@ -298,4 +298,18 @@ BUGS = [
         "    places: list[str] = []\n",
         ("tests/split/test_virtual.py", "tests/split/test_shelf.py", *SEARCH_TESTS),
     ),
+    Bug(
+        "a search filters below a limit",
+        "indextables/sql/tracing.py",
+        "            keeps_all=traced.keeps_all and not shared and not chooses,\n",
+        "            keeps_all=True,\n",
+        ("tests/sql/test_references.py",),
+    ),
+    Bug(
+        "a search is about rows that a GROUP BY made",
+        "indextables/sql/tracing.py",
+        "        if blocked is not None:\n            return Stop(blocked)\n",
+        "",
+        ("tests/sql/test_rewrite.py",),
+    ),
 ]

@@ -195,7 +195,7 @@ def test_scores_are_those_of_the_embedded_engine(session, place):
         ("SELECT id FROM t WHERE TEXTSEARCH(message, :q)", QueryInvalid, "no value is bound"),
         ("SELECT a.id FROM t a, t b WHERE TEXTSEARCH(message, 'a')", QueryInvalid, "more than one table"),
         (
-            "SELECT m FROM (SELECT message AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",
+            "SELECT m FROM (SELECT upper(message) AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",
             QueryInvalid,
             "needs the table itself",
         ),

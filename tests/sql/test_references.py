@@ -339,7 +339,7 @@ def test_a_time_that_has_to_be_computed_is_refused_for_our_tables_only():
 
 def test_a_search_without_a_table_of_ours_beside_it_is_refused():
     for text in (
-        "SELECT 1 FROM logs, (SELECT message AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",
+        "SELECT 1 FROM logs, (SELECT upper(message) AS m FROM t) s WHERE TEXTSEARCH(m, 'a')",
         "SELECT 1 FROM logs WHERE TEXTSEARCH(x.message, 'a')",
         "SELECT 1 FROM logs WHERE TEXTSEARCH(id, 'a', 'b')",
         "SELECT 1 FROM logs WHERE INDEXQUERYALL(message, 'a')",
@@ -361,6 +361,53 @@ def test_a_search_without_a_table_of_ours_beside_it_is_refused():
 def test_a_search_of_something_nearer_is_not_taken_for_one_of_a_table_further_out(text):
     with pytest.raises(QueryInvalid, match="table itself"):
         rewritten(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "SELECT id FROM (SELECT * FROM logs) s WHERE TEXTSEARCH(s.message, 'a')",
+            (
+                "SELECT id FROM (SELECT * EXCEPT (`__search0_0`) , `__search0_0` AS `__search0_0` FROM <0> AS logs) s "
+                "WHERE s.`__search0_0`"
+            ),
+        ),
+        (
+            "WITH c AS (SELECT id, note AS n FROM logs WHERE id > 3) SELECT * FROM c x WHERE TEXTSEARCH(n, 'a')",
+            (
+                "WITH c AS (SELECT id, note AS n , `__search0_0` AS `__search0_0` FROM <0> AS logs WHERE id > 3) "
+                "SELECT * EXCEPT (`__search0_0`) FROM c x WHERE x.`__search0_0`"
+            ),
+        ),
+    ],
+)
+def test_a_subquery_hands_on_what_a_search_says_of_its_rows(text, expected):
+    done, needs = rewritten(text)
+    assert done.replace("  ", " ") == expected
+    (search,) = needs[0].required
+    assert search.query == "a"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "SELECT * FROM logs ORDER BY id LIMIT 5",
+        "SELECT *, row_number() OVER (ORDER BY id) AS n FROM logs",
+        "SELECT * FROM logs TABLESAMPLE (10 PERCENT)",
+    ],
+)
+def test_a_subquery_that_chooses_rows_chooses_among_all(between):
+    _, needs = rewritten(f"SELECT id FROM ({between}) s WHERE TEXTSEARCH(message, 'a')")
+    assert not needs[0].required
+    assert [search.query for search in needs[0].marked] == ["a"]
+
+
+def test_a_with_name_that_has_two_readers_keeps_the_rows_of_both():
+    text = "WITH c AS (SELECT * FROM logs) SELECT id FROM c WHERE TEXTSEARCH(message, 'a') UNION ALL SELECT * FROM c"
+    done, needs = rewritten(text)
+    assert not needs[0].required
+    assert done.endswith("UNION ALL SELECT * EXCEPT (`__search0_0`) FROM c")
 
 
 WORDS = """SELECT FROM WHERE JOIN ON AND OR NOT logs t other

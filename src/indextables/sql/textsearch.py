@@ -15,6 +15,7 @@ import msgspec
 
 from indextables.errors import NotSupported, QueryInvalid
 from indextables.lazy import LazyModule
+from indextables.sql.tracing import Source, Traced, Tracer, cte_of, name_parts, references_of, sources_of
 from indextables.table.read import SCORE
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ __all__ = [
     "Call",
     "Mention",
     "Statement",
+    "Traced",
     "Word",
     "counts_rows",
     "means_no_columns",
-    "sources_of",
+    "not_followed",
     "spelled",
     "unused_prefix",
 ]
@@ -57,20 +59,24 @@ class Mention(msgspec.Struct, frozen=True):
     node: Any
     columns: Sequence[str]
 
-    @property
-    def name(self) -> str:
-        """What columns of it are qualified with, in lower case."""
-        return str(self.node.alias_or_name).lower()
-
 
 class Call(msgspec.Struct, frozen=True):
-    """A search where it stands, from `start` to `end`: about `column` (None for all) of what `qualifier` names."""
+    """A search where it stands, from `start` to `end`.
+
+    `parts` are the names of its column, with what stands before and behind; none for all columns, of what `star_of`
+    names.
+    """
 
     node: Any
-    column: str | None
-    qualifier: str
+    parts: tuple[str, ...]
     start: int
     end: int
+    star_of: str = ""
+
+    @property
+    def what(self) -> str:
+        """The column as it is written."""
+        return ".".join(self.parts) or (f"{self.star_of}.*" if self.star_of else "*")
 
 
 class Statement:
@@ -81,52 +87,101 @@ class Statement:
         self.tree = tree
         self.mentions = mentions
         self.words = frozenset(token.text.lower() for token in tokens)
+        self._tokens = tokens
         self._parens = [token for token in tokens if token.is_paren]
         self._by_node = {id(mention.node): mention for mention in mentions}
+        self._tracer = Tracer(tree, lambda node: self._by_node.get(id(node)))
 
     def function(self, node: Any, target: Any) -> Call:
         """The call of a function whose first argument is `target`. Raises QueryInvalid if that is no column or `*`."""
-        start = int(node.meta["start"])
-        is_star = isinstance(target, exp.Star) or isinstance(getattr(target, "this", None), exp.Star)
-        if not is_star and not isinstance(target, exp.Column):
+        start, end = int(node.meta["start"]), self.closing(int(node.meta["end"]) + 1)
+        if isinstance(target, exp.Star) or isinstance(getattr(target, "this", None), exp.Star):
+            return Call(node, (), start, end, target.table.lower() if isinstance(target, exp.Column) else "")
+        column = target
+        while isinstance(column, exp.Dot):
+            column = column.this
+        if not isinstance(column, exp.Column):
             raise self.fault(start, f"the first argument of {node.name.upper()} must be a column or *")
-        qualifier = target.table.lower() if isinstance(target, exp.Column) else ""
-        return Call(node, None if is_star else target.name, qualifier, start, self.closing(int(node.meta["end"]) + 1))
+        return Call(node, name_parts(column), start, end)
 
-    def reference_of(self, call: Call, missing: Callable[[Sequence[Any]], Exception]) -> tuple[Mention, Any]:
+    def reference_of(self, call: Call, missing: Callable[[Sequence[Any], str], Exception]) -> tuple[Traced, Any]:
         """The reference that a call is about, and its SELECT: the nearest one around the call, else further out.
 
-        Where it may be about something that is no table of ours, or is about nothing, raises what `missing` makes of
-        these other sources. Raises QueryInvalid where it may be about two.
+        A subquery or WITH name that hands on rows of a table of ours is followed to that table. Where the call may be
+        about something that is no table of ours, or is about nothing, raises what `missing` makes of these other
+        sources, and of the reason why one cannot be followed. Raises QueryInvalid where it may be about two.
         """
         select = call.node.find_ancestor(exp.Select)
         while select is not None:
-            found = [mention for mention in self.of_select(select) if _is_about(mention, call)]
+            found, stops = self._tracer.in_select(select, call.parts, call.star_of)
             if len(found) > 1:
-                names = " or ".join(sorted(mention.node.alias_or_name for mention in found))
+                names = " or ".join(sorted(_name_of(traced) for traced in found))
                 message = f"{self.text[call.start : call.end]} could be about {names}: more than one table has it"
                 raise self.fault(call.start, f"{message}; write the table before the column")
             if found:
                 return found[0], select
             others = [node for node in sources_of(select) if id(node) not in self._by_node]
             outer = select.find_ancestor(exp.Select)
-            is_named = any(node.alias_or_name.lower() == call.qualifier for node in others)
+            qualifier = call.star_of or (call.parts[0].lower() if len(call.parts) > 1 else "")
+            is_named = any(node.alias_or_name.lower() == qualifier for node in others)
             # Without a qualifier, a column of theirs hides one of the same name further out.
-            if others and (is_named or not call.qualifier or outer is None):
-                raise missing(others)
+            if others and (is_named or not qualifier or outer is None):
+                raise missing(others, stops[0].why if stops else "")
             select = outer
-        raise missing([])
+        raise missing([], "")
 
-    def of_select(self, select: Any) -> list[Mention]:
-        """Our tables in FROM and JOIN of one SELECT."""
-        return [self._by_node[id(node)] for node in sources_of(select) if id(node) in self._by_node]
+    def handed_on(
+        self, traced: Traced, names: Sequence[str], quote: str, alias_of: Callable[[Mention], str]
+    ) -> Iterator[tuple[int, str]]:
+        """What to insert where, so that SELECTs between a table and a search hand on columns of the table.
+
+        Raises QueryInvalid for a SELECT whose list has no end that can be found.
+        """
+        for place, source in enumerate(traced.through):
+            below = traced.through[place + 1 :]
+            alias = self.alias_text(below[0].node) if below else alias_of(traced.table)
+            before = f"{alias}." if alias else ""
+            listed = [f"{before}{quote}{name}{quote} AS {quote}{name}{quote}" for name in names]
+            yield self._end_of_list(source), f", {', '.join(listed)} "
+
+    def shown_by(self, traced: Traced) -> Iterator[int]:
+        """The ids of nodes in FROM that show what was handed on, for `after_stars`."""
+        for source in traced.through:
+            cte = cte_of(source.node)
+            yield from [id(source.node)] if cte is None else (id(node) for node in references_of(self.tree, cte))
+
+    def alias_text(self, node: Any) -> str:
+        """What columns of a source are qualified with, as it is written; empty if it has no name."""
+        alias = node.args.get("alias")
+        name = alias.this if alias is not None and alias.this is not None else node.this
+        if not isinstance(name, exp.Identifier):
+            return ""
+        return self.text[int(name.meta["start"]) : int(name.meta["end"]) + 1]
+
+    def _end_of_list(self, source: Source) -> int:
+        """Where the FROM stands behind the list of a SELECT."""
+        item = source.item
+        first = item.parts[0] if isinstance(item, exp.Column) else item
+        start, depth, last = int(first.meta["start"]), 0, ""
+        for token in self._tokens:
+            if token.start < start:
+                continue
+            if token.is_paren:
+                depth += 1 if token.text == "(" else -1
+            word = self.text[token.start : token.end].upper()
+            if depth < 0:
+                break
+            if depth == 0 and word == "FROM" and last != "DISTINCT":
+                return token.start
+            last = word
+        raise self.fault(start, f"{FUNCTION.upper()} of a subquery needs its FROM behind the columns")
 
     def wants_score(self, mention: Mention) -> bool:
         """True if the statement asks for `_score` and the table has no such column of its own."""
         return SCORE in self.words and spelled(mention.columns, SCORE) is None
 
     def after_stars(self, hidden: Mapping[int, Sequence[str]], quote: str) -> Iterator[tuple[int, str]]:
-        """What to insert where, so that no `*` shows the `hidden` columns of the references it covers, by number.
+        """What to insert where, so that no `*` shows the `hidden` columns of what it covers, by the id of its node.
 
         Raises NotSupported for a star that cannot leave columns out.
         """
@@ -135,13 +190,13 @@ class Statement:
                 continue
             item = star.parent if isinstance(star.parent, exp.Column) else star
             inside = item.find_ancestor(exp.Select)
-            covered = [] if inside is None else self.of_select(inside)
+            covered = [] if inside is None else sources_of(inside)
             qualifier = item.table.lower() if isinstance(item, exp.Column) else ""
             names = [
                 f"{quote}{name}{quote}"
-                for mention in covered
-                if not qualifier or mention.name == qualifier
-                for name in hidden.get(mention.number, ())
+                for node in covered
+                if not qualifier or node.alias_or_name.lower() == qualifier
+                for name in hidden.get(id(node), ())
             ]
             if not names:
                 continue
@@ -169,11 +224,13 @@ class Statement:
         return QueryInvalid(message, query=self.text, position=position)
 
 
-def sources_of(select: Any) -> list[Any]:
-    """What stands in FROM and JOIN of one SELECT."""
-    first = select.args.get("from_") or select.args.get("from")
-    found = [] if first is None else [first.this, *(join.this for join in first.this.args.get("joins") or ())]
-    return [*found, *(join.this for join in select.args.get("joins") or ())]
+def not_followed(why: str) -> str:
+    """What to say of a search about a subquery or WITH name that hands on no rows of a table; `why` may be empty."""
+    reason = f"the subquery or WITH name {why}" if why else "the subquery or WITH name shows no such column of a table"
+    return (
+        f"{FUNCTION.upper()} needs the table itself in FROM, or a subquery that hands on its rows: {reason}; move it "
+        "into that subquery, beside FROM"
+    )
 
 
 def spelled(columns: Iterable[str], name: str) -> str | None:
@@ -203,7 +260,6 @@ def counts_rows(call: Any) -> bool:
     return isinstance(call.this, exp.Star) and not any(call.this.args.values()) and not call.expressions
 
 
-def _is_about(mention: Mention, call: Call) -> bool:
-    if call.qualifier and mention.name != call.qualifier:
-        return False
-    return call.column is None or spelled(mention.columns, call.column) is not None
+def _name_of(traced: Traced) -> str:
+    node = traced.through[0].node if traced.through else traced.table.node
+    return str(node.alias_or_name)

@@ -103,7 +103,7 @@ class _Resolver:
         if not names:
             self.fail(at, "the table has no text column to search by default: write field:value")
         try:
-            return [resolve_target(schema, index, (name,)) for name in names]
+            return [resolve_target(schema, index, tuple(name.split("."))) for name in names]
         except LookupError as error:
             raise QueryInvalid(f"default field: {error.args[0]}", query=self.query[:1000], position=at) from error
 

@@ -19,8 +19,9 @@ from indextables.sql.textsearch import (
     SCORE,
     Mention,
     Statement,
+    Traced,
     Word,
-    spelled,
+    not_followed,
     unused_prefix,
 )
 from indextables.table.read import Mark
@@ -103,6 +104,7 @@ class _Rewriter:
         self._statement = Statement(text, words, tree, mentions)
         self._edits: list[tuple[int, int, str]] = []
         self._searches: dict[int, list[Mark]] = {}
+        self._handed_on: list[tuple[Traced, str]] = []
         self._prefix = unused_prefix(text, (name for schema in tables.values() for name in schema.names))
 
     def run(self, calls: list[Any], plain: dict[str, TableReference]) -> Rewritten:
@@ -112,15 +114,23 @@ class _Rewriter:
             self._replace_call(number, call)
         targets = dict(plain)
         hidden: dict[int, list[str]] = {}
+        scores: set[int] = set()
         for number, (place, searches) in enumerate(self._searches.items()):
             mention = statement.mentions[place]
             scored = statement.wants_score(mention)
             if scored and len(searches) > 1:
                 raise NotSupported(NEEDS_ONE, query=statement.text)
-            hidden[place] = [*(search.name for search in searches), *([SCORE] if scored else [])]
+            scores |= {place} if scored else set()
+            hidden[id(mention.node)] = [*(search.name for search in searches), *([SCORE] if scored else [])]
             name = f"{self._prefix}t{number}"
             targets[name] = TableReference(mention.node.name.lower(), tuple(searches), scored)
             self._rename_table(mention.node, name)
+        for traced, name in self._handed_on:
+            names = [name, *([SCORE] if traced.table.number in scores else [])]
+            given = statement.handed_on(traced, names, '"', lambda mention: self._alias(mention.node))
+            self._edits += [(at, at, new) for at, new in given]
+            for node in statement.shown_by(traced):
+                hidden.setdefault(node, []).extend(name for name in names if name not in hidden[node])
         self._edits += [(after, after, new) for after, new in statement.after_stars(hidden, '"')]
         text = statement.text
         for start, end, new in sorted(self._edits, reverse=True):
@@ -134,14 +144,17 @@ class _Rewriter:
         target, query = node.expressions
         call = statement.function(node, target)
 
-        def missing(others: Sequence[Any]) -> Exception:
-            return self._not_the_table(others[0]) if others else self._no_column(node, call.qualifier, call.column)
+        def missing(others: Sequence[Any], why: str) -> Exception:
+            return self._not_the_table(others[0], why) if others else self._no_column(node, call.what)
 
-        mention, _ = statement.reference_of(call, missing)
-        column = None if call.column is None else spelled(mention.columns, call.column)
-        search = Mark(f"{self._prefix}{number}", column, self._query_text(node, query))
-        self._searches.setdefault(mention.number, []).append(search)
-        self._edits.append((call.start, call.end, f'{self._alias(mention.node)}."{search.name}"'))
+        traced, _ = statement.reference_of(call, missing)
+        search = Mark(f"{self._prefix}{number}", ".".join(traced.path) or None, self._query_text(node, query))
+        self._searches.setdefault(traced.table.number, []).append(search)
+        alias = self._alias(traced.table.node)
+        if traced.through:
+            alias = statement.alias_text(traced.through[0].node)
+            self._handed_on.append((traced, search.name))
+        self._edits.append((call.start, call.end, f'{alias}."{search.name}"' if alias else f'"{search.name}"'))
 
     def _query_text(self, call: Any, node: Any) -> str:
         if isinstance(node, exp.Literal) and node.is_string:
@@ -158,16 +171,14 @@ class _Rewriter:
         name = table.name.lower()
         return not table.db and name not in self._ctes and name in self._tables
 
-    def _not_the_table(self, source: Any) -> Exception:
+    def _not_the_table(self, source: Any, why: str) -> Exception:
         if isinstance(source, exp.Table) and source.name.lower() not in self._ctes:
             known = ", ".join(sorted(self._tables))
             return self._fault(source.this, f"there is no table {source.name!r} here; the tables are {known}")
-        message = f"{FUNCTION.upper()} needs the table itself in FROM, not a subquery or WITH name"
-        return NotSupported(f"{message}; move it into that subquery, beside FROM", query=self._statement.text)
+        return NotSupported(not_followed(why), query=self._statement.text)
 
-    def _no_column(self, call: Any, qualifier: str, column: str | None) -> Exception:
+    def _no_column(self, call: Any, what: str) -> Exception:
         known = ", ".join(sorted(self._tables))
-        what = f"{qualifier}.{column or '*'}" if qualifier else column or "*"
         return self._fault(call, f"{what!r} is not a column of a table of this statement; the tables are {known}")
 
     def _rename_table(self, reference: Any, name: str) -> None:

@@ -22,11 +22,13 @@ from indextables.sql.textsearch import (
     Call,
     Mention,
     Statement,
+    Traced,
     Word,
     means_no_columns,
-    spelled,
+    not_followed,
     unused_prefix,
 )
+from indextables.sql.tracing import name_parts
 from indextables.table.read import Mark
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class _Rewriter:
         self._edits: list[tuple[int, int, str | int]] = []
         self._required: dict[int, list[Mark]] = {}
         self._marked: dict[int, list[Mark]] = {}
+        self._handed_on: list[tuple[Traced, str]] = []
         self._bound: list[Token] = []
         self._calls: list[tuple[int, int]] = []
         words = [Word(_plain(t), t.start, t.end, t.kind == "mark" and t.text in "()") for t in found.tokens]
@@ -116,7 +119,12 @@ class _Rewriter:
         needs = [self._need(reference) for reference in self._found.references]
         for reference in self._found.references:
             self._replace(reference, needs[reference.number])
-        hidden = {number: _hidden(need) for number, need in enumerate(needs)}
+        hidden = {id(node): _hidden(need) for node, need in zip(self._found.nodes, needs, strict=True)}
+        for traced, name in self._handed_on:
+            names = [name, *([SCORE] if needs[traced.table.number].score else [])]
+            self._edits += [(at, at, new) for at, new in self._statement.handed_on(traced, names, "`", lambda _: "")]
+            for node in self._statement.shown_by(traced):
+                hidden.setdefault(node, []).extend(name for name in names if name not in hidden[node])
         self._edits += [(after, after, new) for after, new in self._statement.after_stars(hidden, "`")]
         self._shorten_qualifiers()
         return Rewritten(self._pieces(), needs, self._rest_of_args())
@@ -165,13 +173,14 @@ class _Rewriter:
             message = f"the query of {operator} must be a text in quotes or a parameter"
             raise self._statement.fault(query.start, message)
         start = int(column.parts[0].meta["start"])
-        call = Call(node, None if everywhere else column.name, column.table.lower(), start, query.end)
+        parts = () if everywhere else name_parts(column)
+        call = Call(node, parts, start, query.end, column.table.lower() if everywhere else "")
         return _SearchCall(call, query, negated=negated)
 
     def _take(self, number: int, found: _SearchCall) -> None:
         call = found.call
-        mention, select = self._statement.reference_of(call, lambda _: self._missing(call))
-        reference = self._found.references[mention.number]
+        traced, select = self._statement.reference_of(call, lambda _, why: self._missing(call, why))
+        reference = self._found.references[traced.table.number]
         if reference.shape == "other":
             message = (
                 "a search stands beside PIVOT, UNPIVOT, a list of column names or a pipe: search in a subquery, "
@@ -181,23 +190,27 @@ class _Rewriter:
         query = query_of(found.query, self._found, self._args)
         if not isinstance(query, str):
             raise self._statement.fault(found.query.start, f"the query of a search is a text, not {query!r}")
-        column = None if call.column is None else spelled(mention.columns, call.column)
-        search = Mark(f"{self._prefix}{number}", column, query)
+        search = Mark(f"{self._prefix}{number}", ".".join(traced.path) or None, query)
         is_required = select is call.node.find_ancestor(exp.Select) and _is_conjunct(call.node) and not found.negated
         # A sample is taken of all rows, before any condition.
-        is_required = is_required and reference.shape == "plain"
+        is_required = is_required and reference.shape == "plain" and traced.keeps_all
         kept = self._required if is_required else self._marked
         kept.setdefault(reference.number, []).append(search)
         self._bound.append(found.query)
         self._calls.append((call.start, call.end))
         hidden = f"`{search.name}`"
+        if traced.through:
+            self._handed_on.append((traced, search.name))
+            alias = self._statement.alias_text(traced.through[0].node)
+            hidden = f"{alias}.{hidden}" if alias else hidden
         self._edits.append((call.start, call.end, f"(NOT {hidden})" if found.negated else hidden))
 
-    def _missing(self, call: Call) -> Exception:
-        what = f"{call.qualifier}.{call.column or '*'}" if call.qualifier else call.column or "*"
+    def _missing(self, call: Call, why: str) -> Exception:
+        if why:
+            return self._statement.fault(call.start, not_followed(why))
         message = (
-            f"{what!r} is not a column of a table of IndexTables in this SELECT; a search needs the table itself in "
-            "FROM beside it, not a subquery, a view or a WITH name"
+            f"{call.what!r} is not a column of a table of IndexTables in this SELECT; a search needs the table itself "
+            "in FROM beside it, or a subquery, WITH name or view that hands on its rows"
         )
         return self._statement.fault(call.start, message)
 
