@@ -53,10 +53,10 @@ def admitted(
     0 .. 2^63 - 1, paths that a reader refuses, lines that are too long.
     """
     try:
-        _check_actions(actions, root_url)
+        lines = _checked_lines(actions, root_url)
         _check_columns("remove", removes, REMOVE_TYPE, REMOVE_REQUIRED, root_url)
         _check_columns("add", adds, ADD_TYPE, ADD_REQUIRED, root_url)
-        text = encode_version(actions, adds=adds, removes=removes, compress=False)
+        text = lines + encode_version((), adds=adds, removes=removes, compress=False)
         _check_lengths(text)
         return _packed(text, version) if compress else text
     except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException) as error:
@@ -68,8 +68,8 @@ def admitted(
         raise _refused(version, root_url, str(error.details.get("reason", error))) from error
 
 
-def _check_actions(actions: Sequence[Action], root_url: str) -> None:
-    """Decode the lines as the reader does. Raises ValueError, TypeError, and PathEscape for files and skips."""
+def _checked_lines(actions: Sequence[Action], root_url: str) -> bytes:
+    """The lines of actions, decoded as the reader does. Raises ValueError, TypeError, PathEscape for files and skips."""
     text = encode_version(actions, compress=False)
     CHECKED_LINES.decode_lines(text)
     paths: list[str] = []
@@ -91,6 +91,7 @@ def _check_actions(actions: Sequence[Action], root_url: str) -> None:
         raise ValueError(message)
     if paths:
         canonical_paths(text_array(paths), root_url)
+    return text
 
 
 def _check_columns(
