@@ -208,6 +208,7 @@ def test_ctrl_c_ends_a_command_that_waits_with_one_line(logs, tmp_path):
     assert (process.returncode, err) == (130, "indextables: interrupted\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_however_long_the_process_takes_to_end(logs, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

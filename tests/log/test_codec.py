@@ -15,7 +15,18 @@ from tests.log.logs import METADATA, add, info, remove, vector
 from indextables.errors import IndexTablesError, LimitExceeded, LogCorrupt, PathEscape
 from indextables.log.checkpoint.avro.schema import ENTRY_COLUMNS
 from indextables.log.wire import compression, lines
-from indextables.log.wire.actions import Add, Cdc, CommitInfo, DomainMetadata, Line, MergeSkip, Remove, Txn
+from indextables.log.wire.actions import (
+    Add,
+    Cdc,
+    CommitInfo,
+    DomainMetadata,
+    Line,
+    MergeSkip,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+)
 from indextables.log.wire.codec import (
     REMOVES_SCHEMA,
     commit_info_of,
@@ -23,7 +34,7 @@ from indextables.log.wire.codec import (
     encode_version,
     raw_lines,
 )
-from indextables.log.wire.files import ADD_TYPE, FILES_SCHEMA, REMOVE_TYPE
+from indextables.log.wire.files import ADD_TYPE, FILES_SCHEMA, METADATA_TYPE, PROTOCOL_TYPE, REMOVE_TYPE
 from indextables.log.wire.protocol import new_table_protocol
 
 GOOD = b'{"add":{"path":"a","partitionValues":{"day":"x"},"size":1,"modificationTime":1,"dataChange":true}}\n'
@@ -107,6 +118,11 @@ def test_a_large_block_reads_as_its_lines_one_by_one(some):
     dropped = ["addedAtLine"]
     assert whole.num_rows > 32
     assert whole.drop_columns(dropped).equals(pa.concat_tables(single).drop_columns(dropped))
+
+
+@pytest.mark.parametrize(("action", "kind"), [(Metadata, METADATA_TYPE), (Protocol, PROTOCOL_TYPE)])
+def test_a_parquet_checkpoint_has_a_column_for_every_field(action, kind):
+    assert {field.name for field in kind} == set(action.__struct_fields__)
 
 
 def test_every_small_action_round_trips():

@@ -70,6 +70,7 @@ def test_words_that_only_statements_have_are_plain_names_in_an_expression(word):
     assert parse_value(f"{word} + 1", schema) == parse_value(f"`{word}` + 1", schema)
 
 
+@pytest.mark.slow
 def test_tables_with_such_columns_are_read_deleted_from_and_updated(tmp_path, capfd):
     table = indextables.create(str(tmp_path / "t"), pa.schema([("merge", pa.bool_()), ("set", pa.int64())]))
     table.append([{"merge": True, "set": 1}, {"merge": False, "set": 2}, {"merge": None, "set": 3}])

@@ -130,6 +130,7 @@ def test_a_where_clause_changes_neither_scores_nor_their_order(layouts):
         assert_same(scores(layouts[pieces].searcher, "message:foo message:bar", where=where), expected)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_bm25(layouts):
     rows = layouts[1].rows
     texts = [words_of(row["message"]) for row in rows]

@@ -288,6 +288,7 @@ class ThreadsOfReads(RangesFile):
         return super().read(size)
 
 
+@pytest.mark.slow
 def test_only_the_thread_that_asks_for_row_groups_touches_their_file(several):
     store, table, split = several
     footer = SplitReader(store, split.ref).footer

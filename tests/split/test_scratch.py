@@ -199,6 +199,7 @@ writer.finish()
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_in_memory_is_taken_away_and_what_a_living_one_has_is_not(
     store, scratch, memory, tmp_path
 ):

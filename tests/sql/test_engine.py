@@ -370,6 +370,7 @@ FRAGMENTS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.booleans())
 @settings(max_examples=250, deadline=None)
 def test_any_text_is_answered_or_refused_with_a_typed_error(parts, whole):

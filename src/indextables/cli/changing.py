@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from indextables.cli.asking import Quiet, Yes, agreed, bar, is_asked
 from indextables.cli.declared import Argument, Option
-from indextables.cli.parameters import AsJson, Settings, TablePath, counted, open_table
+from indextables.cli.parameters import AsJson, Settings, TablePath, counted, keywords_of, open_table
 from indextables.errors import InvalidArgument
 from indextables.table.change import DeleteAsked, UpdateAsked, UpsertAsked
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from indextables.table.change import ChangeReport
-    from indextables.table.requests import Request
 
 __all__ = ["delete", "update", "upsert"]
 
@@ -39,10 +38,10 @@ def delete(
     opened = open_table(table, option)
     if request.where is None and request.search is None and not request.dry_run and not yes:
         # What cannot be done is said before anybody is asked for anything.
-        foreseen = opened.delete(**_asked(request, dry_run=True))
+        foreseen = opened.delete(**keywords_of(request, dry_run=True))
         if foreseen.deleted and is_asked(yes=yes):
             agreed(f"Delete all {counted(foreseen.deleted, 'row')} of {table}?")
-    report = opened.delete(**_asked(request), progress=bar(quiet=quiet))
+    report = opened.delete(**keywords_of(request), progress=bar(quiet=quiet))
     _tell(report, {"deleted": report.deleted}, as_json=as_json)
 
 
@@ -65,7 +64,7 @@ def update(
       indextables update logs --set "retries = retries + 1" --set "host = lower(host)" --dry-run
     """
     values = _assigned(assignments)
-    report = open_table(table, option).update(values, **_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).update(values, **keywords_of(request), progress=bar(quiet=quiet))
     _tell(report, {"updated": report.updated}, as_json=as_json)
 
 
@@ -93,7 +92,7 @@ def upsert(
     """
     opened = open_table(table, option)
     rows = _rows_of(file, kind, opened.schema)
-    report = opened.upsert(rows, **_asked(request), progress=bar(quiet=quiet))
+    report = opened.upsert(rows, **keywords_of(request), progress=bar(quiet=quiet))
     _tell(report, {"updated": report.updated, "added": report.inserted}, as_json=as_json)
 
 
@@ -127,13 +126,6 @@ def _rows_of(file: str, kind: str | None, schema: pa.Schema) -> pa.Table:
     # A stream is looked at by its beginning; what comes later has values.
     kept = [name for name in wanted.names if name.lower() in has or rows[name].null_count < rows.num_rows]
     return rows.select(kept)
-
-
-def _asked(request: Request, **instead: object) -> dict[str, Any]:
-    """The fields of a request, as a table's methods take them; some of them `instead`."""
-    import msgspec
-
-    return {**msgspec.structs.asdict(request), **instead}
 
 
 def _tell(report: ChangeReport, counts: dict[str, int], *, as_json: bool) -> None:

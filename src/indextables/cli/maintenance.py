@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.asking import Quiet, Yes, agreed, bar, is_asked
 from indextables.cli.declared import Option
-from indextables.cli.parameters import AsJson, Settings, TablePath, counted, open_table, pairs
+from indextables.cli.parameters import AsJson, Settings, TablePath, counted, keywords_of, open_table, pairs
 from indextables.errors import InvalidArgument
 from indextables.table.requests import (
     ClearSkips,
@@ -21,7 +21,6 @@ from indextables.table.requests import (
     Prewarm,
     Purge,
     Reindex,
-    Request,
     Restore,
     TruncateTimeTravel,
     fields_of,
@@ -69,7 +68,7 @@ def merge_splits(
       indextables merge-splits logs --where "day < '2026-01-01'" --target-size 512M
       indextables merge-splits logs --cluster-by host,ts --dry-run
     """
-    report = open_table(table, option).merge_splits(**_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).merge_splits(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, report.plan if request.dry_run else None, leave_out="plan")
     elif request.dry_run:
@@ -132,7 +131,7 @@ def purge(
     opened = open_table(table, option)
     progress = bar(quiet=quiet)
     if asks:
-        foreseen = opened.purge(**_asked(request, dry_run=True), progress=progress)
+        foreseen = opened.purge(**keywords_of(request, dry_run=True), progress=progress)
         if not foreseen.deleted:
             if as_json:
                 _as_json(foreseen, foreseen.files, leave_out="files")
@@ -140,7 +139,7 @@ def purge(
                 _say("nothing to delete" + _because(foreseen.reason))
             return
         agreed(f"Delete {foreseen.deleted:,} files ({render.size(foreseen.bytes)}) of {table} for good?")
-    report = opened.purge(**_asked(request), progress=progress)
+    report = opened.purge(**keywords_of(request), progress=progress)
     if as_json:
         _as_json(report, report.files, leave_out="files")
     else:
@@ -169,7 +168,7 @@ def drop_partitions(
     opened = open_table(table, option)
     if not request.dry_run and not yes:
         # What cannot be done is said before anybody is asked for anything.
-        foreseen = opened.drop_partitions(**_asked(request, dry_run=True))
+        foreseen = opened.drop_partitions(**keywords_of(request, dry_run=True))
         is_asked(yes=yes)
         if not foreseen.dropped:
             if as_json:
@@ -178,7 +177,7 @@ def drop_partitions(
                 _say("no partition matches, nothing to drop")
             return
         agreed(f"Drop {_amount(foreseen.dropped, foreseen.rows)} of {table}?")
-    report = opened.drop_partitions(**_asked(request))
+    report = opened.drop_partitions(**keywords_of(request))
     if as_json:
         _as_json(report, report.files.select(_DROPPED), leave_out="files")
         return
@@ -205,7 +204,7 @@ def truncate(
     asks = not request.dry_run and is_asked(yes=yes)
     opened = open_table(table, option)
     if asks:
-        foreseen = opened.truncate_time_travel(**_asked(request, dry_run=True))
+        foreseen = opened.truncate_time_travel(**keywords_of(request, dry_run=True))
         if not foreseen.deleted:
             if as_json:
                 _as_json(foreseen, None)
@@ -213,7 +212,7 @@ def truncate(
                 _say(f"nothing to forget, {foreseen.oldest} is the oldest version{_because(foreseen.reason)}")
             return
         agreed(f"Forget all versions of {table} before {foreseen.oldest} for good ({foreseen.deleted:,} files)?")
-    report = opened.truncate_time_travel(**_asked(request), progress=bar(quiet=quiet))
+    report = opened.truncate_time_travel(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
@@ -238,7 +237,7 @@ def restore(
       indextables restore logs --version 3
       indextables restore logs --timestamp 2026-01-31T12:00:00Z
     """
-    report = open_table(table, option).restore(**_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).restore(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
         return
@@ -260,7 +259,7 @@ def reindex(
       indextables reindex logs
       indextables reindex logs --where "day = '2026-01-01'" --force
     """
-    report = open_table(table, option).reindex(**_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).reindex(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
@@ -286,7 +285,7 @@ def prewarm(
     """
     from indextables.cli import render
 
-    report = open_table(table, option).prewarm(**_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).prewarm(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     else:
@@ -305,7 +304,7 @@ def mirror(
       indextables mirror logs
       indextables mirror logs --stop
     """
-    report = open_table(table, option).mirror(**_asked(request), progress=bar(quiet=quiet))
+    report = open_table(table, option).mirror(**keywords_of(request), progress=bar(quiet=quiet))
     if as_json:
         _as_json(report, None)
     elif report.mirrored is None:
@@ -451,13 +450,6 @@ def _show_repair(report: RepairReport, *, as_json: bool) -> None:
     for warning in report.warnings:
         sys.stdout.write(f"note: {warning}\n")
     sys.stdout.write(f"a log of {report.num_files} files is written, version {report.version}\n")
-
-
-def _asked(request: Request, **instead: object) -> dict[str, Any]:
-    """The fields of a request, as a table's methods take them; some of them `instead`."""
-    import msgspec
-
-    return {**msgspec.structs.asdict(request), **instead}
 
 
 def _as_json(report: Any, files: pa.Table | None, leave_out: str = "") -> None:

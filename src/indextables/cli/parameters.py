@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from indextables.embedded import Table
+    from indextables.table.requests import Request
 
 __all__ = [
     "AsJson",
@@ -17,6 +18,7 @@ __all__ = [
     "TablePath",
     "Where",
     "counted",
+    "keywords_of",
     "open_table",
     "pairs",
     "text_columns",
@@ -34,6 +36,13 @@ Where = Annotated[
 Columns = Annotated[str | None, Option("--columns", "-c", metavar="A,B", help="Show these columns only.")]
 AtVersion = Annotated[int | None, Option("--version", "-v", metavar="N", help="Read this version.")]
 AtTime = Annotated[str | None, Option("--timestamp", metavar="TIME", help="Read the version that was the newest then.")]
+
+
+def keywords_of(request: Request, **instead: object) -> dict[str, Any]:
+    """The fields of a request, as a table's methods take them; some of them `instead`."""
+    import msgspec
+
+    return {**msgspec.structs.asdict(request), **instead}
 
 
 def open_table(

@@ -22,9 +22,11 @@ from indextables.log.checkpoint.extras import encode_extras
 from indextables.log.checkpoint.json import Parsed
 from indextables.log.checkpoint.seal import BLANK, check_seal, seal
 from indextables.log.wire import (
+    DOMAIN_TYPE,
     FILES_SCHEMA,
     METADATA_TYPE,
     PROTOCOL_TYPE,
+    TXN_TYPE,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -43,16 +45,13 @@ MAX_BYTES = 8 << 30
 
 _ROWS_PER_GROUP = 100_000
 
-_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
-_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
-
 _SCHEMA = pa.schema(
     [
-        ("txn", _TXN),
+        ("txn", TXN_TYPE),
         ("add", pa.struct(list(FILES_SCHEMA))),
         ("metaData", METADATA_TYPE),
         ("protocol", PROTOCOL_TYPE),
-        ("domainMetadata", _DOMAIN),
+        ("domainMetadata", DOMAIN_TYPE),
     ]
 )
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from indextables.lazy import pc
 from indextables.log.mirror.actions import Basis, delta_metadata, delta_partition, delta_protocol, moments_of
-from indextables.log.wire import METADATA_TYPE, STRING_MAP, TableState, combined
+from indextables.log.wire import METADATA_TYPE, PROTOCOL_TYPE, STRING_MAP, TXN_TYPE, TableState, combined
 
 __all__ = ["checkpoint_bytes", "pointer_bytes", "state_has_vectors"]
 
@@ -24,14 +24,6 @@ _VECTOR = pa.struct(
         ("cardinality", pa.int64()),
     ]
 )
-_PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", pa.list_(pa.string())),
-        ("writerFeatures", pa.list_(pa.string())),
-    ]
-)
 _ADD = pa.struct(
     [
         ("path", pa.string()),
@@ -43,8 +35,7 @@ _ADD = pa.struct(
         ("deletionVector", _VECTOR),
     ]
 )
-_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
-_SCHEMA = pa.schema([("txn", _TXN), ("add", _ADD), ("metaData", METADATA_TYPE), ("protocol", _PROTOCOL)])
+_SCHEMA = pa.schema([("txn", TXN_TYPE), ("add", _ADD), ("metaData", METADATA_TYPE), ("protocol", PROTOCOL_TYPE)])
 
 
 def state_has_vectors(files: pa.Table) -> bool:

@@ -69,7 +69,7 @@ def admitted(
 
 
 def _checked_lines(actions: Sequence[Action], root_url: str) -> bytes:
-    """The lines of actions, decoded as the reader does. Raises ValueError, TypeError, PathEscape for files and skips."""
+    """The lines of actions that a reader decodes. Raises ValueError, TypeError, and PathEscape for files and skips."""
     text = encode_version(actions, compress=False)
     CHECKED_LINES.decode_lines(text)
     paths: list[str] = []

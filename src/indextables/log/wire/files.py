@@ -10,12 +10,13 @@ import msgspec
 import pyarrow as pa
 
 from indextables.lazy import pc
-from indextables.log.wire.actions import Add, DeletionVector, Remove
+from indextables.log.wire.actions import Add, DeletionVector, DomainMetadata, Remove, Txn
 from indextables.log.wire.arrays import combined
 
 __all__ = [
     "ADD_FIELDS",
     "ADD_TYPE",
+    "DOMAIN_TYPE",
     "DV_TYPE",
     "FILES_SCHEMA",
     "METADATA_TYPE",
@@ -23,6 +24,7 @@ __all__ = [
     "REMOVE_FIELDS",
     "REMOVE_TYPE",
     "STRING_MAP",
+    "TXN_TYPE",
     "VECTOR_FIELDS",
     "FileField",
     "empty_files",
@@ -112,6 +114,8 @@ VECTOR_FIELDS = _fields_of(DeletionVector)
 DV_TYPE = _struct(VECTOR_FIELDS)
 ADD_TYPE = _struct(ADD_FIELDS)
 REMOVE_TYPE = _struct(REMOVE_FIELDS)
+TXN_TYPE = _struct(_fields_of(Txn))
+DOMAIN_TYPE = _struct(_fields_of(DomainMetadata))
 
 # The fields of `add`, then where the entry came from: version and line of its `add`, and that commit's time.
 FILES_SCHEMA = pa.schema(

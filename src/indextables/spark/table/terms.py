@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from indextables.errors import InvalidArgument
-from indextables.table.arguments import check_flag, check_note, check_txn, check_version
+from indextables.table import change
+from indextables.table.arguments import check_flag
 from indextables.table.change import Terms
 
 __all__ = ["terms_of"]
@@ -21,9 +22,5 @@ def terms_of(
     """How a statement is committed. Raises InvalidArgument."""
     if (application is None) != (batch is None):
         raise InvalidArgument("txnAppId and txnVersion go together: give both or neither")
-    return Terms(
-        txn=None if application is None else check_txn((application, batch)),
-        user_metadata=check_note(note),
-        expect_version=None if expected is None else check_version(expected),
-        dry_run=check_flag("dryRun", dry_run),
-    )
+    txn = None if application is None else (application, batch)
+    return change.terms_of(txn, note, expected, dry_run=check_flag("dryRun", dry_run))

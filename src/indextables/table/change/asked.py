@@ -57,26 +57,23 @@ _MergeSchema: TypeAlias = Annotated[
 _DryRun: TypeAlias = Annotated[bool, Field("flag", "Only show what would be done.", check_flag)]
 
 
-class DeleteAsked(Request, frozen=True):
+class _Selecting(Request, frozen=True):
+    """Something happens to the rows that a predicate and a search select; to all without either."""
+
+    where: _Where = None
+    search: _Search = None
+    txn: _Txn = None
+    user_metadata: _Note = None
+    expect_version: _Expected = None
+    dry_run: _DryRun = False
+
+
+class DeleteAsked(_Selecting, frozen=True):
     """Rows go; all of them without a predicate and a search."""
 
-    where: _Where = None
-    search: _Search = None
-    txn: _Txn = None
-    user_metadata: _Note = None
-    expect_version: _Expected = None
-    dry_run: _DryRun = False
 
-
-class UpdateAsked(Request, frozen=True):
+class UpdateAsked(_Selecting, frozen=True):
     """Columns of rows are set; of all of them without a predicate and a search."""
-
-    where: _Where = None
-    search: _Search = None
-    txn: _Txn = None
-    user_metadata: _Note = None
-    expect_version: _Expected = None
-    dry_run: _DryRun = False
 
 
 class UpsertAsked(Request, frozen=True):
