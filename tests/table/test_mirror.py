@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 
 import indextables
 from indextables.errors import InvalidArgument, MirrorConflict, NotSupported
-from indextables.log.mirror import GUARD
+from indextables.log.mirror.actions import GUARD
 from indextables.sql.local.session import LocalSession
 
 SCHEMA = pa.schema(

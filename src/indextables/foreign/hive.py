@@ -1,4 +1,4 @@
-"""Partition values in the names of folders (`day=2026-01-31/`), as Hive began it: names, texts and types. Pure."""
+"""Reads partition values from the names of folders (`day=2026-01-31/`), as Hive began it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of Parquet files, partitioned by folder names or not, as a table with one version: what lies there now."""
+"""Reads a folder of Parquet files, partitioned by folder names or not, as a table with one version: the present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire format of Delta's log: version files and checkpoints, JSON and Parquet, as Arrow columns.
+"""Decodes Delta's log: version files and checkpoints, JSON and Parquet, as Arrow columns. No other module knows it.
 
 One row per action, one struct column per kind of action; what a reader of rows does not need is not read. Only the
 fields below are looked at; others, and actions that are not known, may be there.

@@ -1,4 +1,4 @@
-"""Who did what when in a Delta table, and which version was the newest at a time."""
+"""Tells who did what when in a Delta table, and which version was the newest at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file in `_delta_log` is what: versions, checkpoints of every kind. Pure."""
+"""Tells which file in `_delta_log` is what: versions, checkpoints of every kind. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a Delta table got between two versions, and whether it lost rows meanwhile."""
+"""Tells which files a Delta table got between two versions, and whether it lost rows meanwhile."""
 
 from __future__ import annotations
 

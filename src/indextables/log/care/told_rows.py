@@ -1,4 +1,4 @@
-"""Does a version tell the truth about rows, as far as the log knows? Their ids and their deletions. Pure."""
+"""Checks that a version tells the truth about ids and deletions of rows, as far as the log knows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of work that nobody asked for: it last went well then, it failed since, and nobody tries again before then.
+"""Records what came of work that nobody asked for: when it went well, how often it failed, when it is tried again.
 
 A lease keeps it for its next holder (`intents.py`).
 """

@@ -1,4 +1,4 @@
-"""Appends of several threads share a commit: who comes while one is under way waits, and goes with the next.
+"""Lets appends of several threads share a commit: who comes while one is under way waits, and goes with the next.
 
 Whether an append may share, and with whom, are pure decisions. The queue of a log knows one leader at a time. It takes
 what waits, puts it into the log as one version, and hands the lead on. All that went with it get the same outcome.

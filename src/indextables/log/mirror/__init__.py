@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.log.mirror.actions import GUARD, Basis, obstacle
-    from indextables.log.mirror.names import MIRROR_DIR, found_in
+    from indextables.log.mirror.actions import Basis, obstacle
+    from indextables.log.mirror.names import found_in
     from indextables.log.mirror.writing import (
         Standing,
         catch_up,
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "GUARD",
-    "MIRROR_DIR",
     "Basis",
     "Standing",
     "catch_up",
@@ -40,8 +38,8 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "actions": ("GUARD", "Basis", "obstacle"),
-            "names": ("MIRROR_DIR", "found_in"),
+            "actions": ("Basis", "obstacle"),
+            "names": ("found_in",),
             "writing": (
                 "Standing",
                 "catch_up",

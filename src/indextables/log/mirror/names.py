@@ -1,4 +1,4 @@
-"""Which file of the mirror is what. Pure, but for one listing."""
+"""Tells which file of the mirror is what. Pure, but for one listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it the table that is meant? What is said where another one lives in its place, or has left a file there."""
+"""Checks that it is the table that is meant, and says so where another one lives in its place or left a file there."""
 
 from __future__ import annotations
 

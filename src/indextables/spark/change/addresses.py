@@ -1,4 +1,4 @@
-"""Frames whose rows have their address behind their columns, and addresses that come to the driver as bitmaps."""
+"""Makes frames whose rows have their address behind their columns, and brings addresses to the driver as bitmaps."""
 
 from __future__ import annotations
 

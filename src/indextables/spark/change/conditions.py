@@ -1,4 +1,4 @@
-"""Conditions and values of a statement, as text of SQL or as Spark's `Column`, and what can be told of them.
+"""Reads conditions and values of a statement, as text of SQL or as Spark's `Column`, and tells what is known of them.
 
 Spark evaluates them. Where a text means the same to this library, its bounds leave files out, and its index answers.
 """

@@ -1,4 +1,4 @@
-"""MERGE and upsert on a cluster: the source is evaluated once and the target read once, and one commit says it all.
+"""Merges and upserts on a cluster: the source is evaluated once, the target read once, and all of it is one commit.
 
 Pairs stay in Spark; the driver gets the numbers of the rows that go, and what tasks wrote.
 """

@@ -1,4 +1,4 @@
-"""Which rows of a table belong to which rows of a source, which clause takes them, and what they become: as frames.
+"""Joins rows of a table with rows of a source: which belong together, which clause takes them, what they become.
 
 The target is read once. Values are computed where a pair is found, so that a frame of pairs is all that a MERGE needs
 afterwards; columns that no clause needs are not read.

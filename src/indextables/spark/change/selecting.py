@@ -1,4 +1,4 @@
-"""DELETE and UPDATE on a cluster: rows for which a condition is true, or that a search finds, in one version.
+"""Deletes and updates on a cluster: rows for which a condition is true, or that a search finds, in one version.
 
 Spark finds them with its own scan, by file and row number, where it can evaluate the condition; the index answers a
 search and a look for a key, on the driver or in tasks. A file is not opened where the log proves that all of its rows

@@ -1,4 +1,4 @@
-"""The source of a MERGE: a DataFrame that is evaluated once, whatever it is made of, and how texts call it."""
+"""Holds the source of a MERGE: a DataFrame that is evaluated once, whatever it is made of, and how texts call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What searches and marked rows have in common: who answers, statistics, and rows that come by tasks."""
+"""Decides who answers a search, gathers statistics, and brings rows by tasks: what searches and marked rows share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that a statement of Spark's marks with searches, and how many there are.
+"""Marks the rows of a statement of Spark's with searches, by tasks, and counts them.
 
 Two ways lead to them, and they give the same rows. A small answer is made here, by the index, from the pages that have
 a hit. A large one, one of a table that is too large for the driver, and all rows with marks come from tasks, when they

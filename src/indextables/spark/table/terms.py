@@ -1,4 +1,4 @@
-"""How a statement of Spark is committed, as its keywords say."""
+"""Turns keywords of a method of Spark into the terms on which a statement is committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small splits: the whole index section is read with one request, checked, and kept unpacked in memory.
+"""Reads the index of a small split with one request, checks it, and keeps it unpacked in memory.
 
 Files on disk would cost more than the bytes are worth: a split of one row has a thousand, in six components.
 """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from indextables.split.search.components import FAST, FIELDNORM, IDX, POS, TERM
     from indextables.split.search.explain import answerers, explain_query
     from indextables.split.search.highlight import snippets
-    from indextables.split.search.hits import Floats, Hits, Ints, SearchMetrics
+    from indextables.split.search.hits import Hits, Ints, SearchMetrics
     from indextables.split.search.searcher import OrderBy, SearchMemory, SplitSearcher, open_cache
     from indextables.split.search.state import States
     from indextables.split.search.virtual import OpenIndexes
@@ -23,7 +23,6 @@ __all__ = [
     "IDX",
     "POS",
     "TERM",
-    "Floats",
     "Hits",
     "Ints",
     "OpenIndexes",
@@ -51,7 +50,7 @@ if not TYPE_CHECKING:
             "components": ("FAST", "FIELDNORM", "IDX", "POS", "TERM"),
             "explain": ("answerers", "explain_query"),
             "highlight": ("snippets",),
-            "hits": ("Floats", "Hits", "Ints", "SearchMetrics"),
+            "hits": ("Hits", "Ints", "SearchMetrics"),
             "searcher": ("OrderBy", "SearchMemory", "SplitSearcher", "open_cache"),
             "state": ("States",),
             "virtual": ("OpenIndexes",),

@@ -1,4 +1,4 @@
-"""What does this process know of one split, whatever version names it? Its index if it can be used, its rows always."""
+"""Holds what this process knows of one split, whatever version names it: its rows, and its index if it is usable."""
 
 from __future__ import annotations
 

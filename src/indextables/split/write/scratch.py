@@ -1,4 +1,4 @@
-"""Where a split is built: small ones in a memory file system, all others in the system's temporary folder.
+"""Says where a split is built: small ones in a memory file system, all others in the system's temporary folder.
 
 Tantivy forces every file of an index to the disk, although nobody needs it before the split itself is put: in memory
 that costs nothing. A folder there belongs to whoever holds the lock on it. A process that is killed lets go of it, and

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from indextables.sql.command.altering import wish_of
     from indextables.sql.command.changing import (
         CHANGED,
-        PLAN,
         Beside,
         Read,
-        change_rows,
         check_texts,
         explain_rows,
         told_of,
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGED",
     "FORMAT",
-    "PLAN",
     "QUOTED",
     "Args",
     "Ask",
@@ -78,7 +75,6 @@ __all__ = [
     "TableName",
     "Token",
     "UpdateRows",
-    "change_rows",
     "check_comparisons",
     "check_kind",
     "check_plan",
@@ -115,10 +111,8 @@ if not TYPE_CHECKING:
             "altering": ("wish_of",),
             "changing": (
                 "CHANGED",
-                "PLAN",
                 "Beside",
                 "Read",
-                "change_rows",
                 "check_texts",
                 "explain_rows",
                 "told_of",

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of SQL in a session of Spark: the same request as everywhere, run by the cluster."""
+"""Runs DELETE, UPDATE and MERGE of SQL in a session of Spark: the same request as everywhere, run by the cluster."""
 
 from __future__ import annotations
 

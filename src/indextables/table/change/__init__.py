@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         unused_prefix,
     )
     from indextables.table.change.delete import Delete, scope_of
-    from indextables.table.change.explaining import FilePlan, explain
+    from indextables.table.change.explaining import explain
     from indextables.table.change.landing import Terms, execute, repeated, terms_of
     from indextables.table.change.located import (
         Located,
@@ -48,7 +48,6 @@ __all__ = [
     "Delete",
     "DeleteAsked",
     "FileCounts",
-    "FilePlan",
     "Located",
     "Prepared",
     "Run",
@@ -104,7 +103,7 @@ if not TYPE_CHECKING:
                 "unused_prefix",
             ),
             "delete": ("Delete", "scope_of"),
-            "explaining": ("FilePlan", "explain"),
+            "explaining": ("explain",),
             "landing": ("Terms", "execute", "repeated", "terms_of"),
             "located": ("Located", "Selection", "Tally", "all_rows", "locate", "may_select", "selected", "whole_files"),
             "losses": ("FileCounts",),

@@ -1,4 +1,4 @@
-"""What columns are set to: a text of SQL or a value becomes a node, and what it computes becomes the column's type."""
+"""Binds what columns are set to: a text of SQL or a value becomes a node that computes the column's type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clauses of a MERGE, as they were asked for and as they are bound to the schemas of a table and a source. Pure."""
+"""Declares the clauses of a MERGE, and binds them to the schemas of a table and a source. Pure."""
 
 from __future__ import annotations
 

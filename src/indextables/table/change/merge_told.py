@@ -1,4 +1,4 @@
-"""What the history tells of a MERGE, whoever found its rows. Pure."""
+"""Says what the history tells of a MERGE, whoever found its rows. Pure."""
 
 from __future__ import annotations
 

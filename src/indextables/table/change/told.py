@@ -1,4 +1,4 @@
-"""What a statement that changes rows answers with, in Delta's columns first: the same for SQL and for Spark."""
+"""Turns the report of a change of rows into the row that SQL and Spark answer with, Delta's columns first."""
 
 from __future__ import annotations
 

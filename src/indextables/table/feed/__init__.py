@@ -8,10 +8,6 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.feed.rows import (
-        CHANGE_TYPE,
-        COMMIT_TIMESTAMP,
-        COMMIT_VERSION,
-        FEED_FIELDS,
         Asked,
         feed_schema,
         read_bundle,
@@ -21,10 +17,6 @@ if TYPE_CHECKING:
     from indextables.table.feed.verb import Changes, Feed, changes, columns_of_feed, naming_the_first, range_of
 
 __all__ = [
-    "CHANGE_TYPE",
-    "COMMIT_TIMESTAMP",
-    "COMMIT_VERSION",
-    "FEED_FIELDS",
     "Asked",
     "Bundle",
     "Changes",
@@ -44,10 +36,6 @@ if not TYPE_CHECKING:
         __name__,
         {
             "rows": (
-                "CHANGE_TYPE",
-                "COMMIT_TIMESTAMP",
-                "COMMIT_VERSION",
-                "FEED_FIELDS",
                 "Asked",
                 "feed_schema",
                 "read_bundle",

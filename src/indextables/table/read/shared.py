@@ -1,4 +1,4 @@
-"""What is immutable is opened once per process: splits, opened indexes and searchers, shared by handles, SQL and tasks.
+"""Opens what is immutable once per process: splits, indexes and searchers, shared by handles, SQL and tasks.
 
 A *place* is a table's store as one set of options, credentials among them, reaches it. A split belongs to a place and a
 table id and is found as the log names it, so that neither another table in the same folder nor other credentials meet
