@@ -458,6 +458,7 @@ def test_the_feed_of_changes_goes_through_renames_drops_and_defaults(table):
     ]
 
 
+@pytest.mark.slow
 def test_a_column_is_indexed_later_and_answers_are_exact_before_and_after_a_reindex(tmp_path):
     """Each split has the index of its time; whatever that is, a search finds what its rows hold."""
     table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("c", pa.string())]))

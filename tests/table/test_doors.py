@@ -17,12 +17,16 @@ from indextables.embedded.merging import MergeBuilder
 from indextables.embedded.table import Table
 from indextables.errors import InvalidArgument
 from indextables.spark.table.altering import Altering
+from indextables.spark.table.changing import Changing
+from indextables.spark.table.indextable import IndexTable
 from indextables.spark.table.maintenance import Maintenance
+from indextables.spark.table.merging import MergeBuilder as SparkMergeBuilder
 from indextables.sql.command import statements as st
 from indextables.sql.command.grammar import SYNTAX, parse_command
 from indextables.table import alter
 from indextables.table import requests as rq
 from indextables.table.change import DeleteAsked, UpdateAsked, UpsertAsked
+from indextables.table.convert import ConvertRequest
 from indextables.table.running import Threads
 
 NOT_ASKED = {"self", "progress"}
@@ -213,6 +217,46 @@ def test_sessions_take_the_terms_of_every_change():
     assert taken(indextables.LocalSession.run) == {"text": NEEDED, "params": None, **terms}
     assert taken(MergeBuilder.execute) == terms
     assert set(terms) < set(declared(UpsertAsked))
+
+
+IN_SPARK = {"condition": "where", "source": "rows", "from_timestamp": "from_time", "to_timestamp": "to_time"}
+"""Names that delta-spark has for what Python calls otherwise."""
+
+
+def taken_in_spark(method):
+    """As `taken`, with the names of Python; an application and its batch are two arguments in Spark."""
+    found = {IN_SPARK.get(name, name): default for name, default in taken(method).items()}
+    if "txn_app_id" in found:
+        found |= {"txn": found.pop("txn_app_id")}
+        assert found.pop("txn_version") is None
+    return found
+
+
+@pytest.mark.parametrize("name", ["delete", "update", "upsert"])
+def test_changes_of_rows_take_the_same_in_spark_and_python(name):
+    found = taken_in_spark(getattr(Changing, name))
+    if name == "update":
+        assert found.pop("set") is None  # It follows an optional condition, as in delta-spark.
+        found["set"] = NEEDED
+    assert found == taken(getattr(Table, name))
+
+
+def test_merges_are_executed_on_the_same_terms_in_spark_and_python():
+    assert taken_in_spark(SparkMergeBuilder.execute) == taken(MergeBuilder.execute)
+
+
+def test_conversions_take_the_same_at_every_door():
+    places = {"source", "target", "options", "source_options"}
+    assert {f.name for f in msgspec.structs.fields(ConvertRequest)} == taken(indextables.convert).keys() - places
+    # The session reaches the source as it reaches the target; name and description are the source's.
+    spared = {"source_options", "name", "description"}
+    assert taken(IndexTable.convert).keys() - {"spark"} == taken(indextables.convert).keys() - spared
+
+
+def test_the_feed_is_asked_for_in_the_same_way_in_spark_and_python():
+    found = {IN_SPARK.get(name, name): default for name, default in taken(IndexTable.changes).items()}
+    # A DataFrame is folded and compared by Spark.
+    assert {**found, "net": False, "skip_unchanged": False} == taken(Table.changes)
 
 
 @pytest.fixture

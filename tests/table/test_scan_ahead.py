@@ -59,6 +59,7 @@ def test_rows_come_in_order_and_all_of_them(place):
     assert indextables.open(place).to_arrow(columns=["id"])["id"].to_pylist() == list(range(4 * ROWS))
 
 
+@pytest.mark.slow
 def test_a_scan_that_is_given_up_reads_only_a_few_steps_more(place):
     ambient = Watched()
     reader = indextables.open(place, ambient=ambient).scan()

@@ -24,6 +24,7 @@ def numbers(table: indextables.Table) -> list[int]:
     return sorted(table.to_arrow()["n"].to_pylist())
 
 
+@pytest.mark.slow
 def test_every_thread_is_told_the_version_that_holds_its_rows(table):
     table.append([{"n": -1, "m": "first"}])
     with ThreadPoolExecutor(6) as pool:

@@ -98,6 +98,7 @@ def test_lower_case_operators_are_words_and_one_warning_says_so(table):
     assert len(told) == 1
 
 
+@pytest.mark.slow
 def test_the_shell_tells_what_a_query_may_not_mean_in_one_line(table):
     command = [sys.executable, "-m", "indextables", "count", table.url, "parquet or tantivy"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
