@@ -4,6 +4,7 @@
     ├── InvalidArgument              a call, an option or a value is wrong; nothing was read or written
     │   ├── SchemaInvalid            a schema no table can have
     │   ├── SchemaMismatch           data or a schema that does not fit the table's
+    │   ├── ConstraintViolation      a row breaks a rule of the table
     │   ├── QueryInvalid             a search query or a predicate; carries the position
     │   └── CommandSyntaxError       a SQL command; carries the position
     ├── CardinalityViolation         two rows of a source want to change the same row of a table
@@ -64,6 +65,7 @@ __all__ = [
     "CommitConflict",
     "CommitError",
     "CommitStateUnknown",
+    "ConstraintViolation",
     "DvCorrupt",
     "ForkUnsafe",
     "IndexTablesError",
@@ -136,6 +138,13 @@ class SchemaInvalid(InvalidArgument):
 
 class SchemaMismatch(InvalidArgument):
     """Data or a schema does not fit the table's; the message names each difference."""
+
+
+class ConstraintViolation(InvalidArgument):
+    """A row breaks a rule of the table: `constraint` names it, `expression` must be true, `row` is the first bad row.
+
+    Nothing was written. Values of personal columns are left out of `row`; it is None where no row can be told.
+    """
 
 
 class _Placed:

@@ -29,9 +29,11 @@ ELSEWHERE = {
             f"Table.{verb}"
             for verb in (
                 "add_columns",
+                "add_constraint",
                 "alter",
                 "alter_column",
                 "drop_columns",
+                "drop_constraint",
                 "rename_column",
                 "set_description",
                 "set_indexing",
@@ -49,6 +51,7 @@ ELSEWHERE = {
 
 NOT_DRIVEN = {
     ("indextables.create", "ambient"): "time and chance of simulations",
+    ("indextables.create", "constraints"): "as of add_constraint",
     ("indextables.open", "ambient"): "as of create",
     ("Table.append", "indexing"): "as of set_indexing",
 }

@@ -116,6 +116,8 @@ def _altered(one) -> None:
     assert table.setDescription("a description") == 8
     assert table.upgradeProtocol("typeWidening") == 8
     assert table.dropColumns("last") == 9
+    assert table.addConstraint("sane", "id > 0") == 10
+    assert table.dropConstraint("sane") == 11
     one.session.sql(f"ALTER TABLE indextables.`{path}` ADD COLUMNS (n string DEFAULT 'x' FIRST)")
     assert table.schema().names == ["n", "id", "message"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutants import changing, others, planted, reading, telling
+from tests.mutants import changing, others, planted, reading, rules, telling
 
-EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS, *telling.BUGS, *others.BUGS)
+EVERY = (*planted.BUGS, *reading.BUGS, *changing.BUGS, *telling.BUGS, *others.BUGS, *rules.BUGS)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.errors import CommitConflict, InvalidArgument, MetadataChanged, ProtocolUnsupported, SchemaInvalid
+from indextables.errors import ConstraintViolation, InvalidArgument, MetadataChanged, ProtocolUnsupported, SchemaInvalid
 
 COLUMNS = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string()), ("n", pa.int32())])
 FIRST = [{"id": i, "a": f"apple word{i}", "b": f"b{i}", "n": i} for i in range(6)]
@@ -272,19 +272,22 @@ def test_changes_of_several_threads_are_all_granted(table):
     assert table.count(where="c0 = 0 AND c1 = 1 AND c2 = 2 AND c3 = 3") == 6
 
 
-def test_rows_that_come_while_nulls_are_looked_for_are_a_conflict(table, monkeypatch):
+@pytest.mark.parametrize("change", ["ALTER COLUMN b SET NOT NULL", "ADD CONSTRAINT told CHECK (b <> 'x')"])
+def test_rows_that_come_while_rows_are_looked_at_are_looked_at_too(table, monkeypatch, change):
     from indextables.table.alter import verb
 
-    other, looked = reopened(table), verb._check_no_nulls
+    other, looked = reopened(table), verb._check_rows
+    late = [{"id": 60, "b": "b60"}, {"id": 61}]
 
     def slow(*given):
         looked(*given)
-        other.append([{"id": 60}])
+        other.append([late.pop(0)])
 
-    monkeypatch.setattr(verb, "_check_no_nulls", slow)
-    with pytest.raises(CommitConflict):
-        table.alter_column("b", nullable=False)
+    monkeypatch.setattr(verb, "_check_rows", slow)
+    with pytest.raises(InvalidArgument, match="id = 61"):
+        table.alter(change)
     assert reopened(table).schema.field("b").nullable
+    assert not any("constraints" in key for key in reopened(table).metadata.configuration)
 
 
 class Life:
@@ -302,6 +305,7 @@ class Life:
         self.numbers = 1
         self.past = {}
         self.default_of = {}
+        self.rules = {}
 
     def value(self, kind):
         number = self.random.randrange(5)
@@ -310,7 +314,7 @@ class Life:
         return {"string": f"w{number} x", "double": number + 0.5}.get(kind, number)
 
     def remember(self):
-        self.past[self.table.version] = copy.deepcopy((self.columns, self.rows))
+        self.past[self.table.version] = copy.deepcopy((self.columns, self.rows, self.rules))
 
     def append(self):
         some = [name for name in self.columns if self.random.random() < 0.7]
@@ -321,7 +325,13 @@ class Life:
             given.append({"id": number, **{name: self.value(self.columns[name][1]) for name in some}})
             row = {self.columns[n][0]: None for n in self.columns} | self.defaults(self.columns)
             self.rows[number] = row | {self.columns[name][0]: given[-1][name] for name in some}
-        self.table.append(given)
+        if any(row["id"] > limit for row in given for limit in self.rules.values()):
+            with pytest.raises(ConstraintViolation):
+                self.table.append(given)
+            for row in given:
+                del self.rows[row["id"]]
+        else:
+            self.table.append(given)
 
     def defaults(self, columns):
         return {number: self.default_of[number] for number, _ in columns.values() if number in self.default_of}
@@ -375,13 +385,25 @@ class Life:
             if key % 4 == rest:
                 row[number] = value
 
+    def constrain(self):
+        if self.rules and self.random.random() < 0.4:
+            self.table.drop_constraint(self.rules.popitem()[0])
+            return
+        name, limit = f"r{self.numbers}_{len(self.past)}", self.numbers + self.random.randrange(-2, 40)
+        if any(key > limit for key in self.rows):
+            with pytest.raises(ConstraintViolation):
+                self.table.add_constraint(name, f"id <= {limit}")
+        else:
+            self.table.add_constraint(name, f"id <= {limit}")
+            self.rules[name] = limit
+
     def merge(self):
         self.table.merge_splits()
 
     def restore(self):
         version = self.random.choice(list(self.past))
         self.table.restore(version=version)
-        self.columns, self.rows = copy.deepcopy(self.past[version])
+        self.columns, self.rows, self.rules = copy.deepcopy(self.past[version])
 
     def reopen(self):
         self.table = reopened(self.table)
@@ -395,6 +417,7 @@ class Life:
             self.widen,
             self.delete,
             self.update,
+            self.constrain,
         ]
         self.random.choice([*verbs, self.merge, self.restore, self.reopen])()
         self.remember()
@@ -402,7 +425,7 @@ class Life:
     def check(self):
         self.compare(self.table, self.columns, self.rows)
         version = self.random.choice(list(self.past))
-        self.compare(self.table.at(version=version), *self.past[version])
+        self.compare(self.table.at(version=version), *self.past[version][:2])
 
     def compare(self, table, columns, rows):
         wanted = {key: {name: row[number] for name, (number, _) in columns.items()} for key, row in rows.items()}

@@ -343,8 +343,10 @@ def test_the_shell_makes_requests_of_its_flags():
 
 WISHES = {
     alter.AddColumns: ("add_columns", "ADD COLUMNS (a int DEFAULT 1 COMMENT 'x' FIRST, b string NOT NULL AFTER a)"),
+    alter.AddConstraint: ("add_constraint", "ADD CONSTRAINT a CHECK (b > 1 AND (c < 2))"),
     alter.AlterColumn: ("alter_column", "ALTER COLUMN a TYPE bigint"),
     alter.DropColumns: ("drop_columns", "DROP COLUMNS IF EXISTS (a, b)"),
+    alter.DropConstraint: ("drop_constraint", "DROP CONSTRAINT IF EXISTS a"),
     alter.RenameColumn: ("rename_column", "RENAME COLUMN a TO b"),
     alter.SetIndexing: ("set_indexing", "SET INDEXING (a text)"),
     alter.SetNames: ("set_name", "SET NAME 'x'"),

@@ -76,7 +76,8 @@ def template(tmp_path_factory):
     path = tmp_path_factory.mktemp("template") / "t"
     FILES.mkdir()
     pq.write_table(rows("b", 0), FILES / "0.parquet")
-    indextables.convert(FILES, path, partition_by=["d"], indexing={"m": "text"}, options=SETTINGS)
+    known = {"constraints.known": "x IS NOT NULL"}
+    indextables.convert(FILES, path, partition_by=["d"], indexing={"m": "text"}, properties=known, options=SETTINGS)
     pq.write_table(rows("a", 5), FILES / "1.parquet")
     table = indextables.open(path, options=SETTINGS)
     for x in range(1, 4):
@@ -125,8 +126,10 @@ def world(path):
 TABLE_WRITES = {
     "add_columns": lambda t: t.add_columns("y int"),
     "alter": lambda t: t.alter("RENAME COLUMN m TO n"),
+    "add_constraint": lambda t: t.add_constraint("sane", "x >= 0"),
     "alter_column": lambda t: t.alter_column("x", comment="a number"),
     "drop_columns": lambda t: t.drop_columns(["m"]),
+    "drop_constraint": lambda t: t.drop_constraint("known"),
     "enable_row_tracking": lambda t: t.enable_row_tracking(),
     "rename_column": lambda t: t.rename_column("m", "n"),
     "set_description": lambda t: t.set_description("texts"),

@@ -30,8 +30,9 @@ __all__ = ["Altering"]
 class Altering(Handle):
     """The methods of a table that change its metadata. They run on the newest version, and the handle follows.
 
-    None of them writes or reads a data file, except `alter_column(nullable=False)`, which looks for nulls. Each returns
-    the version that has what was asked for, and raises CommitConflict and CommitStateUnknown as every write does.
+    None of them writes a data file. `alter_column(nullable=False)` and `add_constraint` read those whose statistics do
+    not prove that their rows keep the rule, the others read none. Each returns the version that has what was asked
+    for, and raises CommitConflict and CommitStateUnknown as every write does.
     """
 
     def alter(self, change: str, *, user_metadata: str | None = None) -> int:
@@ -108,6 +109,29 @@ class Altering(Handle):
             nullable=msgspec.UNSET if nullable is None else check_flag("nullable", nullable),
             default=_default(default),
         )
+        return self._altered(wish, user_metadata)
+
+    def add_constraint(self, name: str, check: str, *, user_metadata: str | None = None) -> int:
+        """Refuse rows for which a condition is not true, from now on; a row for which it is null is refused too.
+
+        Rows that are there are looked at first, as far as statistics do not prove that they keep it.
+
+        Args:
+            name: What the constraint is called, in any case.
+            check: A SQL predicate about one row: `size >= 0 AND status IN ('new', 'done')`. Times without a zone are
+                in UTC.
+            user_metadata: A note for the history.
+
+        Raises:
+            ConstraintViolation: It is not true for a row that is there; tells how many, and one of them.
+            InvalidArgument: There is another constraint of that name, or the text is no predicate about the columns.
+        """
+        wish = alter_room.AddConstraint(check_text("name", name), check_text("check", check))
+        return self._altered(wish, user_metadata)
+
+    def drop_constraint(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> int:
+        """Take a constraint away. Raises InvalidArgument for one that is not there, unless `if_exists`."""
+        wish = alter_room.DropConstraint(check_text("name", name), check_flag("if_exists", if_exists))
         return self._altered(wish, user_metadata)
 
     def set_properties(self, properties: Mapping[str, object], *, user_metadata: str | None = None) -> int:

@@ -75,6 +75,7 @@ def create(
     partition_by: Sequence[str] = (),
     indexing: Mapping[str, str | Mapping[str, object]] | None = None,
     properties: Mapping[str, str] | None = None,
+    constraints: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -89,6 +90,7 @@ def create(
         indexing: How columns are indexed: `{"message": "text"}` makes the words of `message` searchable. The guide
             on the embedded table lists the kinds.
         properties: Table properties, kept in the log.
+        constraints: Rules that every row keeps, by name: `{"sane": "size >= 0"}`. As `Table.add_constraint` takes them.
         name: A name for people to read; nothing finds the table by it.
         description: A description for people to read.
         options: How this process works with the table, credentials included. They are never written to the table.
@@ -105,6 +107,7 @@ def create(
     arrow = schema_of(schema)
     columns = check_names("partition_by", partition_by)
     wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
+    wanted |= create_verb.given_constraints(constraints)
     for what, text in (("name", name), ("description", description)):
         if text is not None:
             check_text(f"the {what} of a table", text)

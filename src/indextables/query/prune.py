@@ -95,6 +95,9 @@ def all_match(
         if is_partition_only(term, partition_columns):
             # Partition values decide it for whole files: what may be true is true.
             return may(term) & ~may(Not(term)) & ~may(IsNull(term))
+        if isinstance(term.child if isinstance(term, Not) else term, IsNull):
+            # Never unknown.
+            return ~may(Not(term))
         if not _is_known_where_columns_are(term):
             return np.zeros(files.num_rows, bool)
         nulls = [may(IsNull(node)) for node in walk(term) if isinstance(node, Column)]

@@ -10,14 +10,15 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.commit import Created, create_table, new_metadata
 from indextables.log.read import Log
-from indextables.log.wire import check_not_foreign, new_table_protocol
+from indextables.log.wire import CONSTRAINT_PREFIX, check_not_foreign, new_table_protocol
 from indextables.table.alter import settled
 from indextables.table.append import commit_append
-from indextables.table.arguments import check_spelling, check_text
+from indextables.table.arguments import check_mapping, check_spelling, check_text
 from indextables.table.rows import (
     Rows,
     check_indexing,
     check_partition_columns,
+    constraint_properties,
     fit,
     indexing_properties,
     nested_texts,
@@ -25,7 +26,14 @@ from indextables.table.rows import (
 )
 from indextables.table.writing import discard, registered, target_of, write_adds
 
-__all__ = ["configuration_of", "create", "create_with_rows", "given_properties", "indexing_properties"]
+__all__ = [
+    "configuration_of",
+    "create",
+    "create_with_rows",
+    "given_constraints",
+    "given_properties",
+    "indexing_properties",
+]
 
 
 def create(
@@ -90,16 +98,27 @@ def create_with_rows(
 def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
     """The properties of a new table.
 
-    Raises InvalidArgument for indexing of a column that is not there, and for a wish of Delta's that is not granted.
+    Raises InvalidArgument for indexing of a column that is not there, for a constraint that cannot be evaluated, and
+    for a wish of Delta's that is not granted.
     """
     given = {key: str(value) for key, value in (properties or {}).items()}
+    constraints, given = constraint_properties(given, schema)
     of_delta = {key: value for key, value in given.items() if key.lower().removeprefix(opt.PREFIX).startswith("delta.")}
     # What these stand for is so in every new table, or comes with the first rename: nothing of it has to be kept.
     kept, _ = settled(of_delta, new_table_protocol())
     given = {key: value for key, value in given.items() if key not in of_delta or key in kept}
     check_indexing(given, schema.names, "properties")
     wanted = {**wanted_indexing(log.env.options, schema.names), **given}
-    return {**nested_texts(schema, wanted), **wanted}
+    return {**nested_texts(schema, wanted), **wanted, **constraints}
+
+
+def given_constraints(constraints: Mapping[str, str] | None) -> dict[str, str]:
+    """Constraints by name as properties of a new table. Raises InvalidArgument."""
+    given = check_mapping("constraints", constraints or {})
+    return {
+        CONSTRAINT_PREFIX + check_text("the name of a constraint", name): check_text(f"the constraint {name}", text)
+        for name, text in given.items()
+    }
 
 
 def given_properties(properties: Mapping[str, str] | None) -> dict[str, str]:

@@ -85,6 +85,26 @@ def build_altered(folder: Path) -> dict[str, object]:
     }
 
 
+def build_constraints(folder: Path) -> dict[str, object]:
+    """A table with constraints: one from the first version on, one that came and went, one that came later."""
+    place = folder / "t"
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    table = it.create(place, schema, constraints={"Sane": "id >= 0 AND id < 100"})
+    table.append([{"id": n, "name": f"n{n}"} for n in range(3)])
+    table.add_constraint("short", "length(name) < 5")
+    table.drop_constraint("short")
+    table.add_constraint("named", "name IS NOT NULL AND name <> ''")
+    table.checkpoint()
+    table.update({"id": "id + 10"}, "id = 1")
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    return {
+        "objects": {str(file.relative_to(place)): base64.b85encode(file.read_bytes()).decode() for file in files},
+        "rows": [table.at(version).to_arrow().sort_by("id").to_pylist() for version in range(table.version + 1)],
+        "rules": {key: text for key, text in table.metadata.configuration.items() if key.startswith("constraints.")},
+        "features": table.protocol.writerFeatures,
+    }
+
+
 def row_ids(table: it.Table) -> dict[str, int]:
     """The id of each row, by its column `id`."""
     batches = scan_row_ids(table._log.env, table._snapshot, ["id"])
@@ -92,7 +112,7 @@ def row_ids(table: it.Table) -> dict[str, int]:
     return {str(row["id"]): row["_row_id"] for row in sorted(rows, key=lambda row: row["id"])}
 
 
-BUILDS = {"v4": build, "v4-altered": build_altered, "v4-rows": build_rows}
+BUILDS = {"v4": build, "v4-altered": build_altered, "v4-constraints": build_constraints, "v4-rows": build_rows}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:

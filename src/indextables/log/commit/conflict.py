@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.wire import (
+    CONSTRAINT_PREFIX,
     FILES_SCHEMA,
     REGISTRY_PREFIX,
     CommitInfo,
@@ -34,7 +35,6 @@ __all__ = [
     "merge_registry",
 ]
 
-_CONSTRAINTS = "constraints."
 _ONLY_DELETE = frozenset({"DELETE", "UPDATE", "MERGE"})
 """Operations that give a file a larger vector, never a smaller one."""
 
@@ -195,7 +195,7 @@ def bring_rows(theirs: Theirs) -> pa.Table:
 
 def constraints_of(metadata: Metadata) -> dict[str, str]:
     """The rules for rows that stand in the properties: who wrote rows before one came may have broken it."""
-    return {key: value for key, value in metadata.configuration.items() if key.startswith(_CONSTRAINTS)}
+    return {key: value for key, value in metadata.configuration.items() if key.startswith(CONSTRAINT_PREFIX)}
 
 
 def _merged_metadata(ours: Ours, theirs: Theirs) -> Metadata | Clash | None:

@@ -10,11 +10,13 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.ambient import Ambient
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
+from indextables.log.commit.conflict import constraints_of
 from indextables.log.commit.head import Head
 from indextables.log.commit.rule import Encoded, Landed, Undecided, put_slot
 from indextables.log.commit.staged import Staged, encode
 from indextables.log.read import AfterCommit, Log, clock, tokens
 from indextables.log.wire import (
+    CHECK_CONSTRAINTS,
     DELTA_MIRROR,
     EMPTY_TOTALS,
     REGISTRY_PREFIX,
@@ -104,8 +106,10 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
 
 
 def _protocol_of(log: Log, metadata: Metadata) -> Protocol:
-    """What a new table asks for: nobody who does not know mirrors may write to one that has one."""
+    """What a new table asks for: nobody who does not know mirrors or constraints may write to one that has them."""
     wanted = new_table_protocol()
+    if constraints_of(metadata):
+        wanted = with_feature(wanted, CHECK_CONSTRAINTS)
     return with_feature(wanted, DELTA_MIRROR) if log.env.over(metadata.configuration)[opt.MIRROR_DELTA] else wanted
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from indextables.log.wire import (
+    CONSTRAINT_PREFIX,
     FIELD_ID,
     TYPE_WIDENING,
     Add,
@@ -51,6 +52,7 @@ _NOT_IN_DELTA = re.compile(r"time(\(\d+\))?|interval.*|void|variant|calendar.*")
 _SHOWN = frozenset(
     {
         "avroState",
+        "checkConstraints",
         "checkpoints",
         "columnDefaults",
         "columnMapping",
@@ -164,13 +166,15 @@ def delta_protocol(basis: Basis, *, vectors: bool) -> dict[str, Any]:
         "typeWidening": TYPE_WIDENING in (basis.protocol.readerFeatures or []),
     }
     features = sorted(name for name, is_wanted in wanted.items() if is_wanted)
+    # Readers pass over what only writers must know.
+    writers = [*features, GUARD, *(["checkConstraints"] if _constraints(basis.metadata) else [])]
     if not features:
-        return {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [GUARD]}
+        return {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": sorted(writers)}
     return {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
         "readerFeatures": features,
-        "writerFeatures": sorted([*features, GUARD]),
+        "writerFeatures": sorted(writers),
     }
 
 
@@ -181,6 +185,7 @@ def delta_metadata(metadata: Metadata) -> dict[str, Any]:
     ids = _Numbers(told)
     fields = [_field(field, mapped, ids) for field in told]
     configuration = {"delta.enableExpiredLogCleanup": "false", "indextables.mirror": "true"}
+    configuration |= _constraints(metadata)
     if mapped:
         configuration |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": str(ids.last)}
     schema = json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"), ensure_ascii=False)
@@ -194,6 +199,12 @@ def delta_metadata(metadata: Metadata) -> dict[str, Any]:
         configuration=configuration,
         createdTime=metadata.createdTime,
     )
+
+
+def _constraints(metadata: Metadata) -> dict[str, str]:
+    """The constraints of the table, as Delta calls them."""
+    told = metadata.configuration.items()
+    return {f"delta.{key}": text for key, text in sorted(told) if key.startswith(CONSTRAINT_PREFIX)}
 
 
 def moments_of(metadata: Metadata) -> dict[str, str]:

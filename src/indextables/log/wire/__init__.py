@@ -9,6 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.log.wire import crcfile, protocol
     from indextables.log.wire.actions import (
+        CONSTRAINT_PREFIX,
         REGISTRY_PREFIX,
         Action,
         Add,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from indextables.log.wire.outcome import Committed, Conflicted, ConflictKind, Outcome, Unknown, error_of
     from indextables.log.wire.paths import LOG_FOLDERS, PathRule, canonical_paths, decode_path, encode_path, key_of
     from indextables.log.wire.protocol import (
+        CHECK_CONSTRAINTS,
         COLUMN_DEFAULTS,
         COLUMN_MAPPING,
         DELETION_VECTORS,
@@ -160,8 +162,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ADD_FIELDS",
     "ADD_TYPE",
+    "CHECK_CONSTRAINTS",
     "COLUMN_DEFAULTS",
     "COLUMN_MAPPING",
+    "CONSTRAINT_PREFIX",
     "DELETION_VECTORS",
     "DELTA_MIRROR",
     "DOMAIN_TYPE",
@@ -310,6 +314,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "actions": (
+                "CONSTRAINT_PREFIX",
                 "REGISTRY_PREFIX",
                 "Action",
                 "Add",
@@ -419,6 +424,7 @@ if not TYPE_CHECKING:
                 "COLUMN_DEFAULTS",
                 "COLUMN_MAPPING",
                 "DELETION_VECTORS",
+                "CHECK_CONSTRAINTS",
                 "DELTA_MIRROR",
                 "FEATURES",
                 "READER_VERSION",

@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 __all__ = [
+    "CONSTRAINT_PREFIX",
     "REGISTRY_PREFIX",
     "Action",
     "Add",
@@ -32,6 +33,9 @@ __all__ = [
 
 REGISTRY_PREFIX = "docMappingSchema."
 """Keys of a table's configuration that hold a document mapping: one per table instead of one per `add`."""
+
+CONSTRAINT_PREFIX = "constraints."
+"""Keys that hold a CHECK constraint: the name follows, the value is the expression."""
 
 
 class Protocol(msgspec.Struct, frozen=True, omit_defaults=True):

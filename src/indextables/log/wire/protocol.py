@@ -7,6 +7,7 @@ from indextables.log.wire.actions import Protocol
 from indextables.log.wire.paths import PathRule
 
 __all__ = [
+    "CHECK_CONSTRAINTS",
     "COLUMN_DEFAULTS",
     "COLUMN_MAPPING",
     "DELETION_VECTORS",
@@ -37,6 +38,7 @@ READER_VERSION = 4
 WRITER_VERSION = 4
 
 PARQUET_SPLIT = "parquetSplit"
+CHECK_CONSTRAINTS = "checkConstraints"
 TYPE_WIDENING = "typeWidening"
 COLUMN_DEFAULTS = "columnDefaults"
 COLUMN_MAPPING = "columnMapping"
@@ -48,6 +50,7 @@ FEATURES = frozenset(
     {
         "avroState",
         "changeDataFeed",
+        "checkConstraints",
         "checkpoints",
         "columnDefaults",
         "columnMapping",
@@ -68,7 +71,7 @@ FOLLOWED = frozenset(
 )
 """Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
 
-_WRITER_ONLY = frozenset({ROW_TRACKING, DELTA_MIRROR})
+_WRITER_ONLY = frozenset({CHECK_CONSTRAINTS, ROW_TRACKING, DELTA_MIRROR})
 """Features that change nothing for who reads."""
 
 # What version 4 brings to the log, whoever wrote the data files.

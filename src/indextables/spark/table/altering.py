@@ -12,8 +12,10 @@ from indextables.spark.session import arrow_schema
 from indextables.spark.tasks import SparkHandle
 from indextables.table.alter import (
     AddColumns,
+    AddConstraint,
     AlterColumn,
     DropColumns,
+    DropConstraint,
     NewColumn,
     RenameColumn,
     SetIndexing,
@@ -77,6 +79,14 @@ class Altering:
             default=default if default in (None, msgspec.UNSET) else check_text("default", default),
         )
         return self._altered(wish)
+
+    def addConstraint(self, name: str, check: str) -> int:
+        """Refuse rows for which a condition is not true, or null, from now on. As `Table.add_constraint`."""
+        return self._altered(AddConstraint(check_text("name", name), check_text("check", check)))
+
+    def dropConstraint(self, name: str, *, ifExists: bool = False) -> int:
+        """Take a constraint away. As `Table.drop_constraint`."""
+        return self._altered(DropConstraint(check_text("name", name), check_flag("ifExists", ifExists)))
 
     def setProperties(self, properties: Mapping[str, str]) -> int:
         """Set properties of the table. As `Table.set_properties`."""

@@ -11,8 +11,10 @@ from indextables.sql.command.lexer import tokens
 from indextables.sql.command.results import table_of
 from indextables.table.alter import (
     AddColumns,
+    AddConstraint,
     AlterColumn,
     DropColumns,
+    DropConstraint,
     RenameColumn,
     SetIndexing,
     SetNames,
@@ -31,16 +33,17 @@ _WISH = (
     "(ADD COLUMNS (<column> <type> [NOT NULL] [DEFAULT <constant>] [COMMENT '<text>'] [FIRST | AFTER <column>], ...) "
     "| RENAME COLUMN <column> TO <name> | DROP COLUMNS [IF EXISTS] (<column>, ...) "
     "| ALTER COLUMN <column> (TYPE <type> | COMMENT '<text>' | SET NOT NULL | DROP NOT NULL | SET DEFAULT <constant> "
-    "| DROP DEFAULT | FIRST | AFTER <column>) | SET INDEXING (<column> text, ...) "
+    "| DROP DEFAULT | FIRST | AFTER <column>) | ADD CONSTRAINT <name> CHECK (<predicate>) "
+    "| DROP CONSTRAINT [IF EXISTS] <name> | SET INDEXING (<column> text, ...) "
     "| SET TBLPROPERTIES ('<key>' = '<value>', ...) | UNSET TBLPROPERTIES [IF EXISTS] ('<key>', ...) "
     "| SET NAME '<text>' | SET DESCRIPTION '<text>' | ADD FEATURES (<feature>, ...))"
 )
 ALTER_SYNTAX = {"ALTER": f"ALTER TABLE ('<path>' | <name> | indextables.`<path>`) {_WISH}"}
 
 _WISHES = (
-    ("ADD", "COLUMN|COLUMNS|FEATURE|FEATURES"),
+    ("ADD", "COLUMN|COLUMNS|CONSTRAINT|FEATURE|FEATURES"),
     ("RENAME", "COLUMN"),
-    ("DROP", "COLUMN|COLUMNS"),
+    ("DROP", "COLUMN|COLUMNS|CONSTRAINT"),
     ("ALTER|CHANGE|MODIFY", "COLUMN"),
     ("SET", "TBLPROPERTIES|INDEXING|NAME|DESCRIPTION"),
     ("UNSET", "TBLPROPERTIES"),
@@ -86,6 +89,13 @@ def _granted(at: Cursor) -> Wish:
         return AddColumns(columns_from_ddl(listed))
     if at.accept("ADD", "FEATURE|FEATURES"):
         return UpgradeProtocol(_names(at, "a feature"))
+    if at.accept("ADD", "CONSTRAINT"):
+        name = at.name("the name of the constraint")
+        at.expect("CHECK")
+        return AddConstraint(name, at.inside("a predicate").strip())
+    if at.accept("DROP", "CONSTRAINT"):
+        quiet = at.accept("IF", "EXISTS")
+        return DropConstraint(at.name("the name of the constraint"), quiet)
     if at.accept("RENAME", "COLUMN"):
         column = at.name("a column")
         at.expect("TO")
@@ -107,8 +117,8 @@ def _granted(at: Cursor) -> Wish:
         quiet = at.accept("IF", "EXISTS")
         return UnsetProperties(_texts(at), quiet)
     return at.fail(
-        "ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET INDEXING, SET NAME, "
-        "SET DESCRIPTION or ADD FEATURES"
+        "ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, ADD or DROP CONSTRAINT, SET or UNSET TBLPROPERTIES, "
+        "SET INDEXING, SET NAME, SET DESCRIPTION or ADD FEATURES"
     )
 
 

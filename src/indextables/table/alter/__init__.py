@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from indextables.table.alter.verb import alter
     from indextables.table.alter.wishes import (
         AddColumns,
+        AddConstraint,
         AlterColumn,
         DropColumns,
+        DropConstraint,
         NewColumn,
         RenameColumn,
         SetIndexing,
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddColumns",
+    "AddConstraint",
     "AlterColumn",
     "DropColumns",
+    "DropConstraint",
     "NewColumn",
     "RenameColumn",
     "SetIndexing",
@@ -58,8 +62,10 @@ if not TYPE_CHECKING:
             "verb": ("alter",),
             "wishes": (
                 "AddColumns",
+                "AddConstraint",
                 "AlterColumn",
                 "DropColumns",
+                "DropConstraint",
                 "NewColumn",
                 "RenameColumn",
                 "SetIndexing",

@@ -33,10 +33,19 @@ from indextables.log.wire import (
     without_ids,
 )
 from indextables.query.evaluate import evaluate_value
+from indextables.query.expr import columns_of
 from indextables.query.parse import parse_value
 from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, default_text, stored_name
 from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, NewColumn, RenameColumn
-from indextables.table.rows import Evolution, nested_texts, renamed_settings, with_schema, without_settings
+from indextables.table.rows import (
+    Evolution,
+    bound,
+    nested_texts,
+    renamed_settings,
+    rules_of,
+    with_schema,
+    without_settings,
+)
 
 __all__ = ["default_value", "evolved", "find"]
 
@@ -243,9 +252,13 @@ def _check_free_to_change(metadata: Metadata, field: pa.Field, what: str) -> Non
             "name. Write the rows anew, with overwrite_schema=True and another partition_by"
         )
         raise InvalidArgument(message, column=field.name)
-    rules = sorted(key for key in metadata.configuration if key.startswith("constraints."))
+    schema = schema_from_json(metadata.schemaString)
+    rules = [
+        check for check in rules_of(metadata.configuration).checks if field.name in columns_of(bound(check, schema))
+    ]
     if rules:
-        message = f"{field.name} cannot be {what} while the table has rules that may name it: {', '.join(rules)}"
-        raise InvalidArgument(message, column=field.name, constraints=rules)
+        told = ", ".join(f"{check.name} ({check.text})" for check in rules)
+        message = f"{field.name} cannot be {what} while a constraint names it: {told}. Drop the constraint first"
+        raise InvalidArgument(message, column=field.name, constraints=[check.name for check in rules])
     if "generationExpression" in {key.decode() for key in field.metadata or {}}:
         raise SchemaInvalid(f"{field.name} is a generated column, which cannot be {what}", column=field.name)

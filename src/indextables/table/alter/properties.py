@@ -15,6 +15,7 @@ from indextables.errors import InvalidArgument
 from indextables.log.wire import (
     COLUMN_DEFAULTS,
     COLUMN_MAPPING,
+    CONSTRAINT_PREFIX,
     DELETION_VECTORS,
     FEATURES,
     REGISTRY_PREFIX,
@@ -32,8 +33,9 @@ from indextables.table.rows import Evolution, check_indexing, indexing_propertie
 
 __all__ = ["indexed", "named", "numbered", "settled", "wants_row_ids"]
 
-_OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", "constraints.", "mirror.delta")
-"""Properties that the library writes itself, or does not check yet: nobody sets them by hand."""
+_RULES = (CONSTRAINT_PREFIX, f"delta.{CONSTRAINT_PREFIX}")
+_OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", *_RULES, "mirror.delta")
+"""Properties that the library writes itself: nobody sets them by hand."""
 
 _GIVEN = frozenset({"avroState", "checkpoints", COLUMN_DEFAULTS, COLUMN_MAPPING, "conditionalWrites", DELETION_VECTORS})
 _ASKED = frozenset({*_GIVEN, "schemaDeduplication", TYPE_WIDENING})
@@ -102,6 +104,7 @@ def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str
         plain = key.lower().removeprefix(PREFIX)
         if plain.startswith(_OWN):
             hint = "; MIRROR INDEXTABLES sets it" if plain == "mirror.delta" else ""
+            hint = "; ADD CONSTRAINT looks at the rows and sets it" if plain.startswith(_RULES) else hint
             message = f"the property {key} is kept by the library itself: it cannot be set{hint}"
             raise InvalidArgument(message, option=key)
         if plain in _REFUSED:
@@ -179,7 +182,8 @@ def _without(configuration: Mapping[str, str], wish: UnsetProperties) -> dict[st
     gone = {_spelling(key) for key in wish.keys}
     own = sorted(key for key in wish.keys if _spelling(key).startswith(_OWN))
     if own:
-        raise InvalidArgument(f"the property {own[0]} is kept by the library itself: it stays", option=own[0])
+        hint = "; DROP CONSTRAINT takes it away" if _spelling(own[0]).startswith(_RULES) else ""
+        raise InvalidArgument(f"the property {own[0]} is kept by the library itself: it stays{hint}", option=own[0])
     missing = [key for key in wish.keys if _spelling(key) not in there]
     if missing and not wish.if_exists:
         message = f"the table has no property {', '.join(missing)}: leave it out, or write IF EXISTS"

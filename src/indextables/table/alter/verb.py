@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-import pyarrow as pa
 
 from indextables import options as opt
 from indextables.env import Env
@@ -17,15 +16,18 @@ from indextables.log.wire import (
     check_writable,
     has_own_splits,
 )
-from indextables.query.expr import Column, IsNull
+from indextables.query.expr import Column, IsNull, Not
 from indextables.table.alter.columns import evolved, find
+from indextables.table.alter.constraints import broken_rows, check_kept_by_rows, check_rules, constrained
 from indextables.table.alter.personal import forget_bounds, marks_personal
 from indextables.table.alter.properties import named, numbered, wants_row_ids
 from indextables.table.alter.tracking import enable_row_tracking
 from indextables.table.alter.wishes import (
     AddColumns,
+    AddConstraint,
     AlterColumn,
     DropColumns,
+    DropConstraint,
     RenameColumn,
     SetIndexing,
     SetProperties,
@@ -33,8 +35,7 @@ from indextables.table.alter.wishes import (
     Wish,
 )
 from indextables.table.environment import table_env
-from indextables.table.read import prune_files, refs_of, searcher_over, still_there
-from indextables.table.rows import Evolution
+from indextables.table.rows import Evolution, words_of
 from indextables.table.writing import registered, target_of
 
 __all__ = ["alter"]
@@ -56,8 +57,8 @@ def alter(log: Log, wish: Wish, *, user_metadata: str | None = None) -> int:
     for left in range(max(1, attempts) - 1, -1, -1):
         try:
             version = _once(log, log.snapshot(), wish, user_metadata)
-        except (MetadataChanged, ProtocolChanged):
-            # What won may be about other columns: then the wish is granted on top of it.
+        except CommitConflict:
+            # What won may be about other columns, or its rows may keep the rule: then the wish is granted on top of it.
             if not left:
                 raise
         else:
@@ -70,21 +71,22 @@ def _once(log: Log, snapshot: Snapshot, wish: Wish, user_metadata: str | None) -
     change = _planned(log, snapshot, wish)
     if change is None:
         return snapshot.version
+    looks = isinstance(wish, AddConstraint) or _forbids_null(snapshot, wish)
     transaction = Transaction(
         log,
         snapshot,
         operation=wish.operation,
         parameters=wish.parameters,
         user_metadata=user_metadata,
-        isolation="Serializable" if _forbids_null(snapshot, wish) else None,
+        isolation="Serializable" if looks else None,
     )
     transaction.set_metadata(change.metadata)
     if change.protocol is not None:
         transaction.set_protocol(change.protocol)
-    if _forbids_null(snapshot, wish):
+    if looks:
         # Rows that come meanwhile were not looked at.
         transaction.read_all()
-        _check_no_nulls(log.env, snapshot, wish)
+        _check_rows(log.env, snapshot, wish)
     try:
         return transaction.commit_or_raise().version
     except (MetadataChanged, ProtocolChanged):
@@ -100,11 +102,15 @@ def _planned(log: Log, snapshot: Snapshot, wish: Wish) -> Evolution | None:
     if isinstance(wish, _OF_COLUMNS):
         check_rows_writable(snapshot.protocol, log.url)
         change = evolved(snapshot.metadata, snapshot.protocol, wish, env.options[opt.TIME_ZONE])
+    elif isinstance(wish, AddConstraint | DropConstraint):
+        check_rows_writable(snapshot.protocol, log.url)
+        change = constrained(snapshot.metadata, snapshot.protocol, wish)
     else:
         metadata = numbered(snapshot.metadata) if _is_about_indexes(wish) else snapshot.metadata
         change = named(metadata, snapshot.protocol, wish)
     if change is None:
         return None
+    check_rules(snapshot.metadata, change.metadata)
     # Settings that no column of the new schema can have are told here, not by the next write.
     options = log.env.options.setting(change.metadata.configuration, snapshot.metadata.configuration)
     plan = target_of(change.metadata, options).plan
@@ -133,27 +139,17 @@ def _forbids_null(snapshot: Snapshot, wish: Wish) -> bool:
     return bool(find(snapshot.schema, wish.column).nullable)
 
 
-def _check_no_nulls(env: Env, snapshot: Snapshot, wish: Wish) -> None:
-    """Raises InvalidArgument if a row is null in the column. Files whose statistics prove that none is are not read."""
+def _check_rows(env: Env, snapshot: Snapshot, wish: Wish) -> None:
+    """Raises what tells that a row breaks the new rule. Files whose statistics prove that none does are not read."""
+    if isinstance(wish, AddConstraint):
+        check_kept_by_rows(env, snapshot, wish)
+        return
     assert isinstance(wish, AlterColumn)  # noqa: S101 - the caller has asked
     field = find(snapshot.schema, wish.column)
-    null = IsNull(Column(field.name, field.type))
-    files = prune_files(snapshot, null)
-    if not files.num_rows:
-        return
-    with still_there(env, snapshot.version):
-        searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
-        found = searcher.matches(None, where=null).hits
-        if not len(found):
-            return
-        first = searcher.rows(found.take(pa.array([0]).to_numpy())).to_pylist()[0]
-    message = (
-        f"column {field.name} cannot be NOT NULL: {len(found)} rows are null in it, {_shown(first)} among them. "
-        f"Nothing was changed: update or delete them first (where {field.name} is null)"
-    )
-    raise InvalidArgument(message, column=field.name, rows=len(found), row=first)
-
-
-def _shown(row: dict[str, object]) -> str:
-    text = ", ".join(f"{name} = {value!r}" for name, value in row.items())
-    return text if len(text) <= 300 else text[:300] + "..."
+    count, first = broken_rows(env, snapshot, Not(IsNull(Column(field.name, field.type))))
+    if first is not None:
+        message = (
+            f"column {field.name} cannot be NOT NULL: {count} rows are null in it, {words_of(first)} among them. "
+            f"Nothing was changed: update or delete them first (where {field.name} is null)"
+        )
+        raise InvalidArgument(message, column=field.name, rows=count, row=first)

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 __all__ = [
     "AddColumns",
+    "AddConstraint",
     "AlterColumn",
     "DropColumns",
+    "DropConstraint",
     "NewColumn",
     "RenameColumn",
     "SetIndexing",
@@ -97,6 +99,30 @@ class AlterColumn(msgspec.Struct, frozen=True, kw_only=True):
         return {"column": self.column, **given}
 
 
+class AddConstraint(msgspec.Struct, frozen=True):
+    """A rule that every row keeps from now on: `check` is SQL, which must be true."""
+
+    name: str
+    check: str
+    operation = "ADD CONSTRAINT"
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        return {"name": self.name.lower(), "expr": self.check}
+
+
+class DropConstraint(msgspec.Struct, frozen=True):
+    """A rule to take away; with `if_exists` one that is not there is no mistake."""
+
+    name: str
+    if_exists: bool = False
+    operation = "DROP CONSTRAINT"
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        return {"constraint": self.name.lower(), "ifExists": str(self.if_exists).lower()}
+
+
 class SetProperties(msgspec.Struct, frozen=True):
     """Properties of the table, as texts."""
 
@@ -160,6 +186,8 @@ Wish: TypeAlias = (
     | RenameColumn
     | DropColumns
     | AlterColumn
+    | AddConstraint
+    | DropConstraint
     | SetProperties
     | UnsetProperties
     | SetIndexing

@@ -16,7 +16,8 @@ from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated, TableNotFound
 from indextables.log.commit import Transaction, create_table, new_metadata
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import Add, Metadata, check_not_foreign, check_rows_writable
+from indextables.log.wire import CONSTRAINT_PREFIX, Add, Metadata, check_not_foreign, check_rows_writable
+from indextables.options import PREFIX
 from indextables.table.after_write import after_write
 from indextables.table.append import metrics_of
 from indextables.table.convert.plan import (
@@ -32,13 +33,14 @@ from indextables.table.convert.source import Opened, open_source
 from indextables.table.convert.unit import ConvertAnswer, ConvertUnit, convert_unit
 from indextables.table.create import configuration_of, indexing_properties
 from indextables.table.read import live_rows
-from indextables.table.rows import Evolution, check_partition_columns, merged_schema
+from indextables.table.rows import Evolution, check_partition_columns, constraint_properties, merged_schema
 from indextables.table.running import Answer, Progress, Runner, Step, batches
 from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, memory_of, registered, target_of
 
 __all__ = ["ConvertReport", "ConvertRequest", "convert"]
 
 _UNITS_PER_SLOT = 2
+_RULES = f"delta.{CONSTRAINT_PREFIX}"
 
 
 class ConvertRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +162,8 @@ class _Conversion:
     def _new_metadata(self, request: ConvertRequest) -> Metadata:
         source, log = self._source, self._log
         names = source.partition_columns if request.partition_by is None else request.partition_by
-        properties = {**indexing_properties(request.indexing, source.schema), **request.properties}
+        given = {**indexing_properties(request.indexing, source.schema), **request.properties}
+        properties = {**_inherited(source, given), **given}
         metadata = new_metadata(
             log,
             source.schema,
@@ -251,6 +254,24 @@ class _Conversion:
         if self._progress is not None:
             size = sum(add.size for add in adds)
             self._progress(Step("convert", done, total, rows=rows, bytes=size, files=len(adds)))
+
+
+def _inherited(source: Opened, given: Mapping[str, str]) -> dict[str, str]:
+    """The constraints of a Delta table, as properties of the new one, but for those that are `given`.
+
+    Raises InvalidArgument for one that this library cannot evaluate.
+    """
+    rules = {key: text for key, text in source.metadata.configuration.items() if key.lower().startswith(_RULES)}
+    said = {key.lower().removeprefix(PREFIX).removeprefix("delta.") for key in given}
+    rules = {key: text for key, text in rules.items() if key.lower().removeprefix("delta.") not in said}
+    try:
+        return constraint_properties(rules, source.schema)[0]
+    except InvalidArgument as fault:
+        message = (
+            f"{fault}. The source at {source.url} has this rule: give the property constraints.<name> with what it "
+            "shall be here, or drop it there"
+        )
+        raise InvalidArgument(message, **fault.details) from fault
 
 
 def _check_done(answers: Sequence[Answer]) -> None:

@@ -35,16 +35,31 @@ if TYPE_CHECKING:
         split_rows,
     )
     from indextables.table.rows.rows import SPARK_DOOR, FittedRows, Rows, fit, fits, left_out, read_rows, schema_of
+    from indextables.table.rows.rules import (
+        Check,
+        Rules,
+        bound,
+        check_name,
+        constraint_properties,
+        rules_of,
+        shown_row,
+        words_of,
+    )
 
 __all__ = [
     "SPARK_DOOR",
+    "Check",
     "Evolution",
     "FittedRows",
     "Rows",
+    "Rules",
+    "bound",
     "check_indexing",
     "check_merge_options",
+    "check_name",
     "check_partition_columns",
     "columns_of_folders",
+    "constraint_properties",
     "fit",
     "fits",
     "folder_of",
@@ -59,13 +74,16 @@ __all__ = [
     "remembering",
     "renamed_settings",
     "replaced_schema",
+    "rules_of",
     "schema_from_ddl",
     "schema_of",
+    "shown_row",
     "split_rows",
     "typed_only",
     "wanted_indexing",
     "with_schema",
     "without_settings",
+    "words_of",
 ]
 
 if not TYPE_CHECKING:
@@ -98,6 +116,16 @@ if not TYPE_CHECKING:
                 "partitionings",
                 "remembering",
                 "split_rows",
+            ),
+            "rules": (
+                "Check",
+                "Rules",
+                "bound",
+                "check_name",
+                "constraint_properties",
+                "rules_of",
+                "shown_row",
+                "words_of",
             ),
             "rows": (
                 "FittedRows",

@@ -26,7 +26,7 @@ from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, ke
 from indextables.options import Options
 from indextables.split.file import Columns, with_ids
 from indextables.split.index import IndexPlan, plan_fields
-from indextables.table.rows import FittedRows, folder_of, split_rows
+from indextables.table.rows import FittedRows, Rules, folder_of, rules_of, split_rows
 
 if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
@@ -63,6 +63,7 @@ class WriteTarget(msgspec.Struct, frozen=True):
     partition_columns: tuple[str, ...]
     plan: IndexPlan
     options: Options
+    rules: Rules
 
 
 def target_of(metadata: Metadata, options: Options) -> WriteTarget:
@@ -79,7 +80,7 @@ def target_of(metadata: Metadata, options: Options) -> WriteTarget:
         )
         raise InvalidArgument(message, column=told[0])
     plan = plan_fields(schema, options, previous=_newest_plan(metadata))
-    return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options)
+    return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options, rules_of(metadata.configuration))
 
 
 def bringing_ids(target: WriteTarget) -> WriteTarget:
@@ -106,8 +107,11 @@ def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
 def write_adds(env: Env, target: WriteTarget, rows: FittedRows) -> list[Add]:
     """Durable splits for all rows, which fit the target's schema, as `add` actions; on any failure nothing of it stays.
 
-    Raises what taking a batch raises (SchemaMismatch for a value that does not fit), SplitError, StoreError.
+    Raises what taking a batch raises (SchemaMismatch for a value that does not fit), ConstraintViolation for a row that
+    breaks a rule of the table, SplitError, StoreError.
     """
+    check = target.rules.over(target.schema)
+    rows = rows if check is None else rows.checked_by(check)
     with contextlib.closing(_Writers(env, target)) as writers:
         for batch in rows.batches:
             for part in split_rows(batch, target.partition_columns):

@@ -1,0 +1,69 @@
+"""The planted bugs of the rules that rows must keep."""
+
+from __future__ import annotations
+
+from tests.mutants.planted import TABLE, Bug
+
+RULES = TABLE + "rows/rules.py"
+CONSTRAINTS = TABLE + "alter/constraints.py"
+TESTS = ("tests/table/test_constraints.py",)
+
+BUGS = [
+    Bug(
+        "only the first batch of a write is checked",
+        TABLE + "rows/rows.py",
+        "                check(batch)\n                yield batch\n",
+        "                check(batch)\n                yield batch\n                check = lambda _: None\n",
+        TESTS,
+    ),
+    Bug(
+        "null passes a constraint",
+        RULES,
+        "        if kept.true_count == len(kept):\n",
+        "        if kept.true_count + kept.null_count == len(kept):\n",
+        TESTS,
+    ),
+    Bug(
+        "a constraint is checked by append alone",
+        TABLE + "writing/splits.py",
+        "    rows = rows if check is None else rows.checked_by(check)\n",
+        "    rows = rows.checked_by(check) if check and target.schema.names[-1] != '_row_id' else rows\n",
+        TESTS,
+    ),
+    Bug(
+        "a task of Spark does not check",
+        "indextables/spark/source/write_task.py",
+        "    return write_adds(env, target, fitted",
+        "    target = msgspec.structs.replace(target, rules=type(target.rules)())\n"
+        "    return write_adds(env, target, fitted",
+        ("tests/spark/test_rules.py",),
+    ),
+    Bug(
+        "rows that are there and null are taken for rows that keep a new constraint",
+        CONSTRAINTS,
+        "where=Or((Not(node), IsNull(node)))",
+        "where=Not(node)",
+        TESTS,
+    ),
+    Bug(
+        "rows that come while a constraint is added are not looked at",
+        TABLE + "alter/verb.py",
+        "    looks = isinstance(wish, AddConstraint) or _forbids_null(snapshot, wish)\n",
+        "    looks = _forbids_null(snapshot, wish)\n",
+        TESTS,
+    ),
+    Bug(
+        "an error shows what a personal column holds",
+        RULES,
+        '"(personal)" if name.lower() in personal else value',
+        "value",
+        TESTS,
+    ),
+    Bug(
+        "a library that knows no constraints may write",
+        CONSTRAINTS,
+        "    raised = with_feature(protocol, CHECK_CONSTRAINTS)\n",
+        "    raised = protocol\n",
+        TESTS,
+    ),
+]

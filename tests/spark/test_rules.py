@@ -1,0 +1,91 @@
+"""The rules of a table hold for every way in which Spark writes: tasks evaluate them, nothing of a bad job stays."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import indextables
+from indextables import IndexTable
+from indextables.errors import ConstraintViolation
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    table = indextables.create(tmp_path_factory.mktemp("rules") / "t", SCHEMA, constraints={"sane": "id < 100"})
+    table.append([{"id": 1, "name": "a"}, {"id": 2, "name": None}])
+    return table.url
+
+
+def frame(spark, *ids):
+    return spark.createDataFrame([(i, "x") for i in ids], "id long, name string")
+
+
+def append(spark, url):
+    rows = frame(spark, *range(3, 40), 500).repartition(2)
+    rows.write.format("indextables").mode("append").save(url)
+
+
+def overwrite(spark, url):
+    frame(spark, 500).write.format("indextables").mode("overwrite").save(url)
+
+
+def write(spark, url):
+    indextables.write(frame(spark, 3, 500), url, mode="append")
+
+
+def stream(spark, url):
+    source = url.removeprefix("file://").rstrip("/") + "-source"
+    indextables.create(source, SCHEMA).append([{"id": 3}, {"id": None}])
+    rows = spark.readStream.format("indextables").load(source)
+    writer = rows.writeStream.format("indextables").option("checkpointLocation", source + "-place")
+    writer.trigger(availableNow=True).start(url).awaitTermination()
+
+
+def update(spark, url):
+    IndexTable.forPath(spark, url).update("id = 2", {"id": "id * 50"})
+
+
+def merge(spark, url):
+    table = IndexTable.forPath(spark, url).alias("t")
+    table.merge(frame(spark, 1, 500).alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+
+
+def upsert(spark, url):
+    IndexTable.forPath(spark, url).upsert(frame(spark, 1, 500), "id")
+
+
+def statement(spark, url):
+    indextables.sql(spark, f"UPDATE indextables.`{url}` SET id = 500 WHERE id = 1")
+
+
+@pytest.mark.parametrize("door", [append, overwrite, write, stream, update, merge, upsert, statement])
+def test_no_door_of_spark_lets_a_bad_row_in_and_nothing_of_it_stays(spark, url, door):
+    before = indextables.open(url)
+    with pytest.raises(Exception, match=r"sane \(id < 100\)") as caught:
+        door(spark, url)
+    if door in (write, update, merge, upsert, statement):
+        assert isinstance(caught.value, ConstraintViolation)
+    after = indextables.open(url)
+    assert after.version == before.version
+    assert sorted(after.to_arrow(columns=["id"])["id"].to_pylist()) == [1, 2]
+
+
+def test_rules_are_added_and_dropped_by_statements_and_methods(spark, tmp_path):
+    url = indextables.create(tmp_path / "t", SCHEMA).url
+    table = IndexTable.forPath(spark, url)
+    frame(spark, 1, 2).write.format("indextables").mode("append").save(url)
+    with pytest.raises(ConstraintViolation, match="1 rows that are there, among them id = 1"):
+        indextables.sql(spark, f"ALTER TABLE indextables.`{url}` ADD CONSTRAINT more CHECK (id > 1)")
+    indextables.sql(spark, f"ALTER TABLE indextables.`{url}` ADD CONSTRAINT sane CHECK (id > 0)")
+    with pytest.raises(Exception, match=r"sane \(id > 0\)"):
+        frame(spark, 0).write.format("indextables").mode("append").save(url)
+    told = table.detail().collect()[0].asDict()
+    assert told["properties"]["constraints.sane"] == "id > 0"
+    table.dropConstraint("sane")
+    frame(spark, 0).write.format("indextables").mode("append").save(url)
+    assert sorted(row.id for row in table.toDF().collect()) == [0, 1, 2]
