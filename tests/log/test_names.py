@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -125,12 +126,14 @@ def test_names_on_the_disk_are_spelled_once(name, home):
     assert [place for place, text in _texts() if name in text] == [home]
 
 
+@cache
 def _texts():
     """Every text in the sources that is not there for people, with its module."""
     source = Path(indextables.__file__).parent
+    found = []
     for path in sorted(source.rglob("*.py")):
         tree = ast.parse(path.read_text())
         told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-                yield str(path.relative_to(source)), node.value
+        texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        found += [(str(path.relative_to(source)), node.value) for node in texts if id(node) not in told]
+    return found

@@ -87,7 +87,8 @@ class World:
         for content in contents:
             info = msgspec.structs.replace(content.commit_info, version=None, previous=None)
             more = [action for action in (content.protocol, content.metadata) if action is not None]
-            store.put(version_key(content.version), encode_version([info, *more], adds=content.adds, compress=True))
+            actions = [info, *more, *content.domains]
+            store.put(version_key(content.version), encode_version(actions, adds=content.adds, compress=True))
             store.delete_many([crc_key(content.version)])
 
     def checkpoints(self, *versions: int) -> None:
