@@ -9,10 +9,9 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.spark.session import registry
     from indextables.spark.session.dialect import reads_otherwise
-    from indextables.spark.session.failures import raising_ours
+    from indextables.spark.session.failures import is_temporary_reference, jvm_errors, raising_ours, unknown_table
     from indextables.spark.session.frames import DataFrame, SparkSession, frame_of
     from indextables.spark.session.hadoop import HadoopPlace, hadoop_place, have_plain_names
-    from indextables.spark.session.jvm import is_temporary_reference, jvm_errors, unknown_table
     from indextables.spark.session.registry import (
         COLUMN_KEY,
         NOT_TOLD,
@@ -84,10 +83,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "dialect": ("reads_otherwise",),
-            "failures": ("raising_ours",),
+            "failures": ("is_temporary_reference", "jvm_errors", "raising_ours", "unknown_table"),
             "frames": ("DataFrame", "SparkSession", "frame_of"),
             "hadoop": ("HadoopPlace", "hadoop_place", "have_plain_names"),
-            "jvm": ("is_temporary_reference", "jvm_errors", "unknown_table"),
             "registry": (
                 "COLUMN_KEY",
                 "NOT_TOLD",

@@ -1,4 +1,4 @@
-"""What Spark raises for what we raised in a worker, turned back into the typed error.
+"""Knows what Spark raises on the driver, and turns what stands for an error of ours back into that error.
 
 An error of a worker reaches the driver as text: the traceback, inside a message of Spark's.
 """
@@ -12,9 +12,39 @@ from collections.abc import Iterator
 from indextables import errors
 from indextables.errors import IndexTablesError
 
-__all__ = ["ours", "raising_ours"]
+__all__ = ["is_temporary_reference", "jvm_errors", "ours", "raising_ours", "unknown_table"]
 
 _RAISED = re.compile(r"^(?:.*\s)?indextables\.errors\.(\w+): (.+)$", re.MULTILINE)
+
+
+def jvm_errors() -> tuple[type[Exception], ...]:
+    """What calls into Spark raise: its own classes, and Py4J's for what has none of them."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    except ImportError:  # a client of Connect alone
+        return (PySparkException,)
+    return PySparkException, Py4JError
+
+
+def unknown_table(error: BaseException) -> str | None:
+    """The table, or the format of a path, that Spark says it does not know; None for all other errors."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return None
+    condition, told = error.getCondition() or "", error.getMessageParameters() or {}
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return str(told.get("relationName", "")).replace("`", "") or None
+    return told.get("dataSourceType") if condition == "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" else None
+
+
+def is_temporary_reference(error: BaseException) -> bool:
+    """True if Spark refuses to keep what names something that only this session has."""
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException) and (error.getCondition() or "") == "INVALID_TEMP_OBJ_REFERENCE"
 
 
 def ours(error: BaseException) -> IndexTablesError | None:
@@ -30,8 +60,6 @@ def ours(error: BaseException) -> IndexTablesError | None:
 @contextlib.contextmanager
 def raising_ours() -> Iterator[None]:
     """Errors of this library come out as themselves, caused by Spark's; others come out as they are."""
-    from indextables.spark.session.jvm import jvm_errors
-
     try:
         yield
     except jvm_errors() as cause:

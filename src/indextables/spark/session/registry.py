@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.options import PREFIX
-from indextables.spark.session.jvm import jvm_errors
+from indextables.spark.session.failures import jvm_errors
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_text
 
