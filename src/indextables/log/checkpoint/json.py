@@ -8,7 +8,7 @@ compressed. An `add` carries where it came from (`addedAtVersion`, `addedAtLine`
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -49,6 +49,9 @@ T = TypeVar("T")
 _ABSENT = (b"", b"null")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _ENTRY = Schema.from_arrow(FILES_SCHEMA)
+
+# Files that are made into lines together.
+_ROWS = 1_000
 
 
 class Parsed(msgspec.Struct):
@@ -103,30 +106,38 @@ def read_json_state(env: Env, ref: StateRef, *, with_files: bool = True) -> Pars
     return parsed
 
 
-def write_json_state(env: Env, state: TableState, totals: StateTotals) -> list[tuple[str, bytes]]:
-    """Keys and bytes, the one that makes the checkpoint exist last."""
-    heads = _heads(state, totals)
-    lines = _add_lines(state.files)
-    if len(lines) + sum(map(len, heads)) <= env.options[opt.CHECKPOINT_MAX_FILE_SIZE]:
-        return [(json_checkpoint_key(state.version), _pack(env, _one_object(state, totals, lines)))]
-    size = env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
-    checkpoint_id = env.ambient.token()[-12:]
-    bodies = list(_cut(lines, size))
-    bodies[0] = b"".join(head + b"\n" for head in heads) + bodies[0]
-    bodies = [body + b'{"seal":"' + BLANK + b'"}\n' for body in bodies]
-    puts = [
-        (json_checkpoint_part_key(state.version, checkpoint_id, at), _pack(env, body))
-        for at, body in enumerate(bodies, 1)
-    ]
+def write_json_state(
+    env: Env, state: TableState, totals: StateTotals, new_id: Callable[[], str]
+) -> Iterator[tuple[str, bytes]]:
+    """Keys and bytes, the one that makes the checkpoint exist last; what `new_id` gives stands in the names of parts.
+
+    Each is made when it is asked for, so that no more than one part is in memory, however many files there are.
+    """
+    size, heads = env.options[opt.CHECKPOINT_MAX_FILE_SIZE], _heads(state, totals)
+    pieces = _add_lines(state.files)
+    held = bytearray()
+    while len(held) + sum(map(len, heads)) <= size:
+        piece = next(pieces, None)
+        if piece is None:
+            yield json_checkpoint_key(state.version), _pack(env, _one_object(state, totals, bytes(held)))
+            return
+        held += piece
+    checkpoint_id, names = new_id(), list[str]()
+    above = b"".join(head + b"\n" for head in heads)
+    for body in _cut(held, pieces, size):
+        key = json_checkpoint_part_key(state.version, checkpoint_id, len(names) + 1)
+        names.append(key.removeprefix(LOG_DIR))
+        yield key, _pack(env, b"".join((above, body, b'{"seal":"', BLANK, b'"}\n')))
+        above = b""
     head = {
         "seal": BLANK.decode(),
         "version": state.version,
         "checkpointId": checkpoint_id,
-        "parts": [key[len(LOG_DIR) :] for key, _ in puts],
+        "parts": names,
         "createdTime": env.ambient.now_ms(),
         "format": "json",
     }
-    return [*puts, (json_checkpoint_key(state.version), seal(msgspec.json.encode(head)))]
+    yield json_checkpoint_key(state.version), seal(msgspec.json.encode(head))
 
 
 def _check_parts(ref: StateRef, keys: list[str]) -> None:
@@ -162,25 +173,30 @@ def _one_object(state: TableState, totals: StateTotals, lines: bytes) -> bytes:
     return msgspec.json.encode(parts)[:-1] + b',"add":[' + adds + b"]}\n"
 
 
-def _add_lines(files: pa.Table) -> bytes:
-    if len(files) == 0:
-        return b""
-    wrapped = pa.table({"add": pa.chunked_array([batch.to_struct_array() for batch in files.to_batches()])})
-    out = io.BytesIO()
-    write_ndjson(wrapped, out)
-    return out.getvalue()
+def _add_lines(files: pa.Table) -> Iterator[bytes]:
+    """The files as lines, `_ROWS` of them at a time."""
+    for at in range(0, len(files), _ROWS):
+        batches = files.slice(at, _ROWS).to_batches()
+        out = io.BytesIO()
+        write_ndjson(pa.table({"add": pa.chunked_array([batch.to_struct_array() for batch in batches])}), out)
+        yield out.getvalue()
 
 
-def _cut(lines: bytes, size: int) -> Iterator[bytes]:
-    at = 0
-    while at < len(lines) or at == 0:
-        end = len(lines) if len(lines) - at <= size else lines.rfind(b"\n", at, at + size) + 1
-        if end <= at:
-            end = lines.find(b"\n", at) + 1
-        yield lines[at:end]
-        at = end
-        if at >= len(lines):
-            return
+def _cut(held: bytearray, pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Whole lines of at most `size` bytes together, or a longer line alone, of what is held and then of the pieces."""
+    is_first = True
+    while True:
+        while len(held) > size:
+            end = (held.rfind(b"\n", 0, size) + 1) or (held.find(b"\n") + 1)
+            yield bytes(held[:end])
+            del held[:end]
+            is_first = False
+        piece = next(pieces, None)
+        if piece is None:
+            break
+        held += piece
+    if held or is_first:
+        yield bytes(held)
 
 
 def _pack(env: Env, body: bytes) -> bytes:

@@ -7,7 +7,9 @@ parts alone, so that two writers of one version cannot mix theirs up. Read: thes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -58,22 +60,23 @@ _SCHEMA = pa.schema(
 _CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4", "none": "none"}
 
 
-def write_parquet_state(env: Env, state: TableState, totals: StateTotals) -> list[tuple[str, bytes]]:
-    """Keys and bytes, the last of which makes the checkpoint complete."""
-    codec = env.options[opt.CHECKPOINT_COMPRESSION]
+def write_parquet_state(env: Env, state: TableState, totals: StateTotals) -> Iterator[tuple[str, bytes]]:
+    """Keys and bytes, the last of which makes the checkpoint complete.
+
+    Each is made when it is asked for, so that no more than one part is in memory, however many files there are.
+    """
+    codec, limit = env.options[opt.CHECKPOINT_COMPRESSION], env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
     files = state.files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending"), ("path", "ascending")])
-    whole = _encode([_heads(state, totals), _adds(files)], codec)
-    limit = env.options[opt.CHECKPOINT_MAX_FILE_SIZE]
-    if len(whole) <= limit or len(files) < 2:
-        return [(parquet_checkpoint_key(state.version), whole)]
-    parts = min(len(files), -(-len(whole) // limit))
+    heads = _heads(state, totals)
+    whole = _encode(heads, files, codec, limit if len(files) > 1 else None)
+    if whole.content is not None:
+        yield parquet_checkpoint_key(state.version), seal(whole.content)
+        return
+    parts = min(len(files), -(-whole.size // limit))
     rows = -(-len(files) // parts)
-    puts = []
     for at in range(parts):
-        piece = _adds(files.slice(at * rows, rows))
-        tables = [_heads(state, totals), piece] if at == 0 else [piece]
-        puts.append((parquet_checkpoint_part_key(state.version, at + 1, parts), _encode(tables, codec)))
-    return puts
+        part = _encode(None if at else heads, files.slice(at * rows, rows), codec, None)
+        yield parquet_checkpoint_part_key(state.version, at + 1, parts), seal(part.content or b"")
 
 
 def read_parquet_state(env: Env, ref: StateRef, *, with_files: bool = True) -> Parsed:
@@ -113,12 +116,43 @@ def _adds(files: pa.Table) -> pa.Table:
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _encode(tables: Sequence[pa.Table], codec: str) -> bytes:
-    sink = pa.BufferOutputStream()
+class _Sink(io.RawIOBase):
+    """Counts what is written, and keeps it unless that is more than `limit` bytes."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.size = 0
+        self._limit = limit
+        self._kept: bytearray | None = bytearray()
+
+    @property
+    def content(self) -> bytes | None:
+        """All that was written, None if it was too much to keep."""
+        return None if self._kept is None else bytes(self._kept)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: Any) -> int:
+        self.size += len(data)
+        if self._limit is not None and self.size > self._limit:
+            self._kept = None
+        if self._kept is not None:
+            self._kept += data
+        return len(data)
+
+
+def _encode(heads: pa.Table | None, files: pa.Table, codec: str, limit: int | None) -> _Sink:
+    """A file of these actions, still without its seal."""
+    sink = _Sink(limit)
     with pq.ParquetWriter(sink, _SCHEMA.with_metadata({"seal": BLANK}), compression=_CODECS[codec]) as writer:
-        for table in tables:
-            writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
-    return seal(bytes(sink.getvalue()))
+        if heads is not None:
+            writer.write_table(heads)
+        for at in range(0, max(1, len(files)), _ROWS_PER_GROUP):
+            writer.write_table(_adds(files.slice(at, _ROWS_PER_GROUP)), row_group_size=_ROWS_PER_GROUP)
+    return sink
 
 
 def _collect(parsed: Parsed, data: bytes, key: str, *, with_files: bool) -> None:

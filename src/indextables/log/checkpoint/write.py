@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from collections.abc import Iterator
@@ -140,18 +141,26 @@ def _write_actions(env: Env, state: TableState) -> StateRef:
     tokens = None if state.tokens is None else state.tokens.last(env.options[opt.COMMIT_TOKEN_WINDOW])
     kept = msgspec.structs.replace(state, tokens=tokens)
     as_json = env.options[opt.STATE_FORMAT] == "json"
-    puts = write_json_state(env, kept, totals) if as_json else write_parquet_state(env, kept, totals)
-    for key, data in puts:
+    checkpoint_id = functools.cache(lambda: env.ambient.token()[-12:])
+
+    def pieces() -> Iterator[tuple[str, bytes]]:
+        if as_json:
+            return write_json_state(env, kept, totals, checkpoint_id)
+        return write_parquet_state(env, kept, totals)
+
+    keys: list[str] = []
+    for key, data in pieces():
         put_once(env, key, data)
-    ref = _published(env, state.version, "json" if as_json else "parquet", [key for key, _ in puts])
+        keys.append(key)
+    ref = _published(env, state.version, "json" if as_json else "parquet", keys)
     try:
         _read_back(env, ref, totals)
     except (CheckpointError, ObjectNotFound) as error:
         _check_own(env, state)
         _LOGGER.warning("%s: %s is damaged and is written anew: %s", env.store.url, ref.keys[0], error)
-        for key, data in puts:
+        for key, data in pieces():
             env.store.put(key, data)
-        ref = _published(env, state.version, ref.format, [key for key, _ in puts])
+        ref = _published(env, state.version, ref.format, keys)
         _read_back(env, ref, totals)
     withdraw(env, ref, state.metadata.id)
     point_to(env, ref, totals, len(state.files), state.protocol.minReaderVersion)
