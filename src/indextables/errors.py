@@ -183,16 +183,17 @@ class NotInstalled(IndexTablesError, ImportError):
     """What was called needs a package that is not installed; the message names the extra that brings it."""
 
 
-_OF_SPARK = ("pyspark", "py4j", "pandas")
-"""What the extra `spark` brings."""
+_EXTRAS = {"pyspark": "spark", "py4j": "spark", "pandas": "spark", "pyiceberg": "iceberg"}
+"""Which extra brings a package."""
 
 
 def not_installed(called: str, error: ModuleNotFoundError) -> Exception:
     """What to raise where a call found a module missing: NotInstalled for one of an extra, else the error itself."""
-    if error.name is None or error.name.partition(".")[0] not in _OF_SPARK:
+    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    if extra is None:
         return error
-    message = f"{called} needs {error.name}, which is not installed: pip install 'indextables[spark]'"
-    return NotInstalled(message, package=error.name, extra="spark")
+    message = f"{called} needs {error.name}, which is not installed: pip install 'indextables[{extra}]'"
+    return NotInstalled(message, package=error.name, extra=extra)
 
 
 class LimitExceeded(IndexTablesError):

@@ -186,7 +186,7 @@ def test_wrong_asks_are_refused_and_write_nothing(delta, tmp_path):
         with pytest.raises(InvalidArgument):
             indextables.convert(*wrong, **more)
     with pytest.raises(NotSupported):
-        indextables.convert(delta, ours, system="iceberg")
+        indextables.convert(delta, ours, system="hudi")
     with pytest.raises(TableNotFound):
         indextables.convert(tmp_path / "nothing", ours)
     assert not ours.exists() or not bytes_below(ours)

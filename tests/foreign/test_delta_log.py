@@ -204,7 +204,7 @@ def test_a_log_without_protocol_or_metadata_is_refused(world, missing):
         indextables.open(world.root)
 
 
-@pytest.mark.parametrize("feature", ["variantType", "catalogManaged", "catalogOwned-preview", "somethingNew"])
+@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview", "somethingNew"])
 def test_what_readers_must_know_and_we_do_not_is_refused_by_name(world, feature):
     world.create(protocol=with_features("deletionVectors", feature))
     with pytest.raises(ProtocolUnsupported, match=feature) as caught:

@@ -6,6 +6,8 @@ from tests.mutants.planted import Bug
 
 MIRROR = "indextables/log/mirror/"
 MIRROR_TESTS = "tests/table/test_mirror.py::"
+ICEBERG = "indextables/foreign/iceberg/"
+ICEBERG_TESTS = "tests/foreign/test_iceberg.py::"
 
 BUGS = [
     Bug(
@@ -21,5 +23,19 @@ BUGS = [
         '"typeWidening": TYPE_WIDENING in (basis.protocol.readerFeatures or []),',
         '"typeWidening": False,',
         (MIRROR_TESTS + "test_widened_columns_are_shown_to_readers_that_know_them_and_to_no_others",),
+    ),
+    Bug(
+        "rows that Iceberg deletes by their values are shown",
+        ICEBERG + "snapshot.py",
+        "        if content == _EQUALITY:\n",
+        "        if False:\n",
+        (ICEBERG_TESTS + "test_deletes_by_values_are_refused_by_name",),
+    ),
+    Bug(
+        "rows that Iceberg deletes by position are shown",
+        ICEBERG + "snapshot.py",
+        "        mask[positions] = False\n",
+        "        pass\n",
+        (ICEBERG_TESTS + "test_deleted_positions_are_gone_and_only_those_of_older_files",),
     ),
 ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables.errors import SplitCorrupt
 from indextables.lazy import pc
 
-__all__ = ["Match", "fit_column", "kept_field", "place_of", "plain_field"]
+__all__ = ["Match", "fit_column", "kept_field", "number_of", "numbered_field", "place_of", "plain_field"]
 
 _PHYSICAL = b"delta.columnMapping.physicalName"
 _ID = b"json:delta.columnMapping.id"
@@ -33,6 +33,17 @@ class Match(Enum):
         """The name that partition values and statistics have for a field."""
         told = (field.metadata or {}).get(_PHYSICAL) if self is not Match.PLAIN else None
         return str(field.name if told is None else told.decode())
+
+
+def numbered_field(name: str, kind: pa.DataType, *, nullable: bool, number: int, comment: str | None) -> pa.Field:
+    """A field that files know by a number alone, which is then its physical name too."""
+    told = {_ID: str(number).encode(), _PHYSICAL: str(number).encode()}
+    return pa.field(name, kind, nullable, metadata=told | ({b"comment": comment.encode()} if comment else {}))
+
+
+def number_of(field: pa.Field) -> int:
+    """The number that files know a field by. Raises KeyError for one that has none."""
+    return int(field.metadata[_ID])
 
 
 def plain_field(field: pa.Field) -> pa.Field:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ class ForeignFile(NamedTuple):
     partition: Mapping[str, pa.Scalar]
     """The values of partition columns, by the table's names."""
     vector: Vector | None = None
+    alive: Callable[[int], Any] | None = None
+    """Tells of a file with so many rows which are not deleted, as an array of bool: where no vector does."""
 
 
 def read_rows_of(
@@ -45,10 +47,7 @@ def read_rows_of(
     reader = SplitReader(store, SplitRef(file.key, file.size, file.rows))
     wanted = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
     output = pa.schema([plain_field(schema.field(name)) for name in names])
-    alive = None
-    if file.vector is not None:
-        payload = load_vector(store, file.vector, file.key, reader.num_rows)
-        alive = dv.alive_mask(payload, reader.num_rows, file.key)
+    alive = _alive(store, file, reader.num_rows)
     start = 0
     for batch in _whole_batches(reader, file, schema, match, wanted):
         mask = None if alive is None else alive[start : start + batch.num_rows]
@@ -140,7 +139,14 @@ def footer_of(store: Store, key: str, size: int) -> tuple[int, pa.Schema]:
 def live_rows_of(store: Store, file: ForeignFile) -> int:
     """The rows of a file that no vector deletes, by its footer."""
     reader = SplitReader(store, SplitRef(file.key, file.size, file.rows))
+    alive = _alive(store, file, reader.num_rows)
+    return reader.num_rows if alive is None else int(np.count_nonzero(alive))
+
+
+def _alive(store: Store, file: ForeignFile, rows: int) -> Any:
+    """Which rows of a file are not deleted; None if none is."""
+    if file.alive is not None:
+        return file.alive(rows)
     if file.vector is None:
-        return reader.num_rows
-    payload = load_vector(store, file.vector, file.key, reader.num_rows)
-    return int(np.count_nonzero(dv.alive_mask(payload, reader.num_rows, file.key)))
+        return None
+    return dv.alive_mask(load_vector(store, file.vector, file.key, rows), rows, file.key)

@@ -10,6 +10,7 @@ from indextables.env import Env
 from indextables.errors import NotSupported
 from indextables.foreign.delta import DELTA_DIR, DeltaTable
 from indextables.foreign.hive import is_hidden
+from indextables.foreign.iceberg import METADATA_DIR, IcebergTable, is_metadata
 from indextables.foreign.parquet import ParquetFolder
 from indextables.foreign.snapshot import ForeignSnapshot
 from indextables.storage.store import LOG_DIR, ObjectMeta
@@ -48,6 +49,8 @@ def find_source(env: Env) -> ForeignSource | None:
         return None
     if _has_any(env, DELTA_DIR):
         return DeltaTable(env)
+    if any(is_metadata(meta.key) for meta in env.store.list_from(METADATA_DIR)):
+        return IcebergTable(env)
     files = _parquet_files(env)
     return ParquetFolder(env, files, lambda: _parquet_files(env)) if files else None
 
@@ -55,7 +58,7 @@ def find_source(env: Env) -> ForeignSource | None:
 def _parquet_files(env: Env) -> list[ObjectMeta]:
     """The Parquet files below the root, if they are a table: none where there are splits, or another table's log.
 
-    Raises NotSupported for a folder of Iceberg's or Hudi's, whose files are not all rows of the table.
+    Raises NotSupported for a folder with tables of Iceberg or Hudi in it, whose files are not all rows of a table.
     """
     files: list[ObjectMeta] = []
     for number, meta in enumerate(env.store.list_from("")):
@@ -67,8 +70,8 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
             return []
         if _is_managed(meta.key, parts):
             message = (
-                f"{env.store.url} holds a table of Iceberg or Hudi ({meta.key}), which is not read here: copy its rows "
-                "with the library that wrote it"
+                f"{env.store.url} holds a table of Iceberg or Hudi ({meta.key}), which is not read from here: open the "
+                "folder of the Iceberg table itself; copy the rows of Hudi with the library that wrote them"
             )
             raise NotSupported(message, url=env.store.url, path=meta.key)
         if meta.key.lower().endswith(_ENDINGS) and not is_hidden(meta.key):

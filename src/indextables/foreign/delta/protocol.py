@@ -18,6 +18,11 @@ READER_FEATURES = frozenset(
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
+        # A table that may have variants and has none is as any other; a column of that type is refused.
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
     }
 )
 """What a Delta table may ask of its readers to be read here."""

@@ -90,7 +90,7 @@ class IndexTable(Altering, Changing):
         options: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> ConvertReport:
-        """Copy a table of Delta or IndexTables4Spark, or a folder of Parquet files, into a table of ours, by tasks.
+        """Copy a table of another system, or a folder of Parquet files, into a table of ours, by tasks.
 
         Parameters, report and errors are those of `indextables.convert`.
         """

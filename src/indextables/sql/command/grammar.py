@@ -73,7 +73,7 @@ SYNTAX: dict[str, str] = {
     "[TBLPROPERTIES ('<key>' = '<value>', ...)]",
     **ROW_SYNTAX,
     **ALTER_SYNTAX,
-    "CONVERT": "CONVERT TO INDEXTABLES [DELTA | PARQUET | INDEXTABLES4SPARK] '<source>' [VERSION AS OF <n>] "
+    "CONVERT": "CONVERT TO INDEXTABLES [DELTA | ICEBERG | PARQUET | INDEXTABLES4SPARK] '<source>' [VERSION AS OF <n>] "
     "[INDEXING (<column> text, ...)] [PARTITIONED BY (<column>, ...)] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)] AT LOCATION '<target>'",
 }

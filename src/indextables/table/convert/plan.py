@@ -19,7 +19,14 @@ __all__ = ["Chosen", "check_same_source", "everything", "grouped", "named_system
 _LEAST_BYTES = 32 << 20
 _MOST_BYTES = 512 << 20
 
-SYSTEMS = {"delta": "Delta", "parquet": "Parquet", "indextables4spark": "IndexTables4Spark"}
+SYSTEMS = {
+    "delta": "Delta",
+    "iceberg": "Iceberg",
+    "parquet": "Parquet",
+    "indextables4spark": "IndexTables4Spark",
+}
+_BY_FILES = frozenset({"Iceberg", "Parquet"})
+"""Systems whose versions do not tell what is new: the files that were taken are remembered."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -60,7 +67,7 @@ def check_same_source(source: Opened, held: ConvertedFrom | None, *, has_rows: b
 def new_files(source: Opened, held: ConvertedFrom) -> Chosen | None:
     """What the source got since the last time; None if nothing. Raises NotSupported where rows left it meanwhile."""
     _check_columns(source, held)
-    if source.system == SYSTEMS["parquet"]:
+    if source.system in _BY_FILES:
         return _new_of_folder(source, held)
     if source.version < held.version:
         message = (
@@ -97,7 +104,7 @@ def grouped(source: Opened, files: pa.Table, width: int) -> list[list[WantedFile
     sizes = np.asarray(files["size"].to_pylist(), np.int64)
     total = int(sizes.sum())
     share = min(max(total // max(width, 1), _LEAST_BYTES), _MOST_BYTES)
-    has_times = source.system == SYSTEMS["parquet"]
+    has_times = source.system in _BY_FILES
     times = files["modificationTime"].to_pylist() if has_times else [None] * files.num_rows
     found: list[list[WantedFile]] = []
     before, number = 0, -1
@@ -114,8 +121,8 @@ def named_system(word: str | None) -> str | None:
     """The system that a word means. Raises InvalidArgument, and NotSupported for one that is known and not read."""
     if word is None:
         return None
-    if word.lower() in ("iceberg", "hudi"):
-        message = f"tables of {word} are not read here: write their rows as Parquet or Delta, and convert that"
+    if word.lower() == "hudi":
+        message = "tables of Hudi are not read here: write their rows as Parquet or Delta, and convert that"
         raise NotSupported(message, system=word)
     if word.lower() not in SYSTEMS:
         raise InvalidArgument(f"a source is one of {', '.join(SYSTEMS)}, not {word!r}")
@@ -125,7 +132,7 @@ def named_system(word: str | None) -> str | None:
 def _new_of_folder(source: Opened, held: ConvertedFrom) -> Chosen | None:
     marks, taken = _marks(source), marks_in(held.files)
     if taken - marks.keys():
-        raise _anew(source, held, "files that were taken are gone, or were written anew")
+        raise _anew(source, held, "files that were taken are gone, were written anew, or lost rows")
     paths = [path for mark, path in marks.items() if mark not in taken]
     return Chosen({source.version: paths}, _memory(source, marks)) if paths else None
 
@@ -155,8 +162,8 @@ def _memory(source: Opened, marks: Mapping[bytes, str] | None = None) -> Convert
 
 
 def _marks(source: Opened) -> dict[bytes, str]:
-    """Only a folder needs them: elsewhere the version tells."""
-    if source.system != SYSTEMS["parquet"]:
+    """Where the version does not tell."""
+    if source.system not in _BY_FILES:
         return {}
     files = source.files
     return file_marks(zip(*(files[name].to_pylist() for name in ("path", "size", "modificationTime")), strict=True))
