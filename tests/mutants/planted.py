@@ -148,6 +148,20 @@ BUGS = [
         DIVERGED_TESTS,
     ),
     Bug(
+        "a version file of a copy is read for a version of the past",
+        LOG + "read/log.py",
+        "            check_above(self.env, contents[-1])\n",
+        "            pass\n",
+        ("tests/state/test_diverged.py::test_a_version_file_of_the_copy_is_never_taken_for_the_version",),
+    ),
+    Bug(
+        "a version is refused for the stranger above it",
+        LOG + "read/confirming.py",
+        "next_one is None or next_one.previous is None or next_one.previous.token == above.token",
+        "next_one is None or above.previous is not None",
+        ("tests/state/test_diverged.py::test_a_version_reads_though_the_one_above_it_is_that_of_the_copy",),
+    ),
+    Bug(
         "a checkpoint of a copy above every version file is the newest version",
         LOG + "checkpoint/belonging.py",
         "        elif has_parted(env, ref.version, tokens):\n",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import indextables as it
+from indextables.errors import LogCorrupt
 from tests.state.test_left_over import NOTHING_KEPT, QUIET, log_of, opened, plant, rows, values
 from tests.world.tables import filled
 
@@ -120,3 +121,34 @@ def test_an_older_checkpoint_of_the_table_is_read_where_its_first_versions_are_g
         (log_of(path) / f"{version:020}.json").unlink()
     plant(two.copy[checkpoint], path)
     check_every_version(path, newest, oldest=older)
+
+
+@pytest.mark.parametrize("verb", ["scan", "count", "changes"])
+@pytest.mark.parametrize("with_check_file", [True, False])
+def test_a_version_file_of_the_copy_is_never_taken_for_the_version(
+    two: Two, tmp_path: Path, with_check_file: bool, verb: str
+) -> None:
+    """It knows its number and follows the version that both have, and its rows are there: only the version above tells."""
+    place = Path(shutil.copytree(two.table[5], tmp_path / "t"))
+    shutil.copytree(two.copy[5] / "splits", place / "splits", dirs_exist_ok=True)
+    swapped = PARTED + 1
+    for ending in ("json", "crc") if with_check_file else ("json",):
+        name = f"{swapped:020d}.{ending}"
+        shutil.copy(log_of(two.copy[5]) / name, log_of(place) / name)
+    it.invalidate_caches()
+    with pytest.raises(LogCorrupt, match=f"not the version that version {swapped + 1} follows"):
+        if verb == "changes":
+            it.open(str(place), version=PARTED, options=QUIET).changes(0, swapped).read_all()
+        else:
+            getattr(it.open(str(place), version=swapped, options=QUIET), {"scan": "to_arrow"}.get(verb, verb))()
+    # The versions around it are as they were.
+    it.invalidate_caches()
+    assert values(it.open(str(place), version=PARTED, options=QUIET)) == own_rows(PARTED)
+
+
+def test_a_version_reads_though_the_one_above_it_is_that_of_the_copy(two: Two, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(two.table[5], tmp_path / "t"))
+    name = f"{PARTED + 2:020d}.json"
+    shutil.copy(log_of(two.copy[5]) / name, log_of(place) / name)
+    it.invalidate_caches()
+    assert values(it.open(str(place), version=PARTED + 1, options=QUIET)) == own_rows(PARTED + 1)

@@ -43,7 +43,7 @@ from indextables.log.wire import (
     version_key,
 )
 
-__all__ = ["Confirmed", "Mixed", "Stamped", "Superseded", "by_anchor", "confirm", "follows", "table_of"]
+__all__ = ["Confirmed", "Mixed", "Stamped", "Superseded", "by_anchor", "check_above", "confirm", "follows", "table_of"]
 
 # A checkpoint can go while it is read, because a newer one has come: look again this often.
 _ATTEMPTS = 3
@@ -213,6 +213,33 @@ def _check_links(read: Sequence[V], above: V | None) -> None:
         if None not in {info.previous.crc32c, lower.crc32c} and info.previous.crc32c != lower.crc32c:
             reason = f"its bytes have been changed since version {upper.version} was committed on top of it"
             raise corrupt(lower.version, None, reason)
+
+
+def check_above(env: Env, version: V) -> None:
+    """Hold a version against the one above it, for who reads no further. One request, two where they do not fit.
+
+    Raises LogCorrupt if that one was committed on top of other bytes, or of another version, unless it is the stranger
+    itself, as the next one tells. Where it is missing, damaged or of another table, whoever reads it is told.
+    """
+    above = _info_of(env, version.version + 1)
+    previous = None if above is None else above.previous
+    if above is None or previous is None or None in {previous.token, version.token} or above.tableId != table_of(version):
+        return
+    if previous.token != version.token:
+        next_one = _info_of(env, version.version + 2)
+        if next_one is None or next_one.previous is None or next_one.previous.token == above.token:
+            raise corrupt(version.version, None, f"it is not the version that version {version.version + 1} follows")
+    elif None not in {previous.crc32c, version.crc32c} and previous.crc32c != version.crc32c:
+        reason = f"its bytes have been changed since version {version.version + 1} was committed on top of it"
+        raise corrupt(version.version, None, reason)
+
+
+def _info_of(env: Env, version: int) -> CommitInfo | None:
+    """Who wrote a version; None where its file is missing or damaged. Raises StoreError."""
+    try:
+        return commit_info_of(env.store.get(version_key(version)), version)
+    except (ObjectNotFound, LogCorrupt):
+        return None
 
 
 def _ask_checkpoints(env: Env, open_: Sequence[V], seen: Survey | None) -> None:

@@ -23,7 +23,7 @@ from indextables.errors import (
 from indextables.log.checkpoint import keep_own
 from indextables.log.read.cache import LogCache, Region
 from indextables.log.read.checked import check_newest
-from indextables.log.read.confirming import Confirmed, Mixed, Superseded
+from indextables.log.read.confirming import Confirmed, Mixed, Superseded, check_above
 from indextables.log.read.headers import header_above, searched_back
 from indextables.log.read.load import (
     OpenedList,
@@ -403,6 +403,8 @@ class Log:
         else:
             contents = self._versions.read_from(base.version, anchor, version)
         told = check_newest(self.env, contents) if is_new else None
+        if contents and is_new and version < known.head and all(ref.version < version for ref in known.states):
+            check_above(self.env, contents[-1])
         opened = OpenedList()
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
