@@ -90,7 +90,7 @@ def test_partitions_and_columns_are_what_they_are_in_the_rows():
 @needed
 def test_its_rows_go_into_a_table_of_ours_and_are_searched_there(tmp_path):
     theirs = indextables.open(ROOT / "all_types" / "table")
-    with pytest.raises(NotSupported, match=r"IndexTables4Spark.*append"):
+    with pytest.raises(NotSupported, match=r"IndexTables4Spark.*indextables.convert"):
         theirs.search("message:fox")
     with pytest.raises(NotSupported, match="IndexTables4Spark"):
         theirs.sql("SELECT * FROM t WHERE TEXTSEARCH(message, 'fox')")

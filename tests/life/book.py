@@ -153,6 +153,10 @@ class Book:
         """True if some version above this one has another schema or partitioning."""
         return any(later.schema != self.versions[version].schema for later in self.versions[version + 1 :])
 
+    def changed_properties_since(self, version: int) -> bool:
+        """True if some version above this one was made by a verb that changes properties of the table."""
+        return any("MIRROR" in later.operations for later in self.versions[version + 1 :])
+
     def changed_rows_since(self, version: int, inside: Callable[[Row], bool]) -> bool:
         """True if some commit above this version added or took rows in a range."""
         states = [sorted(row["id"] for row in v.rows if inside(row)) for v in self.versions[version:]]

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -351,11 +352,19 @@ class Life(Merging):
         else:
             self.written(handle, report.version, operation="MIRROR")
         if not stop:
-            names = list(self.book.now.shape.names)
-            shown = QueryBuilder().register("t", DeltaTable(self.path)).execute("SELECT * FROM t")
-            self.same_rows(pa.table(shown).select(names), self.book.now)
+            self._mirrored(handle)
             # An empty partition value would stop the mirror, and a mirror that has stopped holds up cleanup.
             self.written(handle, handle.table.mirror(stop=True).version, operation="MIRROR")
+
+    def _mirrored(self, handle: Handle) -> None:
+        """delta-rs shows the rows of the newest version, or says that it knows no widened columns."""
+        widened = "typeWidening" in (handle.table.protocol.readerFeatures or [])
+        try:
+            shown = QueryBuilder().register("t", DeltaTable(self.path)).execute("SELECT * FROM t")
+        except DeltaError as error:
+            assert widened and "TypeWidening" in str(error), error
+        else:
+            self.same_rows(pa.table(shown).select(list(self.book.now.shape.names)), self.book.now)
 
     @rule(which=handles)
     def flush_caches(self, which: int) -> None:
@@ -567,9 +576,11 @@ class Life(Merging):
         may = self.book.changed_shape_since(handle.version)
         must = bool(rows) and seen.shape != self.book.now.shape and not new_shape
         if replaces and self.properties.get("isolationLevel") == "Serializable":
+            may = may or self.book.changed_properties_since(handle.version)
             may = may or self.book.changed_rows_since(handle.version, lambda _: True)
             must = must or self.book.changed_rows_since(handle.version, inside)
         elif replaces and (new_shape or grows):
+            may = may or self.book.changed_properties_since(handle.version)
             may = may or self.book.changed_rows_since(handle.version, lambda _: True)
         return self.maybe_refused(handle, may=may, must=must and commits)
 

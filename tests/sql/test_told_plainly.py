@@ -87,7 +87,6 @@ def test_types_that_do_not_meet_are_told_in_plain_words(table, expression, words
         "update t set i = 1",
         "delete from t",
         "merge into t using t on true when matched then delete",
-        "alter table t add column x int",
         "use x",
         "begin",
         "commit;",
@@ -108,6 +107,15 @@ def test_a_statement_that_is_no_query_is_refused_by_its_kind(table, text):
         word = text.removeprefix("/* a note */ ").split()[0].rstrip(";").upper()
         assert str(caught.value).startswith(f"{word} is no query")
         assert "\n" not in str(caught.value)
+    assert table.refresh().version == before
+
+
+@pytest.mark.parametrize("text", ["alter table t add column x int", "MERGE SPLITS t", "describe indextables history t"])
+def test_a_command_is_no_query_of_a_table(table, text):
+    before = table.refresh().version
+    with pytest.raises(NotSupported, match=r"this is a command, .* indextables.LocalSession") as caught:
+        table.sql(text)
+    assert "\n" not in str(caught.value)
     assert table.refresh().version == before
 
 
