@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.sql.search_forms import FORMS, INDEXING, SCHEMA, SCORED, rows
+from pyspark.errors import AnalysisException
+from tests.sql.search_forms import FORMS, INDEXING, SCHEMA, SCORED, TIMEOUTS, rows
 
 import indextables
+from indextables.errors import NotSupported
 from indextables.spark.session import registry
 
 pytestmark = pytest.mark.spark
@@ -43,3 +45,88 @@ def test_the_score_is_handed_on_too(session, place):
     found = [(row.id, row._score) for row in session.sql(SCORED).collect()]
     direct = indextables.open(place).sql(SCORED).to_pylist()
     assert found == [(row["id"], pytest.approx(row["_score"])) for row in direct]
+
+
+@pytest.mark.connect
+def test_dataframes_of_the_table_take_a_search_as_text_and_as_a_column(session, place):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    from indextables.functions import textsearch
+
+    frame = indextables.IndexTable.forPath(session, place).toDF()
+    assert ids(frame.where("TEXTSEARCH(message, 'timeout')")) == TIMEOUTS
+    assert ids(frame.filter("TEXTSEARCH(author.name, 'ann') AND id > 3")) == [6, 9]
+    assert ids(frame.where(F.expr("TEXTSEARCH(message, 'timeout') OR id = 1"))) == sorted([*TIMEOUTS, 1])
+    assert ids(frame.where(textsearch("message", "timeout"))) == TIMEOUTS
+    mixed = frame.where(~textsearch(F.col("message"), "timeout") & (F.col("id") > 4))
+    assert ids(mixed) == [5, 6, 9, 10]
+    assert mixed.columns == frame.columns
+    assert ids(frame.where("id > 3").select("id", "message").where("TEXTSEARCH(message, 'it''s OR well')")) == [6, 10]
+    assert ids(session.sql("SELECT id, message AS m FROM t WHERE id < 9").where("TEXTSEARCH(m, 'timeout')")) == [
+        i for i in TIMEOUTS if i < 9
+    ]
+
+
+@pytest.mark.connect
+def test_the_score_of_a_search_can_be_selected_and_ordered_by(session, place):
+    from indextables.functions import score, textsearch
+
+    found = indextables.IndexTable.forPath(session, place).toDF().where(textsearch("message", "timeout again"))
+    direct = indextables.open(place).sql(
+        "SELECT id, _score FROM t WHERE TEXTSEARCH(message, 'timeout again') ORDER BY _score DESC, id"
+    )
+    scores = {row["id"]: pytest.approx(row["_score"]) for row in direct.to_pylist()}
+    assert {row.id: row._score for row in found.select("id", score()).collect()} == scores
+    best = found.orderBy(score().desc(), "id")
+    assert [row.id for row in best.collect()] == direct["id"].to_pylist()
+    assert best.columns == found.columns
+    with pytest.raises(NotSupported, match="right behind"):
+        found.select("id").select("id", score())
+
+
+@pytest.mark.connect
+def test_views_are_searched_through_to_their_table(session, place):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    frame = indextables.IndexTable.forPath(session, place).toDF()
+    frame.createOrReplaceTempView("v")
+    assert ids(session.sql("SELECT id FROM v WHERE TEXTSEARCH(message, 'timeout')")) == TIMEOUTS
+    session.sql("CREATE OR REPLACE TEMPORARY VIEW w AS SELECT id, message AS m FROM t WHERE id > 3")
+    assert ids(session.sql("SELECT x.id FROM w x WHERE TEXTSEARCH(x.m, 'timeout')")) == [i for i in TIMEOUTS if i > 3]
+    # What a name meant before is not what it means now.
+    frame.where(F.col("id") > 8).createOrReplaceTempView("v")
+    with pytest.raises(NotSupported, match="table of IndexTables"):
+        session.sql("SELECT id FROM v WHERE TEXTSEARCH(message, 'timeout')").collect()
+    type(session).sql(session, "CREATE OR REPLACE TEMPORARY VIEW w AS SELECT 1 AS id, 'timeout' AS m")
+    with pytest.raises(NotSupported, match="table of IndexTables"):
+        session.sql("SELECT id FROM w WHERE TEXTSEARCH(m, 'timeout')").collect()
+
+
+@pytest.mark.connect
+def test_a_search_without_a_table_of_ours_is_refused_with_our_sentence(session):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    from indextables.functions import textsearch
+
+    other = session.createDataFrame([(1, "timeout")], "id long, message string")
+    for condition in ("TEXTSEARCH(message, 'timeout')", F.expr("TEXTSEARCH(message, 'timeout')")):
+        with pytest.raises(NotSupported, match="index of a table of IndexTables"):
+            other.where(condition)
+    with pytest.raises((NotSupported, AnalysisException), match="table of IndexTables"):
+        other.where(textsearch("message", "timeout")).collect()
+    other.createOrReplaceTempView("other")
+    with pytest.raises(NotSupported, match="index of a table of IndexTables"):
+        session.sql("SELECT * FROM other WHERE TEXTSEARCH(message, 'timeout')")
+    assert ids(other.where("message <> 'TEXTSEARCH(message, 1)'")) == [1]
+
+
+@pytest.mark.connect
+def test_disable_gives_sparks_methods_back(spark, place):
+    from indextables.spark.session import frame_class
+
+    kind = frame_class(spark)
+    before = kind.filter
+    indextables.enable(spark)
+    assert kind.filter is not before
+    indextables.disable(spark)
+    assert kind.filter is before

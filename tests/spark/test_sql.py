@@ -324,7 +324,6 @@ FOREIGN = [
     "SELECT * FROM range(3) AS indextables",
     "SELECT indextables.`id` FROM range(3) AS indextables",
     "SELECT 'MERGE SPLITS t; indextables.`/x` TEXTSEARCH(a, b)' AS text",
-    "SELECT textsearch(id, 'x') FROM range(3)",
     "WITH t AS (SELECT 5 AS five) SELECT * FROM t",
     "MERGE INTO nope USING x ON true WHEN MATCHED THEN DELETE",
     "OPTIMIZE nope",

@@ -56,6 +56,7 @@ FORMS: dict[str, list[int]] = {
     "SELECT id FROM t WHERE id IN (SELECT id FROM (SELECT * FROM t) s WHERE TEXTSEARCH(message, 'well'))": [2, 6, 10],
     "SELECT id FROM (SELECT t.*, row_number() OVER (ORDER BY id DESC) AS n FROM t) s "
     "WHERE TEXTSEARCH(message, 'timeout') AND n <= 5": [7, 8, 11],
+    "SELECT id FROM (SELECT * FROM t) WHERE (TEXTSEARCH(message, 'timeout'))": TIMEOUTS,
     "SELECT id FROM t WHERE TEXTSEARCH(author.name, 'ann')": ANNS,
     "SELECT id FROM t AS x WHERE TEXTSEARCH(x.author.name, 'ann')": ANNS,
     "SELECT id FROM (SELECT id, author FROM t) s WHERE TEXTSEARCH(author.name, 'ann') AND id > 3": [6, 9],

@@ -8,17 +8,22 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.spark.search.frames import count_matches, search_rows
+    from indextables.spark.search.functions import Asked, asked_in, score, textsearch
     from indextables.spark.search.jobs import fits_driver
     from indextables.spark.search.marked import count_marked, marked_rows
     from indextables.spark.search.question import Question
 
 __all__ = [
+    "Asked",
     "Question",
+    "asked_in",
     "count_marked",
     "count_matches",
     "fits_driver",
     "marked_rows",
+    "score",
     "search_rows",
+    "textsearch",
 ]
 
 if not TYPE_CHECKING:
@@ -26,6 +31,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "frames": ("count_matches", "search_rows"),
+            "functions": ("Asked", "asked_in", "score", "textsearch"),
             "jobs": ("fits_driver",),
             "marked": ("count_marked", "marked_rows"),
             "question": ("Question",),

@@ -9,8 +9,27 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.spark.session import registry
     from indextables.spark.session.dialect import reads_otherwise
-    from indextables.spark.session.failures import is_temporary_reference, jvm_errors, raising_ours, unknown_table
-    from indextables.spark.session.frames import DataFrame, SparkSession, frame_of
+    from indextables.spark.session.failures import (
+        is_temporary_reference,
+        is_unknown_search,
+        jvm_errors,
+        raising_ours,
+        unknown_table,
+    )
+    from indextables.spark.session.frames import (
+        DataFrame,
+        SparkSession,
+        column_named,
+        expression_text,
+        fingerprint,
+        frame_class,
+        frame_of,
+        is_column,
+        note_rows,
+        path_at,
+        rows_of_frame,
+        select_of,
+    )
     from indextables.spark.session.hadoop import HadoopPlace, hadoop_place, have_plain_names
     from indextables.spark.session.registry import (
         COLUMN_KEY,
@@ -59,18 +78,28 @@ __all__ = [
     "carried_path",
     "check_predicate",
     "check_session",
+    "column_named",
+    "expression_text",
+    "fingerprint",
+    "frame_class",
     "frame_of",
     "hadoop_place",
     "have_plain_names",
     "how_to_renew",
     "instant_ms",
+    "is_column",
     "is_temporary_reference",
+    "is_unknown_search",
     "jvm_errors",
     "names_text",
+    "note_rows",
+    "path_at",
     "planning",
     "raising_ours",
     "reads_otherwise",
     "registry",
+    "rows_of_frame",
+    "select_of",
     "session_overwrites",
     "session_zone",
     "spark_schema",
@@ -83,8 +112,21 @@ if not TYPE_CHECKING:
         __name__,
         {
             "dialect": ("reads_otherwise",),
-            "failures": ("is_temporary_reference", "jvm_errors", "raising_ours", "unknown_table"),
-            "frames": ("DataFrame", "SparkSession", "frame_of"),
+            "failures": ("is_temporary_reference", "is_unknown_search", "jvm_errors", "raising_ours", "unknown_table"),
+            "frames": (
+                "DataFrame",
+                "SparkSession",
+                "column_named",
+                "expression_text",
+                "fingerprint",
+                "frame_class",
+                "frame_of",
+                "is_column",
+                "note_rows",
+                "path_at",
+                "rows_of_frame",
+                "select_of",
+            ),
             "hadoop": ("HadoopPlace", "hadoop_place", "have_plain_names"),
             "registry": (
                 "COLUMN_KEY",

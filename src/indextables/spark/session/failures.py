@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from indextables import errors
 from indextables.errors import IndexTablesError
 
-__all__ = ["is_temporary_reference", "jvm_errors", "ours", "raising_ours", "unknown_table"]
+__all__ = ["is_temporary_reference", "is_unknown_search", "jvm_errors", "ours", "raising_ours", "unknown_table"]
 
 _RAISED = re.compile(r"^(?:.*\s)?indextables\.errors\.(\w+): (.+)$", re.MULTILINE)
 
@@ -45,6 +45,21 @@ def is_temporary_reference(error: BaseException) -> bool:
     from pyspark.errors import PySparkException
 
     return isinstance(error, PySparkException) and (error.getCondition() or "") == "INVALID_TEMP_OBJ_REFERENCE"
+
+
+def is_unknown_search(error: BaseException) -> bool:
+    """True if Spark does not know a search: the function, the operator, or the column that stands for one."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return False
+    condition, told = error.getCondition() or "", error.getMessageParameters() or {}
+    named = {
+        "UNRESOLVED_ROUTINE": "routineName",
+        "UNRESOLVED_COLUMN": "objectName",
+        "PARSE_SYNTAX_ERROR": "error",
+    }.get(condition.partition(".")[0], "")
+    return any(word in str(told.get(named, "")).lower() for word in ("textsearch", "score needs", "indexquery"))
 
 
 def ours(error: BaseException) -> IndexTablesError | None:

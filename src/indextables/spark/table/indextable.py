@@ -17,7 +17,16 @@ from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
 from indextables.spark.search import Question, count_matches, search_rows
-from indextables.spark.session import instant_ms, names_text, registry, session_zone, spark_schema
+from indextables.spark.session import (
+    instant_ms,
+    names_text,
+    note_rows,
+    path_at,
+    registry,
+    select_of,
+    session_zone,
+    spark_schema,
+)
 from indextables.spark.table.altering import Altering
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.changing import Changing
@@ -166,7 +175,7 @@ class IndexTable(Altering, Changing):
         snapshot = _snapshot(log, versionAsOf, timestampAsOf, session_zone(self.spark))
         lease_if_asked(log, snapshot)
         env = table_env(log.env, snapshot.metadata)
-        return native_scan(
+        frame = native_scan(
             self.spark,
             env,
             snapshot,
@@ -175,6 +184,10 @@ class IndexTable(Altering, Changing):
             text=where,
             fallback=self._handle.reader_options(place),
         )
+        # Who reads it by its path alone has neither the options of this object, nor its way to read a predicate.
+        is_plain = where is None and not self._handle.options
+        names = "*" if columns is None else ", ".join(f"`{name.replace('`', '``')}`" for name in columns)
+        return note_rows(frame, select_of(names, path_at(self.url, snapshot.version)) if is_plain else None)
 
     def changes(
         self,

@@ -203,6 +203,10 @@ class _Rewriter:
             self._handed_on.append((traced, search.name))
             alias = self._statement.alias_text(traced.through[0].node)
             hidden = f"{alias}.{hidden}" if alias else hidden
+        text = self._found.text
+        if text[: call.start].rstrip().endswith("(") and text[call.end :].lstrip().startswith(")"):
+            # Spark takes `FROM {table} WHERE (name)` for a table that is called `where` and has a list of columns.
+            hidden = f"{hidden} = true"
         self._edits.append((call.start, call.end, f"(NOT {hidden})" if found.negated else hidden))
 
     def _missing(self, call: Call, why: str) -> Exception:

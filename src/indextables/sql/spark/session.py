@@ -61,7 +61,9 @@ from indextables.sql.command import (
     value_of,
 )
 from indextables.sql.spark.altering import what_it_alters
+from indextables.sql.spark.frames import unwrap_frames, wrap_frames
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
+from indextables.sql.spark.views import noted, refused_search, searches, with_views
 from indextables.table.environment import table_env
 from indextables.table.read import MarkedRows, live_rows
 from indextables.table.running import Progress, Runner
@@ -111,11 +113,13 @@ def enable(spark: SparkSession) -> SparkSession:
     now = spark.__dict__.get("sql")
     if not _is_ours(now) or now.__func__.__globals__ is not globals():
         spark.sql = types.MethodType(_overriding(_original(spark)), spark)
+    wrap_frames(spark)
     return spark
 
 
 def disable(spark: SparkSession) -> SparkSession:
     """Take back what `enable` did; returns the session."""
+    unwrap_frames(spark)
     if _is_ours(spark.__dict__.get("sql")):
         before = _original(spark)
         del spark.sql
@@ -285,6 +289,8 @@ def _query(
 
     given = {} if args is None else {"args": args}
     context = SessionContext(spark)
+    has_search = searches(text)
+    text = with_views(spark, text, args, context.is_table_name) if has_search else text
     is_known: Callable[[str], bool] = context.is_table_name
     if not has_signs(text):
         known = context.registered(table_names(text, args))
@@ -292,6 +298,8 @@ def _query(
             return original(text, **given, **kwargs)
         is_known = known.__contains__
     found = find_references(text, is_known, is_format=bool(kwargs), args=args)
+    if found is None and has_search:
+        return refused_search(text, lambda: original(text, **given, **kwargs))
     if found is None:
         return _not_followed(context, text, args, lambda: original(text, **given, **kwargs))
     opened = _Opened(context, found, args)
@@ -328,7 +336,7 @@ def _query(
         if not is_kept:
             for view in views.values():
                 spark.catalog.dropTempView(view.strip("`"))
-    return answer
+    return answer if args or kwargs else noted(spark, answer, found, opened.place)
 
 
 def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[], DataFrame]) -> DataFrame:
@@ -384,6 +392,9 @@ class _Opened:
     def table(self, reference: Reference) -> SparkHandle:
         table = self._context.table(TableName(reference.name, is_path=reference.is_path))
         return self._tables.setdefault(table.url, table)
+
+    def place(self, reference: Reference) -> tuple[str, int]:
+        return self.table(reference).url, self.snapshot(reference).version
 
     def log(self, reference: Reference) -> Log:
         table = self.table(reference)
