@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import sys
 import uuid
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.foreign.fixtures import cases, expected
 
 import indextables
 from indextables.errors import (
@@ -24,8 +23,7 @@ from indextables.errors import (
     VersionNotFound,
 )
 
-FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "iceberg"
-CASES = {"ice_append_overwrite_delete": "logs", "ice_partitioned_evolved": "events"}
+TABLES = {"ice_append_overwrite_delete": "logs", "ice_partitioned_evolved": "events"}
 
 
 def test_without_pyiceberg_the_extra_is_named(tmp_path, monkeypatch):
@@ -38,6 +36,7 @@ def test_without_pyiceberg_the_extra_is_named(tmp_path, monkeypatch):
         indextables.open(tmp_path)
 
 
+CASES = cases("iceberg")
 pyiceberg = pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
 
 from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: E402
@@ -177,8 +176,8 @@ def world(tmp_path):
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_snapshot_has_the_rows_that_its_writer_reads(case):
-    told = json.loads((FIXTURES / case / "expected.json").read_text())
-    table = indextables.open(FIXTURES / case / "table" / "db" / CASES[case])
+    told = expected(case)
+    table = indextables.open(case / "table" / "db" / TABLES[case.name])
     assert (table.system, table.version) == ("Iceberg", told["snapshotId"])
     found = [
         {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in row.items()}
@@ -200,8 +199,9 @@ def test_every_snapshot_has_the_rows_that_its_writer_reads(case):
     assert table.sql("SELECT count(*) AS n FROM t WHERE id < 5").to_pylist() == [{"n": low}]
 
 
-def test_a_renamed_column_is_found_by_its_number_and_partitions_spare_files():
-    table = indextables.open(FIXTURES / "ice_partitioned_evolved" / "table" / "db" / "events")
+@pytest.mark.parametrize("case", CASES[-1:])
+def test_a_renamed_column_is_found_by_its_number(case):
+    table = indextables.open(case / "table" / "db" / TABLES[case.name])
     assert table.partition_columns == ["tag"]
     first = table.history()["version"][-1].as_py()
     assert "message" in table.at(first).schema.names
@@ -211,7 +211,7 @@ def test_a_renamed_column_is_found_by_its_number_and_partitions_spare_files():
 
 @pytest.mark.parametrize("case", CASES)
 def test_its_rows_become_a_table_of_ours(case, tmp_path):
-    source = FIXTURES / case / "table" / "db" / CASES[case]
+    source = case / "table" / "db" / TABLES[case.name]
     report = indextables.convert(source, tmp_path / "ours", system="iceberg")
     ours, theirs = indextables.open(tmp_path / "ours").to_arrow(), indextables.open(source).to_arrow()
     assert sorted(map(str, ours.to_pylist())) == sorted(map(str, theirs.to_pylist()))

@@ -24,14 +24,13 @@ from indextables.embedded.table import Table, create
 from indextables.env import Env
 from indextables.errors import InvalidArgument, NotSupported, TableNotFound, TableReplaced, not_installed
 from indextables.foreign import ForeignSnapshot, ForeignSource, find_source, plain_field
-from indextables.lazy import pc
 from indextables.log.wire import Metadata, Protocol
 from indextables.process import Lock
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.table.arguments import check_count, check_text, check_version, millis
 from indextables.table.environment import open_env
-from indextables.table.read import count_foreign, live_rows, scan_foreign
+from indextables.table.read import count_foreign, detail_of_foreign, scan_foreign
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,25 +119,7 @@ class ForeignTable(Table):
 
     def detail(self) -> dict[str, Any]:
         """Tell what the table is, as a dict: id, name, version, files, bytes, rows, partition columns, properties."""
-        snapshot = self._read
-        metadata, protocol = snapshot.metadata, snapshot.protocol
-        return {
-            "id": metadata.id,
-            "name": metadata.name,
-            "description": metadata.description,
-            "url": self.url,
-            "system": self.system,
-            "version": snapshot.version,
-            "createdAt": metadata.createdTime,
-            "partitionColumns": snapshot.partition_columns,
-            "numFiles": snapshot.files.num_rows,
-            "sizeInBytes": pc.sum(snapshot.files["size"], min_count=0).as_py() or 0,
-            "numRows": live_rows(snapshot.files),
-            "properties": dict(metadata.configuration),
-            "minReaderVersion": protocol.minReaderVersion,
-            "minWriterVersion": protocol.minWriterVersion,
-            "features": sorted({*(protocol.readerFeatures or []), *(protocol.writerFeatures or [])}),
-        }
+        return detail_of_foreign(self._read, self.url)
 
     def history(self, limit: int | None = None) -> pa.Table:
         """List the commits of the table, newest first, a row for each, in the columns of `Table.history`."""

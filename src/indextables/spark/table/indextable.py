@@ -13,6 +13,7 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.log.read import Log, Snapshot, history
+from indextables.log.wire import has_own_splits
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from indextables.table.convert import ConvertReport
     from indextables.table.running import Progress
 
-__all__ = ["IndexTable"]
+__all__ = ["IndexTable", "detail_frame"]
 
 
 class IndexTable(Altering, Changing):
@@ -53,9 +54,20 @@ class IndexTable(Altering, Changing):
     def forPath(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> IndexTable:
-        """Return the table at a path or URL. Raises TableNotFound, InvalidArgument, LogError, StoreError."""
+        """Return the table at a path or URL; a table of another system is only read.
+
+        Raises TableNotFound, InvalidArgument, LogError, StoreError, NotSupported for what is not read here.
+        """
         table = cls(spark, path, options)
-        table._handle.log().latest_version()
+        try:
+            table._handle.log().latest_version()
+        except TableNotFound:
+            from indextables.spark.table.foreign import foreign_table
+
+            found = foreign_table(spark, path, options)
+            if found is None:
+                raise
+            return found
         return table
 
     @classmethod
@@ -67,9 +79,9 @@ class IndexTable(Altering, Changing):
     def isIndexTable(
         cls, spark: SparkSession, path: str | os.PathLike[str], options: Mapping[str, object] | None = None
     ) -> bool:
-        """Tell whether there is a table at this path. Raises StoreError where the store does not tell, LogError."""
+        """Tell whether a table of ours is at this path. Raises StoreError where the store does not tell, LogError."""
         try:
-            cls.forPath(spark, path, options)
+            SparkHandle(spark, path, options).log().latest_version()
         except TableNotFound:
             return False
         return True
@@ -133,11 +145,7 @@ class IndexTable(Altering, Changing):
 
     def detail(self) -> DataFrame:
         """Tell what the table is, in one row: id, name, url, version, files, bytes, rows, columns and so on."""
-        found = detail_of(self._handle.log().snapshot(), self.url)
-        properties = found.pop("properties")
-        plain = pa.Table.from_pylist([found], schema=_detail_schema())
-        pairs = pa.array([list(properties.items())], pa.map_(pa.string(), pa.string()))
-        return self.spark.createDataFrame(plain.append_column("properties", pairs))
+        return detail_frame(self.spark, detail_of(self._handle.log().snapshot(), self.url))
 
     def history(self, limit: int | None = None) -> DataFrame:
         """List the commits, newest first, a row for each. Raises InvalidArgument for a limit below 1, LogError."""
@@ -168,11 +176,16 @@ class IndexTable(Altering, Changing):
             QueryInvalid: `where` cannot be understood; `position` says where.
             InvalidArgument: A column is not there, or an argument is wrong.
             VersionNotFound, VersionExpired: The table never had this version, or no longer has it.
-            NotSupported: The table is another system's.
+            NotSupported: The table is another system's, and has what is not read here.
         """
         place = self._handle.place()
         log = self._handle.log(place)
         snapshot = _snapshot(log, versionAsOf, timestampAsOf, session_zone(self.spark))
+        if not has_own_splits(snapshot.protocol):
+            from indextables.spark.table.foreign import foreign_frame
+
+            _predicate(where, snapshot, log.env.options)
+            return foreign_frame(self.spark, place, log.env, snapshot.version, columns=columns, where=where)
         lease_if_asked(log, snapshot)
         env = table_env(log.env, snapshot.metadata)
         frame = native_scan(
@@ -331,6 +344,13 @@ def _predicate(where: Any, snapshot: Snapshot, options: opt.Options) -> Node | N
         message = f"where is a SQL predicate as text, not {where!r}: a Column goes to .where() of the DataFrame"
         raise InvalidArgument(message)
     return parse(where, snapshot.schema, time_zone=options[opt.TIME_ZONE])
+
+
+def detail_frame(spark: SparkSession, found: dict[str, Any]) -> DataFrame:
+    """What a table is, in one row."""
+    plain = pa.Table.from_pylist([found], schema=_detail_schema())
+    pairs = pa.array([list(found["properties"].items())], pa.map_(pa.string(), pa.string()))
+    return spark.createDataFrame(plain.append_column("properties", pairs))
 
 
 def _detail_schema() -> pa.Schema:

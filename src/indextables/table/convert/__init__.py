@@ -7,9 +7,29 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
+    from indextables.table.convert.plan import grouped
+    from indextables.table.convert.source import Opened, open_source
+    from indextables.table.convert.unit import WantedFile, places_of
     from indextables.table.convert.verb import ConvertReport, ConvertRequest, convert
 
-__all__ = ["ConvertReport", "ConvertRequest", "convert"]
+__all__ = [
+    "ConvertReport",
+    "ConvertRequest",
+    "Opened",
+    "WantedFile",
+    "convert",
+    "grouped",
+    "open_source",
+    "places_of",
+]
 
 if not TYPE_CHECKING:
-    __getattr__ = surface(__name__, {"verb": ("ConvertReport", "ConvertRequest", "convert")})
+    __getattr__ = surface(
+        __name__,
+        {
+            "plan": ("grouped",),
+            "source": ("Opened", "open_source"),
+            "unit": ("WantedFile", "places_of"),
+            "verb": ("ConvertReport", "ConvertRequest", "convert"),
+        },
+    )

@@ -21,6 +21,8 @@ from indextables.foreign import (
 from indextables.log.care import open_log
 from indextables.log.read import Snapshot
 from indextables.log.wire import Metadata, has_own_splits, path_rule
+from indextables.query.expr import Node
+from indextables.table.read import prune_files
 
 if TYPE_CHECKING:
     from indextables.foreign import AddedFile
@@ -65,8 +67,14 @@ class Opened(Protocol):
         """A row for each file, with the columns path, size, numRecords and deletionVector at least."""
         ...
 
-    def rows(self, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of these files, by their places in `files`, in all columns."""
+    def files_where(self, where: Node | None) -> pa.Table:
+        """Those of them that may hold rows for which `where` is true."""
+        ...
+
+    def rows(
+        self, places: Sequence[int], names: Sequence[str] | None = None, where: Node | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of these files, by their places in `files`, for which `where` is true; in all columns by default."""
         ...
 
     def added_since(self, version: int) -> tuple[list[AddedFile], int | None]:
@@ -115,15 +123,19 @@ class _Foreign:
     def files(self) -> pa.Table:
         return self._snapshot.files
 
-    def rows(self, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def files_where(self, where: Node | None) -> pa.Table:
+        return self._snapshot.files_where(where)
+
+    def rows(
+        self, places: Sequence[int], names: Sequence[str] | None = None, where: Node | None = None
+    ) -> Iterator[pa.RecordBatch]:
         snapshot = self._snapshot
+        wanted = snapshot.schema.names if names is None else names
         files = snapshot.data_files(None)
         for place in places:
             file = files[place]
             try:
-                yield from read_rows_of(
-                    self._env.store, file, snapshot.schema, snapshot.match, snapshot.schema.names, None
-                )
+                yield from read_rows_of(self._env.store, file, snapshot.schema, snapshot.match, wanted, where)
             except ObjectNotFound as cause:
                 raise _gone(self, file.key) from cause
 
@@ -155,16 +167,20 @@ class _Peer:
     def files(self) -> pa.Table:
         return self._snapshot.files
 
-    def rows(self, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def files_where(self, where: Node | None) -> pa.Table:
+        return prune_files(self._snapshot, where)
+
+    def rows(
+        self, places: Sequence[int], names: Sequence[str] | None = None, where: Node | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = self._snapshot.schema.names if names is None else names
         snapshot, rule = self._snapshot, path_rule(self._snapshot.protocol)
         chosen = snapshot.files.take(pa.array(places, pa.int64()))
         told = zip(*(chosen[name].to_pylist() for name in ("path", "size", "numRecords")), strict=True)
         for path, size, rows in told:
             key = rule.key(path, self.url)
             try:
-                yield from read_bundle_rows(
-                    self._env.store, key, size, rows, snapshot.schema, snapshot.schema.names, None
-                )
+                yield from read_bundle_rows(self._env.store, key, size, rows, snapshot.schema, wanted, where)
             except ObjectNotFound as cause:
                 raise _gone(self, key) from cause
 

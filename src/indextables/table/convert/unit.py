@@ -5,7 +5,7 @@ Units and answers are bytes (msgpack), so that they can travel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from indextables.table.environment import open_env
 from indextables.table.rows import Rows, fit, split_rows
 from indextables.table.writing import WriteTarget, discard, target_of, write_adds
 
-__all__ = ["ConvertAnswer", "ConvertUnit", "WantedFile", "convert_unit"]
+__all__ = ["ConvertAnswer", "ConvertUnit", "WantedFile", "convert_unit", "places_of"]
 
 
 class WantedFile(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ def convert_unit(env: Env, unit: bytes) -> bytes:
     source = open_source(_source_env(env, work), work.version)
     target = target_of(work.metadata, env.over(work.metadata.configuration))
     read = _Digests(target)
-    rows = Rows(pa.schema([_bare(field) for field in source.schema]), source.rows(_places(source, work)))
+    rows = Rows(pa.schema([_bare(field) for field in source.schema]), source.rows(places_of(source, work.files)))
     fitted = fit(rows, target.schema, url=env.store.url).checked_by(read.update)
     adds = write_adds(env, target, fitted)
     try:
@@ -84,17 +84,17 @@ def _source_env(env: Env, work: ConvertUnit) -> Env:
     return msgspec.structs.replace(env, store=store, table_id=None)
 
 
-def _places(source: Opened, work: ConvertUnit) -> list[int]:
-    """Where the files of a unit stand in the source. Raises VersionExpired if one is not there as it was."""
+def places_of(source: Opened, files: Sequence[WantedFile]) -> list[int]:
+    """Where files stand in the source. Raises VersionExpired if one is not there as it was."""
     names = [name for name in ("path", "size", "modificationTime") if name in source.files.column_names]
     columns = [source.files[name].to_pylist() for name in names]
     found = {facts[0]: (place, *facts[1:]) for place, facts in enumerate(zip(*columns, strict=True))}
     places = []
-    for wanted in work.files:
+    for wanted in files:
         place, size, *modified = found.get(wanted.path, (-1, -1, None))
         is_other = wanted.modified_ms is not None and modified != [wanted.modified_ms]
         if place < 0 or size != wanted.size or is_other:
-            message = f"{wanted.path} of {source.url} changed while it was converted: nothing was committed, try again"
+            message = f"{wanted.path} of {source.url} changed while it was read: nothing was committed, try again"
             raise VersionExpired(message, path=wanted.path, url=source.url)
         places.append(place)
     return places

@@ -9,7 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.table.read import inspect
     from indextables.table.read.dataset import dataset_of
-    from indextables.table.read.foreign import count_foreign, scan_foreign
+    from indextables.table.read.foreign import count_foreign, detail_of_foreign, scan_foreign
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
     from indextables.table.read.marked import (
@@ -68,6 +68,7 @@ __all__ = [
     "count_foreign",
     "dataset_of",
     "detail_of",
+    "detail_of_foreign",
     "differences",
     "explain_search",
     "find_again",
@@ -111,7 +112,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "dataset": ("dataset_of",),
-            "foreign": ("count_foreign", "scan_foreign"),
+            "foreign": ("count_foreign", "detail_of_foreign", "scan_foreign"),
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),

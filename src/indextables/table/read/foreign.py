@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import ObjectNotFound, VersionExpired
 from indextables.foreign import ForeignFile, ForeignSnapshot, live_rows_of, plain_field, read_rows_of
+from indextables.lazy import pc
 from indextables.query.expr import Node, columns_of
 from indextables.table.read.inspect import live_rows
 from indextables.table.read.plan import column_names
 from indextables.table.read.scan import limited, read_in_order
 
-__all__ = ["count_foreign", "scan_foreign"]
+__all__ = ["count_foreign", "detail_of_foreign", "scan_foreign"]
 
 
 def scan_foreign(
@@ -54,6 +56,28 @@ def count_foreign(env: Env, snapshot: ForeignSnapshot, where: Node | None) -> in
             raise _gone(env, snapshot, file.key) from cause
 
     return sum(env.ambient.map("splits", one, snapshot.data_files(None)))
+
+
+def detail_of_foreign(snapshot: ForeignSnapshot, url: str) -> dict[str, Any]:
+    """What a table of another system is: id, name, version, files, bytes, rows, partition columns, properties."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "url": url,
+        "system": snapshot.system,
+        "version": snapshot.version,
+        "createdAt": metadata.createdTime,
+        "partitionColumns": snapshot.partition_columns,
+        "numFiles": snapshot.files.num_rows,
+        "sizeInBytes": pc.sum(snapshot.files["size"], min_count=0).as_py() or 0,
+        "numRows": live_rows(snapshot.files),
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": protocol.minReaderVersion,
+        "minWriterVersion": protocol.minWriterVersion,
+        "features": sorted({*(protocol.readerFeatures or []), *(protocol.writerFeatures or [])}),
+    }
 
 
 def _gone(env: Env, snapshot: ForeignSnapshot, key: str) -> VersionExpired:
