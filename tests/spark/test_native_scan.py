@@ -7,6 +7,7 @@ import decimal
 import math
 import shutil
 
+import msgspec
 import pyarrow as pa
 import pytest
 from tests.spark.vectors import delete_rows
@@ -196,6 +197,36 @@ def test_deleted_rows_are_gone_and_the_rest_is_whole(spark, tmp_path, capfd):
     assert frame.where("id between 60 and 70").count() == table.count(where="id between 60 and 70")
 
 
+@pytest.mark.parametrize("lengths", [(10, 200, 3_000), (50, 50, 50)], ids=["of different sizes", "of one size"])
+def test_files_with_vectors_are_told_apart_by_size_where_sizes_differ(spark, tmp_path, capfd, lengths):
+    table = indextables.create(tmp_path, pa.schema([("id", pa.int64())]))
+    for length in lengths:
+        table.append(pa.table({"id": list(range(length))}))
+    delete_rows(tmp_path, lambda number, _: [number, 7 + number] if number != 1 else ())
+    sizes = table.refresh().files()["size"].to_pylist()
+    frame = IndexTable.forPath(spark, tmp_path).toDF()
+    capfd.readouterr()
+    frame.explain()
+    assert ("file_size" in capfd.readouterr().out) is (len(set(sizes)) == len(sizes))
+    assert same(frame, table)
+
+
+def test_a_file_that_has_another_size_than_the_log_says_brings_no_deleted_row_back(spark, tmp_path, monkeypatch):
+    table = made(tmp_path, numbers(60), batches=3)
+    delete_rows(tmp_path, lambda number, _: [0] if number == 0 else ())
+    refs = scan_native.refs_of
+
+    def otherwise(*given):
+        return [msgspec.structs.replace(ref, size=ref.size + 1 if ref.vector else ref.size) for ref in refs(*given)]
+
+    monkeypatch.setattr(scan_native, "refs_of", otherwise)
+    monkeypatch.setattr(scan_native, "check_identity", lambda *_: None)
+    frame = IndexTable.forPath(spark, tmp_path).toDF()
+    with pytest.raises(Exception, match="no deletion vector was planned for a file of"):
+        frame.collect()
+    assert table.refresh().count() == 59
+
+
 def test_more_vectors_than_fit_into_a_predicate(spark, tmp_path, capfd):
     table = made(tmp_path / "t", numbers(240), 24)
     gone = delete_rows(tmp_path / "t", lambda number, rows: [number % rows] if number < 20 else [])
@@ -212,7 +243,7 @@ def test_a_file_with_more_rows_than_the_log_knows_is_not_judged_by_other_vectors
     made(tmp_path, numbers(900), batches=3)
     delete_rows(tmp_path, lambda number, count: [] if number == 1 else [0], told_rows=100)
     monkeypatch.setattr(scan_native, "_MOST_CONSTANTS", most)
-    with pytest.raises(Exception, match=r"no deletion vector was planned for split-|INVALID_ARRAY_INDEX"):
+    with pytest.raises(Exception, match=r"no deletion vector was planned for (split-|a file of)|INVALID_ARRAY_INDEX"):
         IndexTable.forPath(spark, tmp_path).toDF().collect()
 
 

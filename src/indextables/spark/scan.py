@@ -2,10 +2,10 @@
 
 Planning happens on the driver. The files go to Spark by name with the table's schema, so that nothing is inferred;
 column pruning, pushed filters and code generation are Spark's; filters on floating columns are not pushed, because NaN
-and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row
-number: the words of the bitmaps are one constant of a predicate, or broadcast and joined by file where they are many,
-in a branch of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the
-Python reader gives the same rows.
+and -0.0 mean something else to Parquet. Rows that a deletion vector hides are dropped by row number: the words of the
+bitmaps are one constant of a predicate (`alive.py`), or broadcast and joined by file where they are many, in a branch
+of their own, so that files without a vector cost nothing extra. Where Spark cannot reach the files, the Python reader
+gives the same rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired
 from indextables.log.read import Snapshot
 from indextables.query.expr import Node, walk
 from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, stored_name
+from indextables.spark.alive import FILE_NAME, ROW_INDEX, alive_predicate, alive_words, is_set, missing, name_of
 from indextables.spark.session import (
     HadoopPlace,
     hadoop_place,
@@ -34,7 +35,7 @@ from indextables.spark.session import (
     session_zone,
     spark_schema,
 )
-from indextables.split.file import Columns, SplitRef, check_identity, dv
+from indextables.split.file import Columns, SplitRef, check_identity
 from indextables.table.read import check_rows_readable, column_names, prune_files, refs_of, scan_table
 
 if TYPE_CHECKING:
@@ -53,12 +54,11 @@ _MOST_VECTOR_BYTES = 512 << 20
 """Bitmaps that are broadcast; tables with more deletions are read by the Python reader."""
 
 _MOST_CONSTANTS, _MOST_CONSTANT_BYTES = 16, 512 << 10
-"""Files and bytes of bitmaps that stand in a predicate: each row is compared with the names of the files in turn."""
+"""Files and bytes of bitmaps that stand in a predicate: each row is compared with the files in turn."""
 
 _MOST_ROWS_TOGETHER = 8_000_000
 """Rows of a table that is one scan although only some of its files have a vector."""
 
-_FILE, _ROW = "_metadata.file_name", "_metadata.row_index"
 FILE, ROW, _WORDS = "_it_file", "_it_row", "_it_words"
 """Columns with the address of a row: the name of its file, and its number in it."""
 
@@ -142,7 +142,7 @@ def addressed_scan(
     stored = _stored(schema, snapshot.schema)
     if place is None or _is_odd(schema) or _hides_metadata(schema) or _hides_metadata(stored):
         return None
-    if len({_name(ref.key) for ref in refs}) < len(refs):
+    if len({name_of(ref.key) for ref in refs}) < len(refs):
         return None
     read = Struct([*stored.fields, *more])
     frame = _read_splits(spark, env, snapshot, place, refs, read, addressed=True)
@@ -173,15 +173,14 @@ def _read_splits(
             check_identity(env.store, [*others, *deleted], env.ambient)
         except ObjectNotFound as error:
             raise _gone(snapshot, url) from error
-    plain = [ref.key for ref in others]
-    if not have_plain_names([*plain, *(ref.key for ref in deleted)]):
+    if not have_plain_names([ref.key for ref in refs]):
         return None
     if deleted and (_hides_metadata(schema) or _vector_bytes(deleted) > _MOST_VECTOR_BYTES):
         return None
     try:
         with _listing_here(spark, len(refs)):
             rows = sum(ref.num_rows or 0 for ref in refs)
-            frames = _frames(spark, place, plain, deleted, schema, rows=rows, addressed=addressed)
+            frames = _frames(spark, place, others, deleted, schema, rows=rows, addressed=addressed)
             if _is_remote(spark):
                 # Connect analyses late: now, while the setting holds.
                 for frame in frames:
@@ -198,7 +197,7 @@ def _read_splits(
 def _frames(
     spark: SparkSession,
     place: HadoopPlace,
-    plain: list[str],
+    plain: list[SplitRef],
     deleted: list[SplitRef],
     schema: StructType,
     *,
@@ -212,10 +211,10 @@ def _frames(
     """
     groups = list(_unique_names(deleted))
     if len(groups) == 1 and rows <= _MOST_ROWS_TOGETHER and _are_few(deleted):
-        names = {_name(ref.key) for ref in deleted}
-        if not any(_name(key) in names for key in plain):
+        names = {name_of(ref.key) for ref in deleted}
+        if not any(name_of(ref.key) in names for ref in plain):
             return [_read_alive(spark, place, deleted, schema, plain, addressed=addressed)]
-    frames = [_read(spark, place, plain, schema)] if plain else []
+    frames = [_read(spark, place, [ref.key for ref in plain], schema)] if plain else []
     if addressed:
         frames = [_addressed(frame) for frame in frames]
     return [*frames, *(_read_alive(spark, place, group, schema, addressed=addressed) for group in groups)]
@@ -224,7 +223,7 @@ def _frames(
 def _addressed(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-    return frame.select("*", F.expr(_FILE).alias(FILE), F.expr(_ROW).alias(ROW))
+    return frame.select("*", F.expr(FILE_NAME).alias(FILE), F.expr(ROW_INDEX).alias(ROW))
 
 
 def _with_addresses(schema: StructType) -> StructType:
@@ -263,7 +262,7 @@ def _read_alive(
     place: HadoopPlace,
     refs: Sequence[SplitRef],
     schema: StructType,
-    plain: Sequence[str] = (),
+    plain: Sequence[SplitRef] = (),
     *,
     addressed: bool = False,
 ) -> DataFrame:
@@ -272,69 +271,34 @@ def _read_alive(
     A few small vectors stand in the predicate itself, as one array that Spark makes once; more are broadcast, which
     takes a job of its own. Among files with vectors, one that does not find its words ends the query.
     """
-    rows = _read(spark, place, [*(ref.key for ref in refs), *plain], schema)
+    rows = _read(spark, place, [ref.key for ref in (*refs, *plain)], schema)
     if not _are_few(refs):
         joined = _join_vectors(spark, rows, refs, schema)
         return joined if addressed else joined.drop(FILE, ROW)
-    # A bit that is not found is null, and no row goes by what nobody knows.
-    alive = rows.where(f"coalesce({_is_alive(refs, 'self' if plain else 'error')}, {_missing(_FILE)})")
+    alive = rows.where(alive_predicate(refs, plain))
     return _addressed(alive) if addressed else alive
-
-
-def _is_alive(refs: Sequence[SplitRef], others: Literal["self", "error"]) -> str:
-    """A predicate over rows of these files. Rows of `others` are alive by themselves, or an error.
-
-    The words of all files are one array, a word of ones before them. They come from a subquery: its answer is an array
-    of numbers for Spark, where a literal would be one of objects, sent with each task and written into every text of
-    the plan.
-    """
-    words = [np.array([-1], dtype=np.int64)]
-    cases = []
-    for ref in refs:
-        told = _alive(ref)
-        # A file with more rows than the log knows must not be judged by the words of the next one.
-        cases.append(f"WHEN '{_name(ref.key)}' THEN if({_ROW} < {len(told) * 64}L, {sum(map(len, words))}, NULL)")
-        words.append(told)
-    numbers = np.concatenate(words).tolist()
-    given = f"(SELECT from_json(col1, 'array<bigint>') FROM VALUES ('{numbers}'))"  # noqa: S608 - numbers only
-    at = f"cast(shiftright({_ROW}, 6) as int)"
-    first = f"CASE {_FILE} {' '.join(cases)} ELSE {f'-{at}' if others == 'self' else _missing(_FILE)} END"
-    return _is_set(f"{given}[{first} + {at}]", _ROW)
 
 
 def _join_vectors(spark: SparkSession, rows: DataFrame, refs: Sequence[SplitRef], schema: StructType) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
     names = [_quoted(name) for name in schema.names]
-    told = rows.select(*names, F.expr(_FILE).alias(FILE), F.expr(_ROW).alias(ROW))
+    told = rows.select(*names, F.expr(FILE_NAME).alias(FILE), F.expr(ROW_INDEX).alias(ROW))
     told = told.join(F.broadcast(spark.createDataFrame(_words(refs))), FILE, "left")
-    alive = _is_set(f"{_WORDS}[cast(shiftright({ROW}, 6) as int)]", ROW)
-    return told.where(f"coalesce({alive}, {_missing(FILE)})").select(*names, FILE, ROW)
-
-
-def _is_set(word: str, row: str) -> str:
-    """True if the row is alive by this word of a bitmap; null where there is none."""
-    return f"(shiftright({word}, cast({row} & 63 as int)) & 1) = 1"
-
-
-def _missing(file: str) -> str:
-    return f"raise_error(concat('no deletion vector was planned for ', {file}))"
+    alive = is_set(f"{_WORDS}[cast(shiftright({ROW}, 6) as int)]", ROW)
+    return told.where(f"coalesce({alive}, {missing(FILE)})").select(*names, FILE, ROW)
 
 
 def _are_few(refs: Sequence[SplitRef]) -> bool:
     return len(refs) <= _MOST_CONSTANTS and _vector_bytes(refs) <= _MOST_CONSTANT_BYTES
 
 
-def _alive(ref: SplitRef) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.frombuffer(dv.alive_words(ref.vector, ref.num_rows or 0, ref.key), dtype=np.int64)
-
-
 def _words(refs: Sequence[SplitRef]) -> pa.Table:
     """File name and live rows as 64-bit words, one row per file."""
-    words = [_alive(ref) for ref in refs]
+    words = [alive_words(ref) for ref in refs]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(words)))
-    return pa.table({FILE: pa.array([_name(ref.key) for ref in refs]), _WORDS: lists})
+    return pa.table({FILE: pa.array([name_of(ref.key) for ref in refs]), _WORDS: lists})
 
 
 def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
@@ -344,10 +308,10 @@ def _unique_names(refs: Sequence[SplitRef]) -> Iterator[list[SplitRef]]:
         group: dict[str, SplitRef] = {}
         rest = []
         for ref in left:
-            if _name(ref.key) in group:
+            if name_of(ref.key) in group:
                 rest.append(ref)
             else:
-                group[_name(ref.key)] = ref
+                group[name_of(ref.key)] = ref
         yield list(group.values())
         left = rest
 
@@ -471,10 +435,6 @@ def _only(schema: StructType, names: Sequence[str]) -> StructType:
     from pyspark.sql.types import StructType as Struct
 
     return Struct([schema[name] for name in names])
-
-
-def _name(key: str) -> str:
-    return key.rpartition("/")[2]
 
 
 def _quoted(name: str) -> str:
