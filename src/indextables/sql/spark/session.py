@@ -237,7 +237,12 @@ class SessionContext:
         return change_in_spark(handle, statement, lambda source: self._rows_of(source, handle.url))
 
     def explain(self, statement: RowChange) -> pa.Table:
-        return explain_rows(self.log(statement.target), statement, read=_refuse_source)
+        return explain_rows(self.log(statement.target), statement, read=self._columns_of)
+
+    def _columns_of(self, source: SourceRows, _beside: object) -> pa.Table:
+        """The columns of a source; its query asks for no row."""
+        args: Any = source.args or None
+        return run_sql(self.spark, source.query, args).toArrow()
 
     def _rows_of(self, source: SourceRows, url: str) -> tuple[DataFrame, bool]:
         """The rows of a source, and whether it reads the table at `url` as it is now."""
@@ -251,14 +256,6 @@ class SessionContext:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
         url = target.text if target.is_path else registry.resolve(self.spark, target.text)
         return SparkHandle(self.spark, url)
-
-
-def _refuse_source(source: SourceRows, _beside: object) -> pa.Table:
-    message = (
-        "EXPLAIN of a MERGE is not offered in Spark: `indextables sql` and LocalSession show the plan, and "
-        "dryRun=True of IndexTable.merge tells what would be done. Nothing was written"
-    )
-    raise NotSupported(message, query=source.query)
 
 
 def _overriding(before: Any) -> Callable[..., DataFrame]:
