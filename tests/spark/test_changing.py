@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from tests.spark.vectors import copy_split
+from tests.world.row_ids import scan_row_ids
 
 import indextables
 from indextables.errors import CardinalityViolation, InvalidArgument, NotSupported, QueryInvalid, SchemaMismatch
 from indextables.spark.change import MergeAsked, Source, delete_rows, merge_rows, update_rows
 from indextables.split.file import ROW_ID
 from indextables.table.change import Clause, Terms
-from indextables.table.read import scan_row_ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.golden.table.test_golden_rows import OLDER, placed
+from tests.world.row_ids import scan_row_ids
 
 import indextables
 from indextables.errors import (
@@ -23,7 +24,7 @@ from indextables.errors import (
 )
 from indextables.log.commit import Transaction
 from indextables.table.feed import Asked, FeedTail, read_bundle
-from indextables.table.read import Limits, Place, Tail, place_from, place_to, scan_row_ids
+from indextables.table.read import Limits, Place, Tail, place_from, place_to
 from indextables.table.rows import fit, read_rows
 from indextables.table.writing import target_of, write_adds
 

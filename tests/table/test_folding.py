@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 import pytest
 from tests.table.merge_world import delete_rows, ids, log_of, table_of
 from tests.table.test_upkeep import QUICK, Steps
+from tests.world.row_ids import scan_row_ids
 
 from indextables.split.file import ROW_ID
-from indextables.table.read import scan_row_ids
 
 
 def vectors(table) -> list[int]:

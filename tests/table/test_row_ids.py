@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.world.field_ids import files, root
+from tests.world.row_ids import scan_row_ids
 
 import indextables
 from indextables.errors import NotSupported, SchemaInvalid
 from indextables.log.commit import next_row_id
 from indextables.split.file import ROW_ID
-from indextables.table.read import scan_row_ids
 
 SCHEMA = pa.schema([("key", pa.int64()), ("message", pa.string())])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import indextables as it
-from indextables.table.read import scan_row_ids
+from tests.world.row_ids import scan_row_ids
 
 FOLDER = Path(__file__).parent
 FORMATS = ["json", "parquet", "avro"]

@@ -1,4 +1,4 @@
-"""Tables of Iceberg, read through pyiceberg: what a snapshot has. The rows are read by us."""
+"""Iceberg tables: pyiceberg tells what a snapshot has, and this room reads the rows."""
 
 from __future__ import annotations
 

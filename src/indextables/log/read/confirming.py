@@ -223,7 +223,12 @@ def check_above(env: Env, version: V) -> None:
     """
     above = _info_of(env, version.version + 1)
     previous = None if above is None else above.previous
-    if above is None or previous is None or None in {previous.token, version.token} or above.tableId != table_of(version):
+    if (
+        above is None
+        or previous is None
+        or None in {previous.token, version.token}
+        or above.tableId != table_of(version)
+    ):
         return
     if previous.token != version.token:
         next_one = _info_of(env, version.version + 2)

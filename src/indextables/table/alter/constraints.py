@@ -1,4 +1,4 @@
-"""What a wish about constraints makes of a table, and whether the rows that are there keep them."""
+"""Decides what a wish about constraints makes of a table, and checks whether the rows that are there keep them."""
 
 from __future__ import annotations
 

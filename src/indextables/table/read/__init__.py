@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from indextables.table.read.moved import find_again, follow
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
-    from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_row_ids, scan_split, scan_table
+    from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
         Order,
@@ -96,7 +96,6 @@ __all__ = [
     "refs_of",
     "required_plan",
     "scan_foreign",
-    "scan_row_ids",
     "scan_split",
     "scan_table",
     "search",
@@ -119,7 +118,7 @@ if not TYPE_CHECKING:
             "moved": ("find_again", "follow"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
-            "scan": ("limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"),
+            "scan": ("limited", "plain_schema", "read_in_order", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",
                 "Order",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-import msgspec
 import pyarrow as pa
 
 from indextables.env import Env
@@ -19,9 +18,9 @@ from indextables.log.wire import has_own_splits, path_rule
 from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split.file import ROW_ID_FIELD, SplitReader, SplitRef, scan
-from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
+from indextables.table.read.plan import column_names, prune_files, refs_of, still_there
 
-__all__ = ["limited", "plain_schema", "read_in_order", "scan_row_ids", "scan_split", "scan_table"]
+__all__ = ["limited", "plain_schema", "read_in_order", "scan_split", "scan_table"]
 
 T = TypeVar("T")
 
@@ -71,16 +70,6 @@ def _bundles(
             yield from read_bundle_rows(env.store, rule.key(path, url), size, rows, snapshot.schema, names, where)
 
     return read_in_order(env, list(told), read, ahead=limit is None)
-
-
-def scan_row_ids(env: Env, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """All rows in the order of the table, with the id of each in a last column `ROW_ID`. Raises as `scan_table`."""
-    check_rows_readable(snapshot, env.store.url)
-    names = column_names(snapshot.schema, columns)
-    files = prune_files(snapshot, None)
-    for ref, base in zip(refs_of(env, files, snapshot.schema), files["baseRowId"].to_pylist(), strict=True):
-        known = msgspec.structs.replace(ref, base_row_id=base)
-        yield from scan_split(env, snapshot.schema, known, names, None, snapshot.version, row_ids=True)
 
 
 def scan_split(

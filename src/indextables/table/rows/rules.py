@@ -1,4 +1,4 @@
-"""Rules that rows must keep: the CHECK constraints of a table, which every write evaluates on every batch. Pure.
+"""Checks rows against the CHECK constraints of their table: every write evaluates them on every batch. Pure.
 
 A constraint is a property `constraints.<name>` whose value is an expression of the predicate language. A row keeps it
 if the expression is true; one for which it is unknown (null) breaks it, as in Delta. Times without a zone are in UTC,
