@@ -43,6 +43,7 @@ __all__ = [
     "disable",
     "enable",
     "errors",
+    "functions",
     "invalidate_caches",
     "open",
     "rebuild",
@@ -80,7 +81,7 @@ logging.getLogger("indextables").addHandler(logging.NullHandler())
 
 def __getattr__(name: str) -> object:
     # `sql` is a package that can be called.
-    if name in ("errors", "sql"):
+    if name in ("errors", "functions", "sql"):
         return import_module(f"indextables.{name}")
     if name not in _HOMES:
         message = f"module 'indextables' has no attribute {name!r}"

@@ -18,6 +18,7 @@ ELSEWHERE = {
     "indextables.IndexTable": "the handle of Spark",
     "indextables.write": "writes a DataFrame",
     "indextables.enable": "a session of Spark",
+    "indextables.functions": "Columns of Spark",
     "indextables.disable": "a session of Spark",
     "indextables.sql": "a session of Spark",
     "indextables.IndexTablesError": "a type",
