@@ -53,6 +53,7 @@ ELSEWHERE = {
 NOT_DRIVEN = {
     ("indextables.create", "ambient"): "time and chance of simulations",
     ("indextables.create", "constraints"): "as of add_constraint",
+    ("indextables.create", "generated"): "`tests/table/test_generated.py`, where rows change in every way",
     ("indextables.open", "ambient"): "as of create",
     ("Table.append", "indexing"): "as of set_indexing",
 }

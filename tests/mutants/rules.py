@@ -7,8 +7,38 @@ from tests.mutants.planted import TABLE, Bug
 RULES = TABLE + "rows/rules.py"
 CONSTRAINTS = TABLE + "alter/constraints.py"
 TESTS = ("tests/table/test_constraints.py",)
+GENERATED = TABLE + "rows/generated.py"
+GENERATED_TESTS = ("tests/table/test_generated.py",)
 
 BUGS = [
+    Bug(
+        "a value that data brings for a generated column is taken as it is",
+        GENERATED,
+        "    if same.true_count == len(same):\n",
+        "    if True:\n",
+        GENERATED_TESTS,
+    ),
+    Bug(
+        "a generated column keeps its value when its row changes",
+        GENERATED,
+        "    if not gone:\n        return rows\n",
+        "    return rows\n",
+        GENERATED_TESTS,
+    ),
+    Bug(
+        "a predicate on the base column leaves out the last partition that it is about",
+        "indextables/table/read/implied.py",
+        '"<": "<=", "<=": "<=", ">": ">=", ">=": ">="}\n\n\ndef with_implied',
+        '"<": "<", "<=": "<=", ">": ">", ">=": ">="}\n\n\ndef with_implied',
+        GENERATED_TESTS,
+    ),
+    Bug(
+        "an expression that falls prunes as if it rose",
+        "indextables/table/read/implied.py",
+        'or (op != "=" and not _never_falls(node)):',
+        "or False:",
+        GENERATED_TESTS,
+    ),
     Bug(
         "only the first batch of a write is checked",
         TABLE + "rows/rows.py",

@@ -7,7 +7,7 @@ import pytest
 
 import indextables
 from indextables import IndexTable
-from indextables.errors import ConstraintViolation
+from indextables.errors import ConstraintViolation, InvalidArgument
 
 pytestmark = pytest.mark.spark
 
@@ -73,6 +73,27 @@ def test_no_door_of_spark_lets_a_bad_row_in_and_nothing_of_it_stays(spark, url, 
     after = indextables.open(url)
     assert after.version == before.version
     assert sorted(after.to_arrow(columns=["id"])["id"].to_pylist()) == [1, 2]
+
+
+def test_generated_columns_are_computed_in_tasks_and_follow_changes(spark, tmp_path):
+    builder = IndexTable.create(spark).location(str(tmp_path / "t")).addColumn("id", "bigint")
+    table = builder.addColumn("twice", "bigint", generatedAlwaysAs="id * 2").addColumn("name", "string").execute()
+    url = str(tmp_path / "t")
+    frame(spark, 1, 2, 3).write.format("indextables").mode("append").save(url)
+    with pytest.raises(Exception, match=r"twice is generated as \(id \* 2\)"):
+        frame(spark, 4).selectExpr("id", "id AS twice", "name").write.format("indextables").mode("append").save(url)
+    with pytest.raises(InvalidArgument, match="generated"):
+        table.update("id = 1", {"twice": "5"})
+    table.update("id = 1", {"id": "10"})
+    source = frame(spark, 2, 20).alias("s")
+    merge = table.alias("t").merge(source, "t.id = s.id")
+    merge.whenMatchedUpdate(set={"id": "s.id + 10"}).whenNotMatchedInsertAll().execute()
+    table.upsert(frame(spark, 3, 30), "id")
+    found = {row.id: row.twice for row in table.toDF().collect()}
+    assert found == {10: 20, 12: 24, 3: 6, 20: 40, 30: 60}
+    copied = str(tmp_path / "copy")
+    table.toDF().select("twice").write.format("indextables").mode("append").save(copied)
+    assert indextables.open(copied).schema.field("twice").metadata is None
 
 
 def test_rules_are_added_and_dropped_by_statements_and_methods(spark, tmp_path):

@@ -76,6 +76,7 @@ def create(
     indexing: Mapping[str, str | Mapping[str, object]] | None = None,
     properties: Mapping[str, str] | None = None,
     constraints: Mapping[str, str] | None = None,
+    generated: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -91,6 +92,7 @@ def create(
             on the embedded table lists the kinds.
         properties: Table properties, kept in the log.
         constraints: Rules that every row keeps, by name: `{"sane": "size >= 0"}`. As `Table.add_constraint` takes them.
+        generated: Columns of the schema that are computed from others of the row: `{"day": "CAST(ts AS DATE)"}`.
         name: A name for people to read; nothing finds the table by it.
         description: A description for people to read.
         options: How this process works with the table, credentials included. They are never written to the table.
@@ -107,7 +109,7 @@ def create(
     arrow = schema_of(schema)
     columns = check_names("partition_by", partition_by)
     wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
-    wanted |= create_verb.given_constraints(constraints)
+    wanted |= create_verb.given_constraints(constraints) | create_verb.given_expressions(generated)
     for what, text in (("name", name), ("description", description)):
         if text is not None:
             check_text(f"the {what} of a table", text)

@@ -19,11 +19,13 @@ from indextables.errors import InvalidArgument, SchemaInvalid
 __all__ = [
     "CURRENT_DEFAULT",
     "EXISTS_DEFAULT",
+    "GENERATION",
     "OF_ONE_TABLE",
     "PHYSICAL_NAME",
     "current_default",
     "default_text",
     "exists_default",
+    "generated_columns",
     "has_stored_name",
     "stored_name",
     "stored_names",
@@ -34,6 +36,8 @@ CURRENT_DEFAULT = b"CURRENT_DEFAULT"
 """What a row gets that is written without a value for the column."""
 EXISTS_DEFAULT = b"EXISTS_DEFAULT"
 """What rows hold in files that were written before the column was there."""
+GENERATION = b"generationExpression"
+"""What a generated column is computed by, as SQL."""
 OF_ONE_TABLE = frozenset({PHYSICAL_NAME, CURRENT_DEFAULT, EXISTS_DEFAULT})
 """Metadata of a column that means nothing in another table."""
 
@@ -52,6 +56,12 @@ def has_stored_name(field: pa.Field) -> bool:
 def stored_names(schema: pa.Schema) -> dict[str, str]:
     """The stored name of each column that is called otherwise in files."""
     return {field.name: stored_name(field) for field in schema if has_stored_name(field)}
+
+
+def generated_columns(schema: pa.Schema) -> dict[str, str]:
+    """The expression of each generated column."""
+    told = ((field.name, (field.metadata or {}).get(GENERATION)) for field in schema)
+    return {name: text.decode() for name, text in told if text is not None}
 
 
 def current_default(field: pa.Field) -> pa.Scalar | None:

@@ -22,7 +22,9 @@ from indextables.table.rows import (
     fit,
     indexing_properties,
     nested_texts,
+    split_generated,
     wanted_indexing,
+    with_generated,
 )
 from indextables.table.writing import discard, registered, target_of, write_adds
 
@@ -30,7 +32,9 @@ __all__ = [
     "configuration_of",
     "create",
     "create_with_rows",
+    "declared",
     "given_constraints",
+    "given_expressions",
     "given_properties",
     "indexing_properties",
 ]
@@ -49,6 +53,7 @@ def create(
 
     Raises SchemaInvalid, SchemaMismatch if another table is there, InvalidArgument, CommitStateUnknown, StoreError.
     """
+    schema, properties = declared(schema, properties)
     columns = check_partition_columns(schema, partition_by)
     metadata = new_metadata(
         log,
@@ -78,6 +83,7 @@ def create_with_rows(
     are written before the table is made. Raises as `create` and `append` do.
     """
     check_not_foreign(log.env.store)
+    schema, properties = declared(schema, properties)
     columns = check_partition_columns(schema, partition_by)
     configuration = configuration_of(log, schema, properties)
     metadata = new_metadata(log, schema, partition_by=tuple(columns), configuration=configuration)
@@ -95,6 +101,15 @@ def create_with_rows(
     return committed.version, committed.repeated
 
 
+def declared(schema: pa.Schema, properties: Mapping[str, str] | None) -> tuple[pa.Schema, dict[str, str]]:
+    """The schema of a new table with the columns that properties `generated.<column>` tell of, and the other ones.
+
+    Raises InvalidArgument, SchemaInvalid.
+    """
+    expressions, others = split_generated({key: str(value) for key, value in (properties or {}).items()})
+    return with_generated(schema, expressions), others
+
+
 def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] | None) -> dict[str, str]:
     """The properties of a new table.
 
@@ -110,6 +125,12 @@ def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] 
     check_indexing(given, schema.names, "properties")
     wanted = {**wanted_indexing(log.env.options, schema.names), **given}
     return {**nested_texts(schema, wanted), **wanted, **constraints}
+
+
+def given_expressions(generated: Mapping[str, str] | None) -> dict[str, str]:
+    """Generated columns as properties of a new table. Raises InvalidArgument."""
+    given = check_mapping("generated", generated or {})
+    return {f"generated.{name}": check_text(f"what generates {name}", text) for name, text in given.items()}
 
 
 def given_constraints(constraints: Mapping[str, str] | None) -> dict[str, str]:

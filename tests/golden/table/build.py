@@ -6,6 +6,7 @@ A golden file is never rebuilt: it shows that what was once written stays readab
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import sys
 import tempfile
@@ -105,6 +106,25 @@ def build_constraints(folder: Path) -> dict[str, object]:
     }
 
 
+def build_generated(folder: Path) -> dict[str, object]:
+    """A table that is partitioned by a generated column; rows came with and without it, changed and moved."""
+    place = folder / "t"
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("day", pa.date32())])
+    table = it.create(place, schema, partition_by=["day"], generated={"day": "CAST(ts AS DATE)"})
+    first = dt.datetime(2026, 1, 31, 23, 59, tzinfo=dt.UTC)
+    table.append([{"id": n, "ts": first + dt.timedelta(minutes=n)} for n in range(3)])
+    table.append([{"id": 3, "ts": None}, {"id": 4, "ts": first, "day": first.date()}])
+    table.update({"ts": first + dt.timedelta(days=9)}, "id = 1")
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    rows = table.to_arrow().sort_by("id").to_pylist()
+    return {
+        "objects": {str(file.relative_to(place)): base64.b85encode(file.read_bytes()).decode() for file in files},
+        "rows": [[row["id"], str(row["ts"]), str(row["day"])] for row in rows],
+        "schema": json.loads(table.metadata.schemaString),
+        "features": table.protocol.writerFeatures,
+    }
+
+
 def row_ids(table: it.Table) -> dict[str, int]:
     """The id of each row, by its column `id`."""
     batches = scan_row_ids(table._log.env, table._snapshot, ["id"])
@@ -112,7 +132,13 @@ def row_ids(table: it.Table) -> dict[str, int]:
     return {str(row["id"]): row["_row_id"] for row in sorted(rows, key=lambda row: row["id"])}
 
 
-BUILDS = {"v4": build, "v4-altered": build_altered, "v4-constraints": build_constraints, "v4-rows": build_rows}
+BUILDS = {
+    "v4": build,
+    "v4-altered": build_altered,
+    "v4-constraints": build_constraints,
+    "v4-generated": build_generated,
+    "v4-rows": build_rows,
+}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:

@@ -19,6 +19,7 @@ from indextables.log.wire import (
     CHECK_CONSTRAINTS,
     DELTA_MIRROR,
     EMPTY_TOTALS,
+    GENERATED_COLUMNS,
     REGISTRY_PREFIX,
     CommitInfo,
     Committed,
@@ -37,7 +38,7 @@ from indextables.log.wire import (
     validate_schema,
     with_feature,
 )
-from indextables.query.stored import OF_ONE_TABLE
+from indextables.query.stored import OF_ONE_TABLE, generated_columns
 
 __all__ = ["Created", "create_table", "new_metadata"]
 
@@ -106,10 +107,12 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
 
 
 def _protocol_of(log: Log, metadata: Metadata) -> Protocol:
-    """What a new table asks for: nobody who does not know mirrors or constraints may write to one that has them."""
+    """What a new table asks for: nobody may write to it who does not know what it has: mirrors, constraints."""
     wanted = new_table_protocol()
     if constraints_of(metadata):
         wanted = with_feature(wanted, CHECK_CONSTRAINTS)
+    if generated_columns(schema_from_json(metadata.schemaString)):
+        wanted = with_feature(wanted, GENERATED_COLUMNS)
     return with_feature(wanted, DELTA_MIRROR) if log.env.over(metadata.configuration)[opt.MIRROR_DELTA] else wanted
 
 

@@ -27,7 +27,7 @@ from indextables.log.wire import (
     raw_lines,
     schema_from_json,
 )
-from indextables.query.stored import EXISTS_DEFAULT, PHYSICAL_NAME
+from indextables.query.stored import EXISTS_DEFAULT, GENERATION, PHYSICAL_NAME
 
 __all__ = [
     "GUARD",
@@ -60,6 +60,7 @@ _SHOWN = frozenset(
         "deletionVectors",
         "deltaMirror",
         "footerOffsets",
+        "generatedColumns",
         "parquetSplit",
         "rowTracking",
         "schemaDeduplication",
@@ -70,6 +71,7 @@ _SHOWN = frozenset(
 _MICROS = 6
 _ID, _STORED = FIELD_ID, PHYSICAL_NAME.decode()
 _DEFAULT, _NO_DEFAULT = EXISTS_DEFAULT.decode(), "NULL"
+_GENERATION = GENERATION.decode()
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -167,7 +169,8 @@ def delta_protocol(basis: Basis, *, vectors: bool) -> dict[str, Any]:
     }
     features = sorted(name for name, is_wanted in wanted.items() if is_wanted)
     # Readers pass over what only writers must know.
-    writers = [*features, GUARD, *(["checkConstraints"] if _constraints(basis.metadata) else [])]
+    rules = {"checkConstraints": _constraints(basis.metadata), "generatedColumns": _generates(basis.metadata)}
+    writers = [*features, GUARD, *(name for name, is_there in rules.items() if is_there)]
     if not features:
         return {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": sorted(writers)}
     return {
@@ -205,6 +208,11 @@ def _constraints(metadata: Metadata) -> dict[str, str]:
     """The constraints of the table, as Delta calls them."""
     told = metadata.configuration.items()
     return {f"delta.{key}": text for key, text in sorted(told) if key.startswith(CONSTRAINT_PREFIX)}
+
+
+def _generates(metadata: Metadata) -> bool:
+    told = json.loads(metadata.schemaString)["fields"]
+    return any(_GENERATION in (field.get("metadata") or {}) for field in told)
 
 
 def moments_of(metadata: Metadata) -> dict[str, str]:
@@ -323,6 +331,8 @@ class _Numbers:
 def _field(field: dict[str, Any], mapped: bool, ids: _Numbers) -> dict[str, Any]:  # noqa: FBT001
     comment = (field.get("metadata") or {}).get("comment")
     metadata: dict[str, Any] = {} if comment is None else {"comment": comment}
+    if (expression := (field.get("metadata") or {}).get(_GENERATION)) is not None:
+        metadata["delta.generationExpression"] = expression
     if mapped:
         physical = (field.get("metadata") or {}).get(_STORED, field["name"])
         metadata |= {"delta.columnMapping.id": ids.of(field), "delta.columnMapping.physicalName": physical}

@@ -14,6 +14,7 @@ __all__ = [
     "DELTA_MIRROR",
     "FEATURES",
     "FOLLOWED",
+    "GENERATED_COLUMNS",
     "PARQUET_SPLIT",
     "READER_VERSION",
     "ROW_TRACKING",
@@ -39,6 +40,7 @@ WRITER_VERSION = 4
 
 PARQUET_SPLIT = "parquetSplit"
 CHECK_CONSTRAINTS = "checkConstraints"
+GENERATED_COLUMNS = "generatedColumns"
 TYPE_WIDENING = "typeWidening"
 COLUMN_DEFAULTS = "columnDefaults"
 COLUMN_MAPPING = "columnMapping"
@@ -58,6 +60,7 @@ FEATURES = frozenset(
         "deletionVectors",
         "deltaMirror",
         "footerOffsets",
+        "generatedColumns",
         "parquetSplit",
         "rowTracking",
         "schemaDeduplication",
@@ -71,7 +74,7 @@ FOLLOWED = frozenset(
 )
 """Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
 
-_WRITER_ONLY = frozenset({CHECK_CONSTRAINTS, ROW_TRACKING, DELTA_MIRROR})
+_WRITER_ONLY = frozenset({CHECK_CONSTRAINTS, GENERATED_COLUMNS, ROW_TRACKING, DELTA_MIRROR})
 """Features that change nothing for who reads."""
 
 # What version 4 brings to the log, whoever wrote the data files.

@@ -24,6 +24,7 @@ from indextables.query.expr import And, Column, Comparison, In, Literal, Node, O
 from indextables.query.parse import parse
 from indextables.query.prune import prune
 from indextables.query.scope import Side, Sides
+from indextables.query.stored import generated_columns
 from indextables.spark.change.addresses import CLAUSE, Addressed, Gathered, addressed, empty, gathered
 from indextables.spark.change.conditions import Text, analysed, fitting, quoted, told, understood
 from indextables.spark.change.door import Door
@@ -59,7 +60,7 @@ from indextables.table.change import (
     unused_prefix,
 )
 from indextables.table.change import merge as merge_verb
-from indextables.table.rows import Evolution, left_out, merged_schema
+from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -195,7 +196,18 @@ class _Merging:
         before, after = spark_schema(snapshot.metadata.schemaString), spark_schema(metadata.schemaString)
         self._metadata = metadata
         defaults = {field.name: left_out(field, 1)[0].as_py() for field in schema}
-        self._pairing = Pairing(asked.source, asked.on, asked.clauses, before, after, asked.evolves, defaults)
+        self._pairing = Pairing(
+            asked.source,
+            asked.on,
+            asked.clauses,
+            before,
+            after,
+            asked.evolves,
+            defaults,
+            tuple(generated_columns(schema)),
+        )
+        for clause in asked.clauses:
+            check_not_generated(clause.values or {}, schema)
         # Texts that mean nothing are told before anything runs.
         none, planned = empty(door, snapshot), self._keyed(asked.source.planned)
         with analysed("the merge"):

@@ -41,7 +41,7 @@ class Pairing(msgspec.Struct, frozen=True):
     """A MERGE over a table with the columns `before`, which has `after` when it is done.
 
     `lenient`: columns that the source lacks stay as they are. `defaults` are what new rows hold in columns without a
-    value.
+    value; `generated` columns are computed when rows are written.
     """
 
     source: Source
@@ -51,6 +51,7 @@ class Pairing(msgspec.Struct, frozen=True):
     after: StructType
     lenient: bool = False
     defaults: dict[str, object] = {}
+    generated: tuple[str, ...] = ()
 
     def of(self, when: str) -> list[tuple[int, Clause]]:
         """The clauses for these rows, in order, with their numbers."""
@@ -149,7 +150,7 @@ class Pairing(msgspec.Struct, frozen=True):
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
         places = {name.lower(): place for place, name in enumerate(self.source.columns)}
-        left = {name.lower() for name in clause.but}
+        left = {name.lower() for name in (*clause.but, *self.generated)}
         wanted = [name for name in self.after.names if name.lower() not in left]
         missing = [name for name in wanted if name.lower() not in places]
         if missing and not self.lenient:

@@ -57,6 +57,7 @@ from indextables.table.change import (
     selected,
     whole_files,
 )
+from indextables.table.rows import check_not_generated
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -170,6 +171,7 @@ class _Change(_Removal):
         values: Mapping[str, object],
     ) -> None:
         # Values are bound first, so that a column that is not there is told before a row is looked for.
+        check_not_generated(values, snapshot.schema)
         named = named_columns(values, snapshot.schema.names, "set")
         self._values = {name: value(f"set[{name!r}]", given) for name, given in named.items()}
         self._computed(empty(door, snapshot), snapshot)

@@ -26,7 +26,7 @@ from indextables.spark.scan import FILE, ROW
 from indextables.spark.tasks import Place, default_parallelism, dump_error, load_error
 from indextables.split.file import ROW_ID, ROW_ID_FIELD
 from indextables.table.environment import open_env
-from indextables.table.rows import SPARK_DOOR, Rows, fit
+from indextables.table.rows import SPARK_DOOR, Rows, fit, without_generated
 from indextables.table.writing import bringing_ids, discard, target_of, write_adds
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _written(env: Env, asked: _Target, batches: Iterator[pa.RecordBatch]) -> lis
     first = _plain(first, asked.bases)
     rest = (_plain(batch, asked.bases) for batch in batches)
     rows = Rows(first.schema, _all(first, rest))
+    rows = without_generated(rows, target.schema)
     return write_adds(env, target, fit(rows, target.schema, url=env.store.url, door=SPARK_DOOR))
 
 

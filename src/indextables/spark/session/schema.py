@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from indextables.errors import NotSupported
-from indextables.query.stored import OF_ONE_TABLE
+from indextables.query.stored import GENERATION, OF_ONE_TABLE
 from indextables.spark.session.registry import COLUMN_KEY, OWN_KEY, PATH_KEY
 
 __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
 
 # Where a table keeps the permanent ids of a column.
 _ID, _NESTED_IDS = "indextables.id", "indextables.nestedIds"
-_OF_ONE_TABLE = tuple(key.decode() for key in OF_ONE_TABLE)
+_OF_ONE_TABLE = tuple(key.decode() for key in (*OF_ONE_TABLE, GENERATION))
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 

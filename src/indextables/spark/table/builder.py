@@ -58,8 +58,12 @@ class TableBuilder(Generic[H]):
         nullable: bool = True,  # noqa: FBT001, FBT002 - Delta's signature
         comment: str | None = None,
         indexing: str | Mapping[str, object] | None = None,
+        generatedAlwaysAs: str | None = None,
     ) -> TableBuilder[H]:
-        """Add a column; `indexing="text"` makes its words searchable. Raises InvalidArgument."""
+        """Add a column; `indexing="text"` makes its words searchable. Raises InvalidArgument.
+
+        `generatedAlwaysAs` is SQL that computes it from other columns of the row: `CAST(ts AS DATE)`.
+        """
         from pyspark.sql.types import DataType, StructField
 
         check_text("the name of a column", name)
@@ -75,6 +79,8 @@ class TableBuilder(Generic[H]):
         self._fields.append(StructField(name, kind, nullable, metadata))
         if indexing is not None:
             self._indexing[name] = indexing
+        if generatedAlwaysAs is not None:
+            self._properties[f"generated.{name}"] = check_text("generatedAlwaysAs", generatedAlwaysAs)
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:

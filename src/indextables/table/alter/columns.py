@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, QueryInvalid, SchemaInvalid
+from indextables.errors import InvalidArgument, QueryInvalid
 from indextables.log.wire import (
     COLUMN_DEFAULTS,
     COLUMN_MAPPING,
@@ -35,11 +35,12 @@ from indextables.log.wire import (
 from indextables.query.evaluate import evaluate_value
 from indextables.query.expr import columns_of
 from indextables.query.parse import parse_value
-from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, default_text, stored_name
+from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION, default_text, stored_name
 from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, NewColumn, RenameColumn
 from indextables.table.rows import (
     Evolution,
     bound,
+    generators,
     nested_texts,
     renamed_settings,
     rules_of,
@@ -124,6 +125,11 @@ def _added(metadata: Metadata, schema: pa.Schema, wish: AddColumns, zone: str) -
             message = f"there is a column {names[new.field.name.lower()]} already: give another name, or alter it"
             raise InvalidArgument(message, column=new.field.name)
         check_free([new.field.name])
+        if GENERATION in (new.field.metadata or {}):
+            message = (
+                f"{new.field.name} cannot be generated: rows that are there have no value of it. Add a plain column"
+            )
+            raise InvalidArgument(message, column=new.field.name)
         field = _new_field(new, zone)
         features += [COLUMN_DEFAULTS] if EXISTS_DEFAULT in (field.metadata or {}) else []
         names[field.name.lower()] = field.name
@@ -206,6 +212,8 @@ def _altered(metadata: Metadata, schema: pa.Schema, wish: AlterColumn, zone: str
     if wish.default is None:
         told.pop(CURRENT_DEFAULT, None)
     elif not isinstance(wish.default, msgspec.UnsetType):
+        if GENERATION in told:
+            raise InvalidArgument(f"{field.name} is generated, and has no default", column=field.name)
         value = default_value(wish.default, changed, zone)
         told.pop(CURRENT_DEFAULT, None)
         if value.is_valid:
@@ -260,5 +268,7 @@ def _check_free_to_change(metadata: Metadata, field: pa.Field, what: str) -> Non
         told = ", ".join(f"{check.name} ({check.text})" for check in rules)
         message = f"{field.name} cannot be {what} while a constraint names it: {told}. Drop the constraint first"
         raise InvalidArgument(message, column=field.name, constraints=[check.name for check in rules])
-    if "generationExpression" in {key.decode() for key in field.metadata or {}}:
-        raise SchemaInvalid(f"{field.name} is a generated column, which cannot be {what}", column=field.name)
+    from_it = [name for name, node in generators(schema).items() if field.name in columns_of(node)]
+    if from_it:
+        message = f"{field.name} cannot be {what}: {', '.join(from_it)} is generated from it. Drop that column first"
+        raise InvalidArgument(message, column=field.name, columns=from_it)

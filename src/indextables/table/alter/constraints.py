@@ -23,7 +23,7 @@ from indextables.query.expr import IsNull, Node, Not, Or
 from indextables.query.prune import all_match
 from indextables.table.alter.wishes import AddConstraint, DropConstraint
 from indextables.table.read import refs_of, searcher_over, still_there
-from indextables.table.rows import Check, Evolution, bound, check_name, rules_of, shown_row, words_of
+from indextables.table.rows import Check, Evolution, bound, check_name, generators, rules_of, shown_row, words_of
 
 __all__ = ["broken_rows", "check_kept_by_rows", "check_rules", "constrained"]
 
@@ -59,9 +59,11 @@ def constrained(metadata: Metadata, protocol: Protocol, wish: AddConstraint | Dr
 
 
 def check_rules(before: Metadata, after: Metadata) -> None:
-    """Raises InvalidArgument if a constraint of the table means nothing for the columns that it is to have."""
+    """Raises InvalidArgument if a rule of the table means nothing for the columns that it is to have."""
     if before.schemaString != after.schemaString:
-        rules_of(after.configuration).over(schema_from_json(after.schemaString))
+        schema = schema_from_json(after.schemaString)
+        rules_of(after.configuration).over(schema)
+        generators(schema)
 
 
 def check_kept_by_rows(env: Env, snapshot: Snapshot, wish: AddConstraint) -> None:

@@ -14,7 +14,7 @@ from indextables.query.expr import Literal, Node
 from indextables.query.functions import is_number
 from indextables.query.parse import parse_value
 from indextables.query.scope import Scope, shown_names
-from indextables.table.rows import fit, fits, read_rows
+from indextables.table.rows import check_not_generated, fit, fits, read_rows
 
 __all__ = ["check_storable", "computed", "is_storable", "named", "stored"]
 
@@ -38,6 +38,7 @@ def named(values: Mapping[str, object], scope: pa.Schema | Scope, schema: pa.Sch
     Raises InvalidArgument for a column that is not there or is set twice, QueryInvalid for a text, SchemaMismatch for
     a value.
     """
+    check_not_generated(values, schema)
     spelled = {name.lower(): name for name in schema.names}
     found: dict[str, Node] = {}
     for given, value in values.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -125,8 +125,11 @@ def bind(
     evolved: pa.Schema | None,
     aliases: Aliases,
     zone: str,
+    generated: Collection[str] = (),
 ) -> Bound:
     """What a MERGE means for these schemas; `evolved` is the table's with new columns, if it may have some.
+
+    `*` leaves `generated` columns out.
 
     Raises QueryInvalid, InvalidArgument, SchemaMismatch, NotSupported where no equality tells which rows belong
     together.
@@ -151,7 +154,7 @@ def bind(
         scope = scopes[clause.when]
         condition = None if clause.condition is None else parse(clause.condition, scope, time_zone=zone)
         values = (
-            _star(clause, source, schema, prefix, lenient=evolved is not None)
+            _star(clause, source, schema, prefix, lenient=evolved is not None, generated=generated)
             if clause.is_star
             else named(clause.values or {}, scope, schema, zone)
         )
@@ -192,12 +195,15 @@ def side_of(node: Node, prefix: str) -> str | None:
     return "source" if of_source[0] else "target"
 
 
-def _star(clause: Clause, source: pa.Schema, schema: pa.Schema, prefix: str, *, lenient: bool) -> dict[str, Node]:
+def _star(
+    clause: Clause, source: pa.Schema, schema: pa.Schema, prefix: str, *, lenient: bool, generated: Collection[str]
+) -> dict[str, Node]:
     places = {name.lower(): place for place, name in enumerate(source.names)}
     known = places.keys() | {name.lower() for name in schema.names}
     if unknown := [name for name in clause.but if name.lower() not in known]:
         raise InvalidArgument(f"except_cols: there is no column {', '.join(unknown)}", columns=unknown)
-    left = {name.lower() for name in clause.but}
+    # Generated columns follow by themselves.
+    left = {name.lower() for name in (*clause.but, *generated)}
     wanted = [field for field in schema if field.name.lower() not in left]
     missing = [field.name for field in wanted if field.name.lower() not in places]
     if missing and not lenient:

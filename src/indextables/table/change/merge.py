@@ -18,6 +18,7 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import schema_from_json, tracks_rows
 from indextables.query.convert import as_array
 from indextables.query.expr import columns_of
+from indextables.query.stored import generated_columns
 from indextables.split.file import with_ids
 from indextables.table.change.assigned import computed, is_storable, stored
 from indextables.table.change.clauses import Aliases, Bound, Choice, Clause, bind, check_clauses, source_columns
@@ -30,7 +31,7 @@ from indextables.table.change.merge_told import merge_counts, merge_metrics, mer
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.change.update import Part, rows_at, written
 from indextables.table.read import plain_schema
-from indextables.table.rows import Evolution, Rows, left_out, merged_schema
+from indextables.table.rows import Evolution, Rows, check_not_generated, left_out, merged_schema
 from indextables.table.running import Progress
 
 __all__ = ["Merge", "bound_merge", "check", "check_known", "merge", "shown", "source_of", "upsert"]
@@ -88,6 +89,8 @@ def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, 
     elif statement.keys:
         check_known(statement.source.schema, schema)
     after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
+    for clause in statement.clauses:
+        check_not_generated(clause.values or {}, schema)
     source = _with_keys_as_written(statement.source, statement.keys, after)
     bound = bind(
         statement.on,
@@ -97,6 +100,7 @@ def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, 
         evolved=plain_schema(after, after.names) if statement.merge_schema else None,
         aliases=statement.aliases,
         zone=env.options[opt.TIME_ZONE],
+        generated=generated_columns(schema),
     )
     return bound, source, evolution
 

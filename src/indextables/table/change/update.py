@@ -25,7 +25,7 @@ from indextables.table.change.located import Located, Selection
 from indextables.table.change.losses import FileCounts
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.read import in_order, plain_schema, refs_of, searcher_over
-from indextables.table.rows import Rows, fit
+from indextables.table.rows import Rows, fit, without_generated
 from indextables.table.running import Progress
 from indextables.table.writing import bringing_ids, registered, target_of, write_adds
 
@@ -150,7 +150,7 @@ def written(env: Env, metadata: Metadata, rows: Rows, located: Located) -> Prepa
     target = target_of(metadata, env.over(metadata.configuration))
     if place_of_ids(rows.schema) is not None:
         target = bringing_ids(target)
-    adds = write_adds(env, target, fit(rows, target.schema, url=env.store.url))
+    adds = write_adds(env, target, fit(without_generated(rows, target.schema), target.schema, url=env.store.url))
     return Prepared(located, adds, registered(metadata, target.plan))
 
 

@@ -5,6 +5,7 @@ A second run takes what the source got since; the log of the target remembers wh
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ from indextables.table.convert.plan import (
 )
 from indextables.table.convert.source import Opened, open_source
 from indextables.table.convert.unit import ConvertAnswer, ConvertUnit, convert_unit
-from indextables.table.create import configuration_of, indexing_properties
+from indextables.table.create import configuration_of, declared, indexing_properties
 from indextables.table.read import live_rows
 from indextables.table.rows import Evolution, check_partition_columns, constraint_properties, merged_schema
 from indextables.table.running import Answer, Progress, Runner, Step, batches
@@ -40,6 +41,7 @@ from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard, memor
 __all__ = ["ConvertReport", "ConvertRequest", "convert"]
 
 _UNITS_PER_SLOT = 2
+_EXPRESSION = "delta.generationExpression"
 _RULES = f"delta.{CONSTRAINT_PREFIX}"
 
 
@@ -163,12 +165,13 @@ class _Conversion:
         source, log = self._source, self._log
         names = source.partition_columns if request.partition_by is None else request.partition_by
         given = {**indexing_properties(request.indexing, source.schema), **request.properties}
+        schema, given = declared(source.schema, {**_generated(source), **given})
         properties = {**_inherited(source, given), **given}
         metadata = new_metadata(
             log,
-            source.schema,
-            partition_by=tuple(check_partition_columns(source.schema, names)),
-            configuration=configuration_of(log, source.schema, properties),
+            schema,
+            partition_by=tuple(check_partition_columns(schema, names)),
+            configuration=configuration_of(log, schema, properties),
             name=request.name if request.name is not None else source.metadata.name,
             description=request.description if request.description is not None else source.metadata.description,
         )
@@ -254,6 +257,14 @@ class _Conversion:
         if self._progress is not None:
             size = sum(add.size for add in adds)
             self._progress(Step("convert", done, total, rows=rows, bytes=size, files=len(adds)))
+
+
+def _generated(source: Opened) -> dict[str, str]:
+    """The generated columns of a Delta table, as properties of the new one."""
+    if source.system != "Delta":
+        return {}
+    told = {field["name"]: field.get("metadata") or {} for field in json.loads(source.metadata.schemaString)["fields"]}
+    return {f"generated.{name}": one[_EXPRESSION] for name, one in told.items() if _EXPRESSION in one}
 
 
 def _inherited(source: Opened, given: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from indextables.query.prune import partition_part, prune
 from indextables.query.stats import FOREIGN, OURS
 from indextables.split.file import Columns, SplitRef, dv
 from indextables.table.arguments import check_names
+from indextables.table.read.implied import with_implied
 from indextables.table.read.order import in_order
 
 __all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"]
@@ -39,6 +40,7 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
 
     A predicate on partition columns spares reading the parts of a checkpoint that cannot hold a match.
     """
+    where = None if where is None else with_implied(where, snapshot.schema)
     of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
     files = snapshot.files if of_partitions is None else snapshot.files_where(lambda _: where)
     if where is not None and files.num_rows:

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
         typed_only,
         with_schema,
     )
+    from indextables.table.rows.generated import (
+        check_as_personal,
+        check_not_generated,
+        generators,
+        split_generated,
+        with_generated,
+        without_generated,
+    )
     from indextables.table.rows.indexing import (
         check_indexing,
         indexing_properties,
@@ -54,9 +62,11 @@ __all__ = [
     "Rows",
     "Rules",
     "bound",
+    "check_as_personal",
     "check_indexing",
     "check_merge_options",
     "check_name",
+    "check_not_generated",
     "check_partition_columns",
     "columns_of_folders",
     "constraint_properties",
@@ -64,6 +74,7 @@ __all__ = [
     "fits",
     "folder_of",
     "folder_pattern",
+    "generators",
     "indexing_properties",
     "keep_ids",
     "left_out",
@@ -78,10 +89,13 @@ __all__ = [
     "schema_from_ddl",
     "schema_of",
     "shown_row",
+    "split_generated",
     "split_rows",
     "typed_only",
     "wanted_indexing",
+    "with_generated",
     "with_schema",
+    "without_generated",
     "without_settings",
     "words_of",
 ]
@@ -99,6 +113,14 @@ if not TYPE_CHECKING:
                 "replaced_schema",
                 "typed_only",
                 "with_schema",
+            ),
+            "generated": (
+                "check_as_personal",
+                "check_not_generated",
+                "generators",
+                "split_generated",
+                "with_generated",
+                "without_generated",
             ),
             "indexing": (
                 "check_indexing",

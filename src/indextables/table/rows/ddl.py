@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
+from indextables.query.stored import GENERATION
 from indextables.query.type_names import scalar_type, type_name
 
 __all__ = ["schema_from_ddl"]
@@ -15,6 +16,7 @@ _BEFORE = "CREATE TABLE t ("
 
 
 _COMMENT = "CommentColumnConstraint"
+_GENERATED = "ComputedColumnConstraint"
 
 
 def schema_from_ddl(text: str) -> pa.Schema:
@@ -40,8 +42,10 @@ def _field(text: str, column: Any) -> pa.Field:
     required = any(type(part.kind).__name__ == "NotNullColumnConstraint" for part in column.constraints)
     comments = (part.kind.this.name for part in column.constraints if type(part.kind).__name__ == _COMMENT)
     comment = next(comments, None)
-    told = None if comment is None else {"comment": comment}
-    return pa.field(column.name, _type(text, column.kind), nullable=not required, metadata=told)
+    told = {} if comment is None else {"comment": comment}
+    made = (part.kind.this.sql("spark") for part in column.constraints if type(part.kind).__name__ == _GENERATED)
+    told |= {GENERATION.decode(): expression for expression in made}
+    return pa.field(column.name, _type(text, column.kind), nullable=not required, metadata=told or None)
 
 
 def _type(text: str, kind: Any) -> pa.DataType:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaMismatch
 from indextables.lazy import pc
-from indextables.query.stored import current_default
+from indextables.query.stored import GENERATION, current_default, generated_columns
 from indextables.table.rows.dicts import batch_of_dicts
 
 __all__ = [
@@ -122,7 +122,8 @@ def fit(rows: Rows, schema: pa.Schema, *, url: str = "", door: Door = PYTHON_DOO
     null in a column that must not hold one, digits that would be lost.
     """
     sources = _match(rows.schema, schema, url, door)
-    return FittedRows(schema, _fitted(rows, schema, sources))
+    fitted = _fitted(rows, schema, sources)
+    return FittedRows(schema, _generated(fitted, schema, sources) if generated_columns(schema) else fitted)
 
 
 def left_out(field: pa.Field, count: int) -> pa.Array:
@@ -144,7 +145,7 @@ def _match(given: pa.Schema, schema: pa.Schema, url: str, door: Door) -> list[in
         place = places.pop(field.name.lower(), None)
         sources.append(place)
         if place is None:
-            if not field.nullable and current_default(field) is None:
+            if not field.nullable and current_default(field) is None and GENERATION not in (field.metadata or {}):
                 problems.append(f"{field.name} is missing and must not be null")
         elif not fits(given.field(place).type, field.type):
             problems.append(f"{field.name} is {given.field(place).type}, the table has {field.type}")
@@ -301,6 +302,25 @@ def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None]) -> Iterato
                 columns.append(left_out(field, batch.num_rows))
                 continue
             columns.append(_column(batch.column(place), field))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _generated(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, sources: list[int | None]
+) -> Iterator[pa.RecordBatch]:
+    """The batches with generated columns computed where the data lacks them, and compared where it has them."""
+    from indextables.table.rows.generated import check_given, computed_column, generators
+
+    nodes = generators(schema)
+    for batch in batches:
+        columns = list(batch.columns)
+        for place, field in enumerate(schema):
+            if field.name not in nodes:
+                continue
+            made = computed_column(nodes[field.name], field, batch)
+            if sources[place] is not None:
+                check_given(columns[place], made, field)
+            columns[place] = made
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -26,7 +26,7 @@ from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, ke
 from indextables.options import Options
 from indextables.split.file import Columns, with_ids
 from indextables.split.index import IndexPlan, plan_fields
-from indextables.table.rows import FittedRows, Rules, folder_of, rules_of, split_rows
+from indextables.table.rows import FittedRows, Rules, check_as_personal, folder_of, rules_of, split_rows
 
 if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
@@ -79,6 +79,7 @@ def target_of(metadata: Metadata, options: Options) -> WriteTarget:
             f"{told[0]} is personal, and a table cannot be partitioned by it: its values would be names of folders"
         )
         raise InvalidArgument(message, column=told[0])
+    check_as_personal(schema, personal)
     plan = plan_fields(schema, options, previous=_newest_plan(metadata))
     return WriteTarget(schema, tuple(metadata.partitionColumns), plan, options, rules_of(metadata.configuration))
 
