@@ -1,6 +1,7 @@
-"""Reads and writes `_last_checkpoint`, a hint that saves a listing, and nothing more.
+"""Reads and writes `_last_checkpoint`, a hint that spares whoever writes checkpoints a listing.
 
-Whatever it says, or if it is gone, the newest state is found by listing. Every form that was ever written is read:
+Readers of the table do not ask it: they find the newest state by listing, whatever it says. Other systems, `verify` and
+people do. Every form that was ever written is read:
 at least `version`, everything else optional, unknown keys ignored.
 """
 
