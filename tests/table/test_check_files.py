@@ -45,6 +45,18 @@ def test_a_newest_version_whose_bytes_were_changed_under_its_token_is_refused(tm
         getattr(indextables.open(tmp_path / "t"), verb)()
 
 
+@pytest.mark.parametrize("verb", ["count", "files", "checkpoint"])
+def test_changed_bytes_above_a_checkpoint_are_refused_each_time_they_are_read(tmp_path, verb):
+    table = table_at(tmp_path / "t")
+    table.checkpoint()
+    table.append(ROWS)
+    edit(log_file(tmp_path / "t", 2, "json"), numRecords=10)
+    indextables.invalidate_caches()
+    for _ in range(3):
+        with pytest.raises(LogCorrupt, match="check file"):
+            getattr(indextables.open(tmp_path / "t"), verb)()
+
+
 def test_a_version_in_the_past_is_held_against_its_check_file_too(tmp_path):
     table_at(tmp_path / "t").append(ROWS)
     edit(log_file(tmp_path / "t", 1, "json"), numRecords=10)
