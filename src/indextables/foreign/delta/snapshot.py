@@ -15,6 +15,7 @@ from indextables.foreign.delta.jsonlines import read_json_lines
 from indextables.foreign.delta.log import DeltaVersion
 from indextables.foreign.delta.protocol import MAPPING, has_feature
 from indextables.foreign.delta.replay import live_files
+from indextables.foreign.delta.skipping import stats_mask
 from indextables.foreign.rows import ForeignFile
 from indextables.foreign.snapshot import Files, partition_mask
 from indextables.lazy import pc
@@ -105,14 +106,14 @@ class DeltaSnapshot:
         return {name: self._values(self.schema.field(name)) for name in self.partition_columns}
 
     def files_where(self, where: Node | None) -> pa.Table:
-        """Those whose partition values allow rows for which `where` is true. Raises LogCorrupt."""
-        mask = partition_mask(self.partition_values, where, len(self.files))
+        """Those whose partition values and statistics allow rows for which `where` is true. Raises LogCorrupt."""
+        mask = self._mask(where)
         return self.files if mask is None else self.files.filter(mask)
 
     def data_files(self, where: Node | None) -> Sequence[ForeignFile]:
         """The files that may hold rows for which `where` is true. Raises LogCorrupt, PathEscape."""
         files, values = self._live, self.partition_values
-        mask = partition_mask(values, where, len(files))
+        mask = self._mask(where)
         if mask is not None:
             files, values = files.filter(mask), {name: column.filter(mask) for name, column in values.items()}
         paths, sizes, stats, vectors = (combined(files[name]) for name in ("path", "size", "stats", "deletionVector"))
@@ -128,6 +129,14 @@ class DeltaSnapshot:
             )
 
         return Files(len(files), one)
+
+    def _mask(self, where: Node | None) -> pa.BooleanArray | None:
+        """For each file whether it may hold rows for which `where` is true; None if all may."""
+        by_values = partition_mask(self.partition_values, where, len(self._live))
+        by_stats = stats_mask(combined(self._live["stats"]), where, self.schema, self.match)
+        if by_values is None or by_stats is None:
+            return by_stats if by_values is None else by_values
+        return pc.and_(by_values, by_stats)
 
     def _vector(self, told: dict[str, object] | None, path: str) -> DeletionVector | None:
         if told is None:
