@@ -17,6 +17,8 @@ _BEFORE = "CREATE TABLE t ("
 
 _COMMENT = "CommentColumnConstraint"
 _GENERATED = "ComputedColumnConstraint"
+_NOT_NULL = "NotNullColumnConstraint"
+_KNOWN = (_COMMENT, _GENERATED, _NOT_NULL)
 
 
 def schema_from_ddl(text: str) -> pa.Schema:
@@ -39,7 +41,18 @@ def schema_from_ddl(text: str) -> pa.Schema:
 def _field(text: str, column: Any) -> pa.Field:
     if column.kind is None:
         raise _fault(text)
-    required = any(type(part.kind).__name__ == "NotNullColumnConstraint" for part in column.constraints)
+    other = next((part for part in column.constraints if type(part.kind).__name__ not in _KNOWN), None)
+    if other is not None:
+        word = other.sql("spark")
+        message = (
+            f"{word!r} of column {column.name} in the schema {text!r} is not offered there: a column has NOT NULL, "
+            "COMMENT and GENERATED ALWAYS AS (<expression>). ALTER TABLE sets defaults and constraints later; identity "
+            "columns and keys are not offered"
+        )
+        raise SchemaInvalid(message, schema=text, column=column.name)
+    required = any(
+        type(part.kind).__name__ == _NOT_NULL and not part.kind.args.get("allow_null") for part in column.constraints
+    )
     comments = (part.kind.this.name for part in column.constraints if type(part.kind).__name__ == _COMMENT)
     comment = next(comments, None)
     told = {} if comment is None else {"comment": comment}
@@ -58,7 +71,10 @@ def _type(text: str, kind: Any) -> pa.DataType:
     if name == "MAP" and len(inner) == 2:
         return pa.map_(_type(text, inner[0]), _type(text, inner[1]))
     if name == "STRUCT" and inner:
-        return pa.struct([_field(text, part) for part in inner])
+        fields = [_field(text, part) for part in inner]
+        if any(GENERATION in (field.metadata or {}) for field in fields):
+            raise SchemaInvalid(f"a field inside a struct cannot be generated: {text!r}", schema=text)
+        return pa.struct(fields)
     raise SchemaInvalid(f"type {kind.sql('spark')!r} in the schema {text!r} is not offered", schema=text)
 
 
