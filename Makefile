@@ -7,7 +7,7 @@ RUN := env PYSPARK_PYTHON=$(CURDIR)/$(BIN)/python PYTHONDONTWRITEBYTECODE=1 $(BI
 COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check bench soak mutants docs format pins clean
+.PHONY: help demo quick test check bench soak mutants docs wheel format pins clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ mutants: $(VENV)/.test ## Plant bugs and show that the tests catch each
 docs: $(VENV)/.bench ## Build the documentation site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "site/index.html"
 
+wheel: $(VENV)/.test ## Build wheel and sdist into dist/
+	@rm -rf dist && $(BIN)/python -m hatchling build
+
 format: $(VENV)/.test ## Rewrite the sources in the house format
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -48,7 +51,7 @@ pins: ## Compile the requirement files anew (needs uv)
 	  -c requirements/test.txt -o requirements/bench.txt
 
 clean: ## Remove what was built
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
