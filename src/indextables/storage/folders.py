@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import functools
@@ -13,9 +14,9 @@ from pathlib import Path
 
 from indextables.errors import StoreError
 from indextables.storage.store import ObjectMeta
-from indextables.storage.url import is_key
+from indextables.storage.url import is_key, parse_location
 
-__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "sync"]
+__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "remove_empty", "sync"]
 
 TEMP_FOLDER = ".indextables-tmp"
 """Files that are being written live here until they get their name. Never listed, and no key may start with it."""
@@ -158,6 +159,13 @@ def sync(descriptor: int) -> None:
         else:
             return
     os.fsync(descriptor)
+
+
+def remove_empty(url: str) -> None:
+    """Take away the folder at a local URL and those below it, each if nothing is in it; links are not followed."""
+    for folder, _, _ in os.walk(parse_location(url).path, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
 
 
 def etag_of(found: os.stat_result) -> str:
