@@ -31,6 +31,7 @@ from indextables.spark.session import (
     hadoop_place,
     have_plain_names,
     jvm_errors,
+    plain_reader,
     reads_otherwise,
     session_zone,
     spark_schema,
@@ -346,7 +347,9 @@ def _renamed(frame: DataFrame, schema: StructType) -> DataFrame:
 def _by_python_reader(
     spark: SparkSession, url: str, version: int, schema: StructType, text: str | None, options: Mapping[str, str]
 ) -> DataFrame:
-    reader = spark.read.format("indextables").schema(schema).options(**options).option("versionAsOf", str(version))
+    reader = (
+        plain_reader(spark).format("indextables").schema(schema).options(**options).option("versionAsOf", str(version))
+    )
     if text is not None:
         reader = reader.option("where", text)
     return reader.load(url)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         unknown_table,
     )
     from indextables.spark.session.frames import (
+        BASE,
         DataFrame,
         SparkSession,
         column_named,
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
         frame_class,
         frame_of,
         is_column,
+        is_of_server,
         note_rows,
         path_at,
+        plain_reader,
         rows_of_frame,
         select_of,
     )
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from indextables.spark.session.zones import instant_ms, session_zone
 
 __all__ = [
+    "BASE",
     "COLUMN_KEY",
     "NOT_TOLD",
     "OWN_KEY",
@@ -88,12 +92,14 @@ __all__ = [
     "how_to_renew",
     "instant_ms",
     "is_column",
+    "is_of_server",
     "is_temporary_reference",
     "is_unknown_search",
     "jvm_errors",
     "names_text",
     "note_rows",
     "path_at",
+    "plain_reader",
     "planning",
     "raising_ours",
     "reads_otherwise",
@@ -114,6 +120,7 @@ if not TYPE_CHECKING:
             "dialect": ("reads_otherwise",),
             "failures": ("is_temporary_reference", "is_unknown_search", "jvm_errors", "raising_ours", "unknown_table"),
             "frames": (
+                "BASE",
                 "DataFrame",
                 "SparkSession",
                 "column_named",
@@ -122,8 +129,10 @@ if not TYPE_CHECKING:
                 "frame_class",
                 "frame_of",
                 "is_column",
+                "is_of_server",
                 "note_rows",
                 "path_at",
+                "plain_reader",
                 "rows_of_frame",
                 "select_of",
             ),

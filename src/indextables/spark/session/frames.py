@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrameReader
     from pyspark.sql import DataFrame as DataFrame  # noqa: PLC0414 - given on to the SQL layer
     from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414
 
 __all__ = [
+    "BASE",
     "column_named",
     "expression_text",
     "fingerprint",
     "frame_class",
     "frame_of",
     "is_column",
+    "is_of_server",
     "note_rows",
     "path_at",
+    "plain_reader",
     "rows_of_frame",
     "select_of",
 ]
@@ -29,6 +33,23 @@ _NOTE = "_indextables_rows"
 """Attribute of a DataFrame of ours: the SELECT, over paths and versions, that gives its rows."""
 
 _IDS = re.compile(r"#\d+L?")
+
+BASE = "_indextables_base"
+"""Attribute of the class that `enable` gives a session: the class that Spark gave it."""
+
+
+def is_of_server(url: str) -> bool:
+    """True for a folder that a client of Connect cannot look into: one of the machine that the server runs on."""
+    from pyspark.sql.utils import is_remote
+
+    return url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ
+
+
+def plain_reader(spark: SparkSession) -> DataFrameReader:
+    """Spark's own `spark.read`, whatever was put in its place."""
+    base = getattr(type(spark), BASE, type(spark))
+    reader: DataFrameReader = base.read.fget(spark)
+    return reader
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indextables.errors import InvalidArgument, TableNotFound
 from indextables.options import PREFIX
 from indextables.spark.session.failures import jvm_errors
+from indextables.spark.session.frames import plain_reader
 from indextables.storage.url import parse_location
 from indextables.table.arguments import check_text
 
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMN_KEY",
+    "MANAGED_KEY",
     "NOT_TOLD",
     "OWN_KEY",
     "PATH_KEY",
     "REGISTRY_PREFIX",
+    "Entry",
     "carried_path",
+    "entry_of",
     "forget",
+    "key_is_set",
     "key_of_name",
     "names",
     "quoted",
@@ -51,8 +56,18 @@ catalog from the columns of a query: such an entry would be read from the table 
 that are no metadata columns it means nothing to Spark."""
 
 
+MANAGED_KEY = "indextables.managed"
+"""Metadata of a column of a catalog table: true where the catalog chose the place: DROP TABLE takes the rows."""
+
 NOT_TOLD = "is not told which path to"
 """What reads and writes say that have no path."""
+
+
+class Entry(NamedTuple):
+    """An entry of Spark's catalog: where its table is, and whether the catalog chose that place."""
+
+    url: str
+    is_managed: bool
 
 
 def register(spark: SparkSession, name: str, path: str | os.PathLike[str]) -> str:
@@ -71,6 +86,11 @@ def forget(spark: SparkSession, name: str) -> bool:
     return True
 
 
+def key_is_set(spark: SparkSession, name: str) -> bool:
+    """True if this session itself gives the name a meaning. Raises InvalidArgument for what is not a name."""
+    return spark.conf.get(key_of_name(name), None) is not None
+
+
 def names(spark: SparkSession) -> dict[str, str]:
     """The names of this session and what they mean."""
     settings = dict(spark.conf.getAll)
@@ -82,7 +102,10 @@ def names(spark: SparkSession) -> dict[str, str]:
 def find(spark: SparkSession, name: str) -> str | None:
     """What a name means in this session, or in Spark's catalog; None if nothing."""
     url: str | None = spark.conf.get(key_of_name(name), None)
-    return url if url is not None else _in_catalog(spark, name)
+    if url is not None:
+        return url
+    entry = entry_of(spark, name)
+    return None if entry is None else entry.url
 
 
 def resolve(spark: SparkSession, name: str) -> str:
@@ -129,15 +152,17 @@ def quoted(name: str) -> str:
     return name if "`" in name else ".".join(f"`{part}`" for part in name.split("."))
 
 
-def _in_catalog(spark: SparkSession, name: str) -> str | None:
-    """The path that the columns of a catalog table carry; a name that Spark does not know has none."""
+def entry_of(spark: SparkSession, name: str) -> Entry | None:
+    """What Spark's catalog has under a name, if that is a table of ours; None for all else."""
     spelled = quoted(name)
-    if not spark.catalog.tableExists(spelled):
+    try:
+        fields = plain_reader(spark).table(spelled).schema.fields
+    except jvm_errors():
         return None
-    for field in spark.table(spelled).schema.fields:
+    for field in fields:
         path = field.metadata.get(PATH_KEY)
         if path and _is_table_of_ours(spark, spelled) and _has_own_path(spark, spelled):
-            return parse_location(path).url
+            return Entry(parse_location(path).url, bool(field.metadata.get(MANAGED_KEY)))
     return None
 
 

@@ -12,12 +12,14 @@ from pyspark.sql.types import StructField, StructType
 
 from indextables.errors import NotSupported
 from indextables.query.stored import GENERATION, OF_ONE_TABLE
-from indextables.spark.session.registry import COLUMN_KEY, OWN_KEY, PATH_KEY
+from indextables.spark.session.registry import COLUMN_KEY, MANAGED_KEY, OWN_KEY, PATH_KEY
 
 __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
 
 # Where a table keeps the permanent ids of a column.
-_ID, _NESTED_IDS = "indextables.id", "indextables.nestedIds"
+_IDS = ("indextables.id", "indextables.nestedIds")
+# Where an entry of the catalog keeps which table it is.
+_OF_ONE_ENTRY = (PATH_KEY, COLUMN_KEY, OWN_KEY, MANAGED_KEY)
 _OF_ONE_TABLE = tuple(key.decode() for key in (*OF_ONE_TABLE, GENERATION))
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
@@ -38,7 +40,7 @@ def drop_ids(node: Any) -> None:
     if isinstance(node, Mapping):
         metadata = node.get("metadata")
         if isinstance(metadata, dict):
-            for key in (_ID, _NESTED_IDS, *_OF_ONE_TABLE, PATH_KEY, COLUMN_KEY, OWN_KEY, _COLLATIONS, _LENGTHS):
+            for key in (*_IDS, *_OF_ONE_TABLE, *_OF_ONE_ENTRY, _COLLATIONS, _LENGTHS):
                 metadata.pop(key, None)
         for child in node.values():
             drop_ids(child)

@@ -22,6 +22,7 @@ from indextables.spark.session import (
     WriteOptions,
     check_predicate,
     check_session,
+    is_of_server,
     names_text,
     raising_ours,
 )
@@ -31,6 +32,8 @@ from indextables.table.arguments import check_mapping, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from indextables.log.read import Log
 
 __all__ = ["Mode", "write"]
 
@@ -55,7 +58,7 @@ def write(
     partitionBy: str | Sequence[str] | None = None,
     options: Mapping[str, object] | None = None,
     **settings: object,
-) -> None:
+) -> int | None:
     """Write a DataFrame, classic or Connect, into the table at `path`, in one commit.
 
     Args:
@@ -68,6 +71,10 @@ def write(
         **settings: Options by name: replaceWhere, partitionOverwriteMode, mergeSchema, overwriteSchema,
             targetSplitSize, optimizeWrite, userMetadata, txnAppId, txnVersion. `optimizeWrite=True` shuffles the rows
             before they are written, so that each partition of the table gets few files of a good size.
+
+    Returns:
+        The version that was newest when the write was done: it has these rows, and may be a later commit of somebody
+        else's. None where this process cannot tell: over Connect, a folder of the server is not the client's.
 
     Raises:
         InvalidArgument: A mode, an option or a path is wrong, or there is a table and the mode is `error`.
@@ -96,18 +103,24 @@ def write(
     there = _partition_columns(url, asked, session) if existing is not None or shuffles else None
     if there is not None and existing is not None:
         if existing == "ignore":
-            return
+            return _version(url, asked, session)
         raise InvalidArgument(f"there is a table at {url} already: use mode append or overwrite", url=url)
     if shuffles:
-        # The rows of each partition together, in parts of the size that Spark is told to aim at. So the commit, which
-        # would merge the small files of many tasks, has nothing to do.
-        df = df.hint("rebalance", *(asked.partition_by or there or ()))
-        given = {key: value for key, value in given.items() if key.lower().removeprefix(PREFIX) != _OPTIMIZE}
-        given[OPTIMIZE_WRITE.key] = "false"
+        df, given = _shuffled(df, given, asked.partition_by or there or ())
     writer = df.write.format("indextables").mode(wanted).options(**given, **{SESSION: json.dumps(session)})
     _make_active(df.sparkSession)
     with raising_ours():
         writer.save(url)
+    return _version(url, asked, session)
+
+
+def _shuffled(df: DataFrame, given: dict[str, str], columns: Sequence[str]) -> tuple[DataFrame, dict[str, str]]:
+    """The rows of each partition together, in parts of the size that Spark is told to aim at, and the options.
+
+    So the commit, which would merge the small files of many tasks, has nothing to do.
+    """
+    others = {key: value for key, value in given.items() if key.lower().removeprefix(PREFIX) != _OPTIMIZE}
+    return df.hint("rebalance", *columns), {**others, OPTIMIZE_WRITE.key: "false"}
 
 
 def _make_active(spark: SparkSession) -> None:
@@ -144,20 +157,33 @@ def _texts(given: Mapping[str, object]) -> dict[str, str]:
     return texts
 
 
+def _version(url: str, asked: WriteOptions, session: Mapping[str, str]) -> int | None:
+    """The newest version; None where this process cannot tell."""
+    log = _log(url, asked, session)
+    try:
+        return None if log is None else log.latest_version()
+    except IndexTablesError:
+        return None
+
+
 def _partition_columns(url: str, asked: WriteOptions, session: Mapping[str, str]) -> list[str] | None:
     """Those of the table that is there; None where there is none, or where this process cannot tell.
 
     The workers that plan the write look again: what is told here only spares the work before that. A folder that a
     client of Connect sees need not be the server's.
     """
-    from pyspark.sql.utils import is_remote
+    log = _log(url, asked, session)
+    try:
+        return None if log is None else list(log.metadata_at().metadata.partitionColumns)
+    except IndexTablesError:
+        return None
 
+
+def _log(url: str, asked: WriteOptions, session: Mapping[str, str]) -> Log | None:
+    """The log as this process sees it; None where the place is one of the server's."""
     from indextables.log.read import Log
     from indextables.table.environment import open_env
 
-    if url.startswith("file:") and is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:
+    if is_of_server(url):
         return None
-    try:
-        return list(Log(open_env(url, asked.table_options, session=session)).metadata_at().metadata.partitionColumns)
-    except IndexTablesError:
-        return None
+    return Log(open_env(url, asked.table_options, session=session))

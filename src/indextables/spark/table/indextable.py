@@ -23,6 +23,7 @@ from indextables.spark.session import (
     names_text,
     note_rows,
     path_at,
+    plain_reader,
     registry,
     select_of,
     session_zone,
@@ -250,7 +251,7 @@ class IndexTable(Altering, Changing):
             given[opt.WHERE.key] = check_text("where", where)
             if zone is not None:
                 given[opt.TIME_ZONE.key] = zone
-        reader = self.spark.read.format("indextables")
+        reader = plain_reader(self.spark).format("indextables")
         for key, value in {**options, **given}.items():
             reader = reader.option(key, str(value))
         return reader.load(self.url)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
         told_of,
     )
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
-    from indextables.sql.command.cursor import Args, literal
+    from indextables.sql.command.cursor import KEYWORDS, Args, Cursor, literal
     from indextables.sql.command.grammar import parse_command
     from indextables.sql.command.kinds import check_kind
     from indextables.sql.command.lexer import Token, first_word, tokens, unquoted
+    from indextables.sql.command.making import once, pairs
     from indextables.sql.command.references import (
         FORMAT,
         Found,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
         has_path,
         has_signs,
         is_unread_query,
+        keeps_text,
+        may_read,
         query_of,
         table_names,
         value_of,
@@ -57,12 +60,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGED",
     "FORMAT",
+    "KEYWORDS",
     "QUOTED",
     "Args",
     "Ask",
     "Beside",
     "Consent",
     "Context",
+    "Cursor",
     "DeleteRows",
     "Found",
     "LocalContext",
@@ -88,9 +93,13 @@ __all__ = [
     "has_signs",
     "is_table",
     "is_unread_query",
+    "keeps_text",
     "literal",
+    "may_read",
     "moment_ms",
     "no_decimal",
+    "once",
+    "pairs",
     "parse_command",
     "query_of",
     "run_command",
@@ -118,10 +127,11 @@ if not TYPE_CHECKING:
                 "told_of",
             ),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
-            "cursor": ("Args", "literal"),
+            "cursor": ("Args", "Cursor", "KEYWORDS", "literal"),
             "grammar": ("parse_command",),
             "kinds": ("check_kind",),
             "lexer": ("Token", "first_word", "tokens", "unquoted"),
+            "making": ("once", "pairs"),
             "references": (
                 "FORMAT",
                 "Found",
@@ -130,6 +140,8 @@ if not TYPE_CHECKING:
                 "has_path",
                 "has_signs",
                 "is_unread_query",
+                "keeps_text",
+                "may_read",
                 "query_of",
                 "table_names",
                 "value_of",

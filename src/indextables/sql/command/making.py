@@ -9,7 +9,7 @@ import msgspec
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import KEYWORDS, Cursor
 
-__all__ = ["convert_rule", "create_rule", "once", "place_of"]
+__all__ = ["convert_rule", "create_rule", "once", "pairs", "place_of"]
 
 
 def create_rule(at: Cursor) -> st.Command:
@@ -42,9 +42,9 @@ def _create_clause(at: Cursor, given: dict[str, Any]) -> None:
     elif at.accept("COMMENT"):
         once(at, given, "comment", at.string())
     elif at.accept("TBLPROPERTIES|OPTIONS"):
-        once(at, given, "properties", _pairs(at))
+        once(at, given, "properties", pairs(at))
     elif at.accept("INDEXING"):
-        once(at, given, "indexing", _pairs(at))
+        once(at, given, "indexing", pairs(at))
     else:
         at.fail("INDEXING, PARTITIONED BY, LOCATION, COMMENT, TBLPROPERTIES or the end")
 
@@ -63,9 +63,9 @@ def convert_rule(at: Cursor) -> st.Command:
         elif at.accept("COMMENT"):
             once(at, given, "comment", at.string())
         elif at.accept("TBLPROPERTIES|OPTIONS"):
-            once(at, given, "properties", _pairs(at))
+            once(at, given, "properties", pairs(at))
         elif at.accept("INDEXING"):
-            once(at, given, "indexing", _pairs(at))
+            once(at, given, "indexing", pairs(at))
         else:
             at.fail("INDEXING, PARTITIONED BY, COMMENT, TBLPROPERTIES or AT LOCATION '<target>'")
     at.expect("AT", "LOCATION")
@@ -83,7 +83,8 @@ def place_of(at: Cursor) -> st.TableName:
     return st.TableName(at.string("a path in quotes"), is_path=True, position=position)
 
 
-def _pairs(at: Cursor) -> dict[str, str]:
+def pairs(at: Cursor) -> dict[str, str]:
+    """Keys and values in parentheses."""
     at.expect_mark("(")
     found = [at.skip_text_pair()]
     while at.accept_mark(","):

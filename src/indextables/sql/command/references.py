@@ -33,6 +33,8 @@ __all__ = [
     "has_path",
     "has_signs",
     "is_unread_query",
+    "keeps_text",
+    "may_read",
     "query_of",
     "table_names",
     "value_of",
@@ -113,6 +115,18 @@ def has_signs(text: str) -> bool:
 def has_path(text: str) -> bool:
     """True if the statement names a table by its path."""
     return _PATH.search(text) is not None
+
+
+def may_read(text: str) -> bool:
+    """True for a statement of a kind that may name tables: others are not looked at."""
+    first = next(iter(tokens(text)), None)
+    return first is not None and (first.upper in _FIRST_WORDS or first.text == "(")
+
+
+def keeps_text(text: str) -> bool:
+    """True for CREATE VIEW, temporary or not: Spark keeps its text, and reads it anew whenever the view is used."""
+    words = [token.upper for _, token in zip(range(8), tokens(text), strict=False)]
+    return words[:1] == ["CREATE"] and "VIEW" in words
 
 
 def is_unread_query(text: str, args: Args | None = None) -> bool:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from indextables.options import PREFIX, known_options
 from indextables.sql.command import Token, tokens, unquoted
 
-__all__ = ["what_it_alters"]
+__all__ = ["CANNOT_ALTER", "what_it_alters"]
+
+CANNOT_ALTER = (
+    "this form of ALTER TABLE would change what Spark's catalog notes of a table of IndexTables, and not the table: "
+    "ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN and SET TBLPROPERTIES change the table. Nothing was changed"
+)
 
 _COLUMNS = {
     "RENAME": ("COLUMN",),

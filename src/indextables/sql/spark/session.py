@@ -26,12 +26,14 @@ from indextables.errors import (
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
+from indextables.spark.catalog import install, uninstall
 from indextables.spark.scan import native_scan
 from indextables.spark.search import count_marked, marked_rows
 from indextables.spark.session import (
     frame_of,
     is_temporary_reference,
     jvm_errors,
+    plain_reader,
     reads_otherwise,
     registry,
     session_zone,
@@ -55,12 +57,15 @@ from indextables.sql.command import (
     has_signs,
     is_table,
     is_unread_query,
+    keeps_text,
+    may_read,
     moment_ms,
     run_command,
     table_names,
     value_of,
 )
-from indextables.sql.spark.altering import what_it_alters
+from indextables.sql.spark.cached import cached_version
+from indextables.sql.spark.catalog import after_alter, run_named
 from indextables.sql.spark.frames import unwrap_frames, wrap_frames
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.sql.spark.views import noted, refused_search, searches, with_views
@@ -90,20 +95,6 @@ _CANNOT_LAST = (
 )
 
 
-_CANNOT_ALTER = {
-    "columns": (
-        "ALTER TABLE by a name of Spark's catalog does not reach the columns of a table of IndexTables: the entry "
-        "would keep what it knew. Name the table by its path, ALTER TABLE indextables.`<path>` ..., then DROP TABLE "
-        "and CREATE TABLE the entry again. Nothing was changed"
-    ),
-    "properties": (
-        "ALTER TABLE by a name of Spark's catalog does not reach the properties of a table of IndexTables: Spark would "
-        "note them in an entry of its own, where nobody heeds them. Name the table by its path, ALTER TABLE "
-        "indextables.`<path>` SET TBLPROPERTIES (...). Nothing was changed"
-    ),
-}
-
-
 def enable(spark: SparkSession) -> SparkSession:
     """Let `spark.sql` of this session object understand what `indextables.sql` does; returns the session.
 
@@ -113,6 +104,7 @@ def enable(spark: SparkSession) -> SparkSession:
     now = spark.__dict__.get("sql")
     if not _is_ours(now) or now.__func__.__globals__ is not globals():
         spark.sql = types.MethodType(_overriding(_original(spark)), spark)
+        install(spark)
     wrap_frames(spark)
     return spark
 
@@ -122,6 +114,7 @@ def disable(spark: SparkSession) -> SparkSession:
     unwrap_frames(spark)
     if _is_ours(spark.__dict__.get("sql")):
         before = _original(spark)
+        uninstall(spark)
         del spark.sql
         if before is not None:
             spark.sql = before
@@ -151,24 +144,16 @@ def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], befo
     # Spark itself says what it thinks of anything that is not a text.
     if not isinstance(text, str):
         return original(text, args, **kwargs) if args is not None else original(text, **kwargs)
+    named = run_named(spark, text, args, lambda query, values: _run(spark, query, values or None, kwargs, before))
+    if named is not None:
+        return named
     context = SessionContext(spark)
-    _check_alter(context, text, args)
     rows = run_command(text, context, args)
+    if first_word(text) == "ALTER":
+        after_alter(spark, text, args, context.is_table_name, is_done=rows is not None)
     if rows is not None:
         return frame_of(spark, rows)
     return _query(spark, text, args, kwargs, original)
-
-
-def _check_alter(context: SessionContext, text: str, args: Any) -> None:
-    """Raises NotSupported for an ALTER TABLE that would leave the catalog with another table than there is."""
-    if first_word(text) != "ALTER":
-        return
-    what = what_it_alters(text)
-    # Names of this session go to the table itself; an entry of the catalog would keep what it knew.
-    named = [] if what is None else table_names(text, args)
-    known = context.registered(named)
-    if what is not None and any(name not in known and context.is_table_name(name) for name in named):
-        raise NotSupported(_CANNOT_ALTER[what], query=text)
 
 
 class SessionContext:
@@ -189,8 +174,7 @@ class SessionContext:
     def knows(self, asked: OnlyIfOurs) -> bool:
         target = asked.target
         if not target.is_path:
-            # An entry of Spark's catalog is Spark's to alter, as far as `_check_alter` lets it.
-            return bool(self.registered([target.text])) if asked.alters else self.is_table_name(target.text)
+            return self.is_table_name(target.text)
         try:
             return is_table(self.log(target))
         except (StoreError, NotSupported, InvalidArgument) as error:
@@ -216,6 +200,19 @@ class SessionContext:
             if self.spark.conf.get(key, None) is not None:
                 found.add(name)
         return found
+
+    def known(self, text: str, args: Any) -> set[str]:
+        """The names in a statement that mean tables of ours.
+
+        A view that Spark keeps as text names those of the catalog itself: so it is for all, and shows later versions.
+        """
+        if not may_read(text):
+            return set()
+        names = table_names(text, args)
+        found = self.registered(names)
+        if keeps_text(text):
+            return found
+        return found | {name for name in names if name not in found and self.is_table_name(name)}
 
     def is_of_spark(self, name: str) -> bool:
         """True if Spark has a table or view of this name."""
@@ -290,7 +287,7 @@ def _query(
     text = with_views(spark, text, args, context.is_table_name) if has_search else text
     is_known: Callable[[str], bool] = context.is_table_name
     if not has_signs(text):
-        known = context.registered(table_names(text, args))
+        known = context.known(text, args)
         if not known:
             return original(text, **given, **kwargs)
         is_known = known.__contains__
@@ -429,6 +426,8 @@ class _Opened:
         # Spark applies them itself, in its own zone, whatever the options of the table say.
         where, missed = self._understood(need.filters, snapshot)
         if not need.required and not need.marked:
+            if cached_version(table.spark, table.url) == snapshot.version:
+                where = None
             return native_scan(
                 table.spark,
                 env,
@@ -481,7 +480,7 @@ class _Opened:
             raise TableNotFound(
                 f"there is no table at {table.url}: make it with CREATE INDEXTABLE first", url=table.url
             )
-        reader = table.spark.read.format("indextables").options(**table.reader_options(table.place()))
+        reader = plain_reader(table.spark).format("indextables").options(**table.reader_options(table.place()))
         return _kept(reader.load(table.url))
 
 

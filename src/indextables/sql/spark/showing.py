@@ -1,0 +1,145 @@
+"""What SHOW and DESCRIBE say of a table of ours: in Spark's columns, from our log. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidArgument
+from indextables.log.read import Snapshot
+from indextables.query.stats import map_values
+from indextables.spark.session import registry, spark_schema
+from indextables.sql.spark.statements import ShowTable
+from indextables.table.rows import folder_of
+
+__all__ = ["shown"]
+
+_TEXT = pa.string()
+_HIDDEN = ("docMappingSchema.", "columnMapping.", "partitioning.former")
+"""Properties that the library keeps for itself."""
+
+_LINES = pa.schema([("col_name", _TEXT), ("data_type", _TEXT), ("comment", _TEXT)])
+_INFO = pa.schema([("info_name", _TEXT), ("info_value", _TEXT)])
+
+
+def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> pa.Table:
+    """The answer to a statement about the table at `url`, whose full name is `name`. Raises InvalidArgument."""
+    if asked.what == "columns":
+        return pa.table({"col_name": pa.array(snapshot.schema.names, _TEXT)})
+    if asked.what == "partitions":
+        return _partitions(asked, snapshot)
+    if asked.what == "tblproperties":
+        return _properties(asked, snapshot)
+    if asked.what == "create":
+        return pa.table({"createtab_stmt": [_statement(name, url, snapshot, entry)]})
+    if asked.key is not None:
+        return _column(asked, snapshot)
+    lines = _columns(snapshot)
+    if asked.what == "extended":
+        lines += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(name, url, snapshot, entry)]
+    return pa.Table.from_pylist([dict(zip(_LINES.names, line, strict=True)) for line in lines], schema=_LINES)
+
+
+def _partitions(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
+    names = list(snapshot.partition_columns)
+    if not names:
+        raise InvalidArgument(f"the table {asked.name} is not partitioned", name=asked.name)
+    if asked.key is not None:
+        message = "SHOW PARTITIONS shows all of them: SELECT DISTINCT <partition columns> FROM t WHERE ... shows some"
+        raise InvalidArgument(message, name=asked.name)
+    files = snapshot.files
+    columns = {f"p{place}": map_values(files["partitionValues"], name) for place, name in enumerate(names)}
+    listed = pa.table(columns).group_by(list(columns)).aggregate([])
+    rows = (tuple(row[key] for key in columns) for row in listed.to_pylist())
+    texts = sorted(folder_of(names, row).rstrip("/") for row in rows)
+    return pa.table({"partition": pa.array(texts, _TEXT)})
+
+
+def _properties(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
+    found = _own_properties(snapshot)
+    if asked.key is not None:
+        missing = f"Table {asked.name} does not have property: {asked.key}"
+        found = {asked.key: found.get(asked.key, missing)}
+    return pa.table({"key": pa.array(list(found), _TEXT), "value": pa.array(list(found.values()), _TEXT)})
+
+
+def _own_properties(snapshot: Snapshot) -> dict[str, str]:
+    given = snapshot.metadata.configuration
+    return {key: given[key] for key in sorted(given) if not key.startswith(_HIDDEN)}
+
+
+def _fields(snapshot: Snapshot) -> list[Any]:
+    return list(spark_schema(snapshot.metadata.schemaString).fields)
+
+
+def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
+    lines = {f.name: (f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment")) for f in _fields(snapshot)}
+    found: list[tuple[str, str, str | None]] = list(lines.values())
+    if snapshot.partition_columns:
+        head = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        found += [*head, *(lines[name] for name in snapshot.partition_columns)]
+    return found
+
+
+def _column(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
+    wanted = (asked.key or "").lower()
+    for field in _fields(snapshot):
+        if field.name.lower() == wanted:
+            comment = (field.metadata or {}).get("comment", "NULL")
+            values = [field.name, field.dataType.simpleString(), comment]
+            return pa.Table.from_arrays(
+                [pa.array(["col_name", "data_type", "comment"]), pa.array(values)], schema=_INFO
+            )
+    there = ", ".join(snapshot.schema.names)
+    raise InvalidArgument(f"there is no column {asked.key} in {asked.name}; it has {there}", column=asked.key)
+
+
+def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> list[tuple[str, str, str]]:
+    catalog, schema, table = [*([""] * 3), *name.replace("`", "").split(".")][-3:]
+    properties = ",".join(f"{key}={value}" for key, value in _own_properties(snapshot).items())
+    bytes_of = pc.sum(snapshot.files["size"], min_count=0).as_py() or 0
+    found = {
+        "Catalog": catalog,
+        "Database": schema,
+        "Table": table,
+        "Type": "MANAGED" if entry is not None and entry.is_managed else "EXTERNAL",
+        "Provider": "indextables",
+        "Comment": snapshot.metadata.description or "",
+        "Table Properties": f"[{properties}]",
+        "Location": url,
+        "Version": str(snapshot.version),
+        "Statistics": f"{bytes_of} bytes, {snapshot.files.num_rows} files",
+        "Partition Columns": ", ".join(snapshot.partition_columns),
+    }
+    return [(key, value, "") for key, value in found.items() if value]
+
+
+def _statement(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> str:
+    """A CREATE TABLE that makes such a table. Its LOCATION stands there where the catalog did not choose it."""
+    columns = []
+    for field in _fields(snapshot):
+        comment = (field.metadata or {}).get("comment")
+        words = [f"  {_name(field.name)} {field.dataType.simpleString()}", "" if field.nullable else "NOT NULL"]
+        words += [] if comment is None else [f"COMMENT {_quoted(comment)}"]
+        columns.append(" ".join(word for word in words if word))
+    lines = [f"CREATE TABLE {name.replace('`', '')} (", ",\n".join(columns) + ")", "USING indextables"]
+    if snapshot.partition_columns:
+        lines.append(f"PARTITIONED BY ({', '.join(map(_name, snapshot.partition_columns))})")
+    if snapshot.metadata.description:
+        lines.append(f"COMMENT {_quoted(snapshot.metadata.description)}")
+    if entry is None or not entry.is_managed:
+        lines.append(f"LOCATION {_quoted(url)}")
+    properties = [f"  {_quoted(key)} = {_quoted(value)}" for key, value in _own_properties(snapshot).items()]
+    if properties:
+        lines += ["TBLPROPERTIES (", ",\n".join(properties) + ")"]
+    return "\n".join(lines) + "\n"
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,299 @@
+"""Statements of Spark about a table by its name, as values: made, dropped, emptied, shown, cached. Pure.
+
+All but `CREATE TABLE ... USING indextables` and `DROP INDEXTABLE` are Spark's own, and ours only if their table is:
+what cannot be understood of those is None, and Spark says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from indextables.errors import CommandSyntaxError, NotSupported
+from indextables.sql.command import FORMAT, KEYWORDS, Args, Cursor, TableName, Token, first_word, once, pairs, tokens
+
+__all__ = ["CacheTable", "DropTable", "MakeTable", "Moved", "Named", "ShowTable", "TruncateTable", "named_statement"]
+
+MAKE = (
+    "[CREATE [OR REPLACE] | REPLACE] TABLE [IF NOT EXISTS] <name> "
+    "[(<column> <type> [NOT NULL] [COMMENT '<text>'], ...)] USING indextables "
+    "[PARTITIONED BY (<column>, ...)] [LOCATION '<path>'] [COMMENT '<text>'] "
+    "[TBLPROPERTIES ('<key>' = '<value>', ...)] [AS <query>]"
+)
+DROP = "DROP INDEXTABLE [IF EXISTS] ('<path>' | <name> | indextables.`<path>`)"
+_FIRST = frozenset({"CREATE", "REPLACE", "DROP", "TRUNCATE", "SHOW", "DESCRIBE", "DESC", "CACHE", "UNCACHE", "ALTER"})
+_QUERY = frozenset({"AS", "SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+_NO_TABLES = frozenset(
+    {"QUERY", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "PROCEDURE", "HISTORY", "DETAIL"}
+)
+
+
+class MakeTable(msgspec.Struct, frozen=True):
+    """`columns` is the text between the parentheses; `query` the text of AS with the values of its parameters."""
+
+    name: str
+    if_there: Literal["error", "ignore", "replace", "must"]
+    columns: str | None = None
+    query: tuple[str, Args] | None = None
+    location: str | None = None
+    partition_by: tuple[str, ...] = ()
+    comment: str | None = None
+    properties: dict[str, str] = {}
+
+
+class DropTable(msgspec.Struct, frozen=True):
+    """`with_rows` for DROP INDEXTABLE, which takes the rows wherever they are."""
+
+    target: TableName
+    if_exists: bool = False
+    with_rows: bool = False
+
+
+class TruncateTable(msgspec.Struct, frozen=True):
+    """`partition` is the text between the parentheses of PARTITION."""
+
+    name: str
+    partition: str | None = None
+
+
+class ShowTable(msgspec.Struct, frozen=True):
+    """`key` is the property, or the column, that is asked about."""
+
+    name: str
+    what: Literal["columns", "partitions", "tblproperties", "create", "describe", "extended"]
+    key: str | None = None
+
+
+class CacheTable(msgspec.Struct, frozen=True):
+    """CACHE TABLE of a whole table, and UNCACHE."""
+
+    name: str
+    is_kept: bool
+    is_lazy: bool = False
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """ALTER TABLE with words that change what Spark knows of a table and our log cannot follow."""
+
+    name: str
+    words: str
+
+
+Named: TypeAlias = MakeTable | DropTable | TruncateTable | ShowTable | CacheTable | Moved
+
+
+def named_statement(text: str, args: Args | None = None) -> Named | None:
+    """What a statement says about a table by its name; None for all others.
+
+    Raises CommandSyntaxError, NotSupported, for the two kinds that are ours whatever the catalog has.
+    """
+    first = first_word(text)
+    if first not in _FIRST:
+        return None
+    found = list(tokens(text))
+    words = [token.upper for token in found[:6]]
+    if first in ("CREATE", "REPLACE"):
+        return _make(Cursor(text, found, args, MAKE), found, words)
+    if first == "DROP" and words[1:2] and words[1] in KEYWORDS and words[2:3] != ["PARTITIONS"]:
+        return _drop_indextable(Cursor(text, found, args, DROP))
+    try:
+        return _of_spark(Cursor(text, found, args, ""), first)
+    except CommandSyntaxError:
+        return None
+
+
+def _make(at: Cursor, found: Sequence[Token], words: list[str]) -> MakeTable | None:
+    replaces = words[:3] == ["CREATE", "OR", "REPLACE"]
+    must = words[0] == "REPLACE"
+    rest = words[1 if must else 3 if replaces else 1 :]
+    rest = rest[1:] if rest[:1] == ["EXTERNAL"] else rest
+    if rest[:1] != ["TABLE"] or not _uses_ours(found):
+        return None
+    while not at.accept("TABLE"):
+        at.expect(words.pop(0))
+    quiet = at.accept("IF", "NOT", "EXISTS")
+    name = ".".join(at.dotted("the name of a table"))
+    given: dict[str, Any] = {}
+    if at.accept("LIKE"):
+        message = (
+            "CREATE TABLE ... LIKE is not offered: CREATE TABLE t USING indextables AS SELECT * FROM s WHERE false"
+        )
+        raise NotSupported(message, query=at.text)
+    token = at.token
+    if token is not None and token.text == "(":
+        given["columns"] = at.inside("columns and their types")
+    while at.token is not None and not at.accept_mark(";"):
+        if at.token.upper in _QUERY or at.token.text == "(":
+            at.accept("AS")
+            at_end = found[-1].start if found[-1].text == ";" else len(at.text)
+            given["query"] = at.typed(at.position, at_end)
+            break
+        _clause(at, given)
+    if "columns" in given and "query" in given:
+        at.fail_at(found[0], "a table made by AS <query> has the columns of the query: leave out the list")
+    if_there = "must" if must else "replace" if replaces else "ignore" if quiet else "error"
+    return msgspec.convert({"name": name, "if_there": if_there, **given}, MakeTable)
+
+
+def _clause(at: Cursor, given: dict[str, Any]) -> None:
+    if at.accept("USING"):
+        at.expect(FORMAT.upper())
+    elif at.accept("LOCATION"):
+        once(at, given, "location", at.string("a path in quotes"))
+    elif at.accept("COMMENT"):
+        once(at, given, "comment", at.string())
+    elif at.accept("PARTITIONED", "BY"):
+        once(at, given, "partition_by", _partition_columns(at))
+    elif at.sees("TBLPROPERTIES|OPTIONS"):
+        at.accept("TBLPROPERTIES|OPTIONS")
+        listed = pairs(at)
+        for key in [key for key in listed if key.lower() == "path"]:
+            once(at, given, "location", listed.pop(key))
+        given["properties"] = {**given.get("properties", {}), **listed}
+    elif at.sees("CLUSTER|CLUSTERED", "BY"):
+        message = (
+            "a table of IndexTables has no buckets and no clustering of its own: MERGE SPLITS ... CLUSTER BY sorts rows"
+        )
+        raise NotSupported(message, query=at.text)
+    else:
+        at.fail("USING indextables, PARTITIONED BY, LOCATION, COMMENT, TBLPROPERTIES, OPTIONS, AS or the end")
+
+
+def _partition_columns(at: Cursor) -> tuple[str, ...]:
+    at.expect_mark("(")
+    found = []
+    while True:
+        found.append(at.name("a column"))
+        token = at.token
+        if token is not None and token.text == "(":
+            message = (
+                f"PARTITIONED BY ({found[-1]}(...)): a table of IndexTables is partitioned by columns as they are. Add "
+                "a column that holds the value, and name it"
+            )
+            raise NotSupported(message, query=at.text)
+        if at.accept_mark(")"):
+            return tuple(found)
+        at.expect_mark(",")
+
+
+def _uses_ours(found: Sequence[Token]) -> bool:
+    """True if USING indextables stands among the clauses, before the query."""
+    depth = 0
+    for place, token in enumerate(found):
+        if token.kind == "mark":
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        elif depth == 0 and token.upper == "USING":
+            after = found[place + 1] if place + 1 < len(found) else None
+            return after is not None and after.text.strip("`").lower() == FORMAT
+        elif depth == 0 and place > 1 and token.upper in _QUERY - {"TABLE"}:
+            return False
+    return False
+
+
+def _drop_indextable(at: Cursor) -> DropTable:
+    at.expect("DROP", "|".join(KEYWORDS))
+    quiet = at.accept("IF", "EXISTS")
+    target = at.target()
+    at.end()
+    return DropTable(target, quiet, with_rows=True)
+
+
+def _of_spark(at: Cursor, first: str) -> Named | None:
+    if first == "DROP":
+        return _drop(at)
+    if first == "TRUNCATE":
+        return _truncate(at)
+    if first == "SHOW":
+        return _show(at)
+    if first in ("DESCRIBE", "DESC"):
+        return _describe(at)
+    return _alter(at) if first == "ALTER" else _cache(at)
+
+
+def _drop(at: Cursor) -> DropTable | None:
+    if not at.accept("DROP", "TABLE"):
+        return None
+    quiet = at.accept("IF", "EXISTS")
+    target = TableName(".".join(at.dotted("a table")), is_path=False)
+    at.accept("PURGE")
+    at.end()
+    return DropTable(target, quiet)
+
+
+def _truncate(at: Cursor) -> TruncateTable:
+    at.expect("TRUNCATE", "TABLE")
+    name = ".".join(at.dotted("a table"))
+    partition = at.inside("partition values") if at.accept("PARTITION") else None
+    at.end()
+    return TruncateTable(name, partition)
+
+
+def _show(at: Cursor) -> ShowTable | None:
+    at.expect("SHOW")
+    if at.accept("CREATE", "TABLE"):
+        found = ShowTable(".".join(at.dotted("a table")), "create")
+    elif at.accept("COLUMNS"):
+        at.expect("IN|FROM")
+        name = ".".join(at.dotted("a table"))
+        schema = ".".join(at.dotted("a schema")) + "." if at.accept("IN|FROM") else ""
+        found = ShowTable(schema + name, "columns")
+    elif at.accept("PARTITIONS"):
+        found = ShowTable(".".join(at.dotted("a table")), "partitions")
+        if at.accept("PARTITION"):
+            found = msgspec.structs.replace(found, key=at.inside("partition values"))
+    elif at.accept("TBLPROPERTIES"):
+        found = ShowTable(".".join(at.dotted("a table")), "tblproperties")
+        if at.accept_mark("("):
+            found = msgspec.structs.replace(found, key=_key(at))
+            at.expect_mark(")")
+    else:
+        return None
+    at.end()
+    return found
+
+
+def _key(at: Cursor) -> str:
+    token = at.token
+    return at.string() if token is not None and token.kind == "text" else ".".join(at.dotted("a key"))
+
+
+def _describe(at: Cursor) -> ShowTable | None:
+    at.expect("DESCRIBE|DESC")
+    at.accept("TABLE")
+    if at.token is None or at.token.upper in _NO_TABLES | _QUERY | KEYWORDS:
+        return None
+    what: Literal["describe", "extended"] = "extended" if at.accept("EXTENDED|FORMATTED") else "describe"
+    name = ".".join(at.dotted("a table"))
+    if at.sees("AS") or at.sees("PARTITION"):
+        return None
+    following = at.ahead(0)
+    named = following is not None and following.kind in ("word", "name")
+    column = ".".join(at.dotted("a column")) if named else None
+    at.end()
+    return ShowTable(name, what, column)
+
+
+def _cache(at: Cursor) -> CacheTable | None:
+    is_kept = at.accept("CACHE")
+    if not is_kept:
+        at.expect("UNCACHE")
+    is_lazy = is_kept and at.accept("LAZY")
+    at.expect("TABLE")
+    if not is_kept:
+        at.accept("IF", "EXISTS")
+    name = ".".join(at.dotted("a table"))
+    if is_kept and at.accept("OPTIONS"):
+        at.inside("options")
+    at.end()
+    return CacheTable(name, is_kept, is_lazy)
+
+
+def _alter(at: Cursor) -> Moved | None:
+    at.expect("ALTER", "TABLE")
+    name = ".".join(at.dotted("a table"))
+    for words in (("SET", "LOCATION"), ("ADD|DROP", "PARTITION"), ("ADD", "IF"), ("DROP", "IF", "EXISTS", "PARTITION")):
+        if at.sees(*words):
+            return Moved(name, " ".join(token.upper for token in list(tokens(at.text[at.position :]))[: len(words)]))
+    return Moved(name, "PARTITION") if at.sees("PARTITION") or at.sees("RECOVER", "PARTITIONS") else None

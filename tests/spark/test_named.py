@@ -1,0 +1,283 @@
+"""The life of a table by its name, in a session with `enable`: what people type, in Spark's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from tests.spark.frames import held, ids
+
+import indextables
+from indextables.errors import CommandSyntaxError, InvalidArgument, NotSupported, SchemaMismatch, TableNotFound
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
+
+NAMES = ("logs", "copied", "placed", "other", "renamed", "empty")
+
+
+@pytest.fixture
+def session(spark):
+    """The session with our SQL, and none of the names that these tests use."""
+    indextables.enable(spark)
+    yield spark
+    for name in NAMES:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    indextables.disable(spark)
+
+
+def warehouse(spark):
+    return Path(spark.catalog.getDatabase("default").locationUri.removeprefix("file:"))
+
+
+def lines(frame):
+    return [tuple(row) for row in frame.collect()]
+
+
+def test_a_table_lives_by_its_name_alone(session):
+    spark, place = session, warehouse(session) / "logs"
+    spark.sql(
+        "CREATE TABLE logs (id BIGINT NOT NULL COMMENT 'a number', day DATE, message STRING) USING indextables "
+        "PARTITIONED BY (day) COMMENT 'what happened' TBLPROPERTIES ('indexing.typemap.message' = 'text', 'team' = 'a')"
+    )
+    assert spark.catalog.tableExists("logs")
+    assert [row.tableName for row in spark.sql("SHOW TABLES LIKE 'logs'").collect()] == ["logs"]
+    spark.sql("INSERT INTO logs VALUES (1, DATE'2026-01-01', 'disk full'), (2, DATE'2026-01-02', 'all is fine')")
+    spark.sql("INSERT INTO logs (day, id) SELECT DATE'2026-01-02', 3L")
+    assert held(place) == [1, 2, 3]
+    assert ids(spark.sql("SELECT id FROM logs WHERE day = DATE'2026-01-02'")) == [2, 3]
+    assert ids(spark.sql("SELECT * FROM default.logs WHERE TEXTSEARCH(message, 'disk')")) == [1]
+    assert spark.sql("SELECT count(*) AS n FROM spark_catalog.default.logs a JOIN logs b USING (id)").first().n == 3
+
+    assert lines(spark.sql("SHOW COLUMNS IN logs")) == [("id",), ("day",), ("message",)]
+    assert lines(spark.sql("SHOW PARTITIONS logs")) == [("day=2026-01-01",), ("day=2026-01-02",)]
+    properties = dict(lines(spark.sql("SHOW TBLPROPERTIES logs")))
+    assert properties == {"indexing.typemap.message": "text", "team": "a"}
+    assert lines(spark.sql("SHOW TBLPROPERTIES logs ('team')")) == [("team", "a")]
+    described = lines(spark.sql("DESCRIBE logs"))
+    assert described[:2] == [("id", "bigint", "a number"), ("day", "date", None)]
+    assert described[3:] == [
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("day", "date", None),
+    ]
+    extended = {row.col_name: row.data_type for row in spark.sql("DESC TABLE EXTENDED logs").collect()}
+    assert (extended["Provider"], extended["Type"]) == ("indextables", "MANAGED")
+    assert (extended["Comment"], extended["Location"]) == ("what happened", f"file://{place}")
+    assert lines(spark.sql("DESCRIBE logs message"))[1] == ("data_type", "string")
+    assert spark.sql("DESCRIBE DETAIL logs").first().version == 2
+    assert [row.version for row in spark.sql("DESCRIBE HISTORY logs").collect()] == [2, 1, 0]
+
+    made = spark.sql("SHOW CREATE TABLE logs").first().createtab_stmt
+    spark.sql(made.replace("default.logs", "default.copied"))
+    assert lines(spark.sql("DESCRIBE copied")) == described
+    spark.sql("INSERT INTO copied SELECT * FROM logs WHERE id < 3")
+    assert (held(warehouse(spark) / "copied"), held(place)) == ([1, 2], [1, 2, 3])
+    spark.sql("INSERT OVERWRITE copied SELECT id + 10, day, message FROM logs")
+    assert ids(spark.sql("SELECT id FROM copied")) == [11, 12, 13]
+
+    spark.sql("CACHE TABLE logs")
+    assert ids(spark.sql("SELECT id FROM logs WHERE id > 1")) == [2, 3]
+    spark.sql("DELETE FROM logs WHERE id = 2")
+    assert ids(spark.sql("SELECT id FROM logs WHERE id > 1")) == [3]
+    spark.sql("UNCACHE TABLE logs")
+    spark.sql("TRUNCATE TABLE logs PARTITION (day = DATE'2026-01-01')")
+    assert held(place) == [3]
+    spark.sql("TRUNCATE TABLE logs")
+    assert spark.sql("SELECT count(*) AS n FROM logs").first().n == 0
+
+    spark.sql("DROP TABLE logs")
+    assert not spark.catalog.tableExists("logs")
+    assert not place.exists()
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("DROP TABLE logs")
+    spark.sql("DROP TABLE IF EXISTS logs")
+
+
+def test_a_table_is_made_by_a_query_and_has_its_own_place(session, tmp_path):
+    spark, path = session, tmp_path / "placed"
+    spark.sql(
+        f"CREATE TABLE placed USING indextables PARTITIONED BY (part) LOCATION '{path}' COMMENT 'by a query' "
+        "AS SELECT id, id % 2 AS part FROM range(6) WHERE id > :least",
+        args={"least": 1},
+    )
+    table = indextables.open(path)
+    assert (held(path), table.partition_columns, table.metadata.description) == ([2, 3, 4, 5], ["part"], "by a query")
+    assert spark.sql("SHOW CREATE TABLE placed").first().createtab_stmt.splitlines()[-1] == f"LOCATION 'file://{path}'"
+    spark.sql("CREATE TABLE IF NOT EXISTS placed USING indextables AS SELECT 100 AS id")
+    assert held(path) == [2, 3, 4, 5]
+    with pytest.raises(InvalidArgument, match="CREATE OR REPLACE TABLE"):
+        spark.sql("CREATE TABLE placed (id INT) USING indextables")
+    spark.sql("CREATE OR REPLACE TABLE placed USING indextables AS SELECT 'x' AS name, 7 AS id")
+    assert lines(spark.sql("SELECT * FROM placed")) == [("x", 7)]
+    assert lines(spark.sql("SELECT count(*) FROM placed VERSION AS OF 1")) == [(4,)]
+    spark.sql("CREATE OR REPLACE TABLE placed (id INT NOT NULL) USING indextables")
+    assert lines(spark.sql("DESCRIBE placed")) == [("id", "int", None)]
+    spark.sql("DROP TABLE placed")
+    assert indextables.open(path).count() == 0
+    spark.sql(f"CREATE TABLE placed USING indextables LOCATION '{path}'")
+    assert spark.sql("SELECT * FROM placed").columns == ["id"]
+    spark.sql("DROP INDEXTABLE placed")
+    assert not path.exists()
+    assert not spark.catalog.tableExists("placed")
+
+
+def test_alter_table_by_name_changes_the_table_and_its_entry(session):
+    spark = session
+    spark.sql("CREATE TABLE logs (id BIGINT, s STRING) USING indextables")
+    spark.sql("INSERT INTO logs VALUES (1, 'x')")
+    spark.sql("ALTER TABLE logs RENAME COLUMN s TO text")
+    spark.sql("ALTER TABLE logs ADD COLUMNS (n INT)")
+    spark.sql("ALTER TABLE logs SET TBLPROPERTIES ('team' = 'b')")
+    assert dict(lines(spark.sql("SHOW TBLPROPERTIES logs"))) == {"team": "b"}
+    assert [row.asDict() for row in spark.sql("SELECT * FROM logs").collect()] == [{"id": 1, "text": "x", "n": None}]
+    with pytest.raises(NotSupported, match="Nothing was changed"):
+        spark.sql("ALTER TABLE logs REPLACE COLUMNS (id BIGINT)")
+    with pytest.raises(NotSupported, match="SET LOCATION is not offered for logs"):
+        spark.sql("ALTER TABLE logs SET LOCATION '/elsewhere'")
+    spark.sql("ALTER TABLE logs RENAME TO renamed")
+    assert ids(spark.sql("SELECT id FROM renamed")) == [1]
+    indextables.disable(spark)
+    assert spark.table("renamed").columns == ["id", "text", "n"]
+    assert ids(spark.table("renamed")) == [1]
+
+
+def test_tables_of_others_stay_as_they_are(session, tmp_path):
+    spark = session
+    spark.sql("CREATE TABLE other (id INT, day INT) USING parquet PARTITIONED BY (day)")
+    spark.sql("INSERT INTO other VALUES (1, 2)")
+    assert lines(spark.sql("SHOW PARTITIONS other")) == [("day=2",)]
+    assert [row.col_name for row in spark.sql("DESCRIBE other").collect()][:2] == ["id", "day"]
+    spark.sql("CACHE TABLE other")
+    spark.sql("TRUNCATE TABLE other")
+    spark.sql("ALTER TABLE other ADD COLUMNS (z INT)")
+    assert spark.sql("SELECT * FROM other").columns == ["id", "z", "day"]
+    with pytest.raises(NotSupported, match="no table of IndexTables: DROP it first"):
+        spark.sql("CREATE OR REPLACE TABLE other (id INT) USING indextables")
+    spark.sql("DROP TABLE other")
+    # A table of another format that was made from one of ours is not ours.
+    spark.sql("CREATE TABLE logs USING indextables AS SELECT 1L AS id")
+    spark.sql("CREATE TABLE copied USING parquet AS SELECT * FROM logs")
+    spark.sql("INSERT INTO logs VALUES (2)")
+    assert (ids(spark.sql("SELECT * FROM copied")), ids(spark.sql("SELECT * FROM logs"))) == ([1], [1, 2])
+    spark.sql("DROP TABLE copied")
+    assert ids(spark.sql("SELECT * FROM logs")) == [1, 2]
+    # What a permanent view shows follows its table.
+    spark.sql("CREATE VIEW renamed AS SELECT id FROM logs WHERE id > 1")
+    spark.sql("INSERT INTO logs VALUES (3)")
+    assert ids(spark.sql("SELECT * FROM renamed")) == [2, 3]
+    spark.sql("DROP VIEW renamed")
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "told"),
+    [
+        ("CREATE TABLE empty USING indextables", InvalidArgument, "has no columns: write CREATE TABLE empty"),
+        ("CREATE TABLE empty (id INT) USING indextables CLUSTERED BY (id) INTO 2 BUCKETS", NotSupported, "no buckets"),
+        ("CREATE TABLE empty (d DATE) USING indextables PARTITIONED BY (years(d))", NotSupported, "as they are"),
+        ("CREATE TABLE empty (d INT DEFAULT 3) USING indextables", NotSupported, "SET DEFAULT"),
+        ("CREATE TABLE empty (d INT) USING indextables AS SELECT 1", CommandSyntaxError, "leave out the list"),
+        ("CREATE TABLE empty LIKE logs USING indextables", NotSupported, "AS SELECT"),
+        ("CREATE TABLE empty (d INT) USING indextables STORED AS ORC", CommandSyntaxError, "expected USING"),
+        (
+            "CREATE TABLE empty (d INT) USING indextables TBLPROPERTIES ('where' = 'x')",
+            InvalidArgument,
+            "option of reads",
+        ),
+        ("REPLACE TABLE empty (d INT) USING indextables", TableNotFound, "CREATE OR REPLACE"),
+        ("CREATE TABLE empty USING indextables LOCATION '/tmp/nothing/here'", TableNotFound, "name its columns"),
+        ("DROP INDEXTABLE empty", TableNotFound, "write its path in quotes"),
+    ],
+)
+def test_what_is_refused_leaves_no_name(session, statement, error, told):
+    with pytest.raises(error, match=told):
+        session.sql(statement)
+    assert not session.catalog.tableExists("empty")
+
+
+def test_a_place_that_has_a_table_is_not_taken_by_a_new_name(session):
+    place = warehouse(session) / "empty"
+    indextables.create(place, pa.schema([("id", pa.int64())])).append([{"id": 1}])
+    with pytest.raises(InvalidArgument, match="gives it the name"):
+        session.sql("CREATE TABLE empty (id BIGINT) USING indextables")
+    with pytest.raises(InvalidArgument, match="already"):
+        session.sql("CREATE TABLE empty USING indextables AS SELECT 2L AS id")
+    assert not session.catalog.tableExists("empty")
+    session.sql(f"CREATE TABLE empty USING indextables LOCATION '{place}'")
+    assert ids(session.sql("SELECT * FROM empty")) == [1]
+    session.sql("DROP TABLE empty")
+    assert held(place) == [1]
+    session.sql(f"DROP INDEXTABLE '{place}'")
+    assert not place.exists()
+
+
+def test_frames_are_saved_and_read_by_name(session):
+    spark, place = session, warehouse(session) / "logs"
+    df = spark.range(4).selectExpr("id", "id % 2 AS part")
+    assert df.write.format("indextables").partitionBy("part").saveAsTable("logs") == 1
+    with pytest.raises(InvalidArgument, match="there is a table or view logs"):
+        df.write.saveAsTable("logs", format="indextables")
+    assert df.write.format("indextables").mode("ignore").saveAsTable("logs") is None
+    assert held(place) == [0, 1, 2, 3]
+    # By name, by place, by name.
+    df.selectExpr("part", "id + 10 AS id").write.mode("append").saveAsTable("logs")
+    df.selectExpr("id + 20", "part").write.insertInto("logs")
+    df.selectExpr("part", "id + 30 AS id").writeTo("logs").append()
+    assert held(place) == [*range(4), *range(10, 14), *range(20, 24), *range(30, 34)]
+    assert ids(spark.table("logs").where("part = 1 AND id < 20")) == [1, 3, 11, 13]
+    assert ids(spark.read.option("versionAsOf", 1).table("logs")) == [0, 1, 2, 3]
+    assert len(spark.table("logs").inputFiles()) == indextables.open(place).files().num_rows
+    df.where("part = 1").writeTo("logs").overwritePartitions()
+    assert [number for number in held(place) if number % 2] == [1, 3]
+    assert 32 in held(place)
+    with pytest.raises(NotSupported, match="replaceWhere"):
+        df.writeTo("logs").overwrite(F.lit(True))
+    df.where("id = 2").write.insertInto("logs", overwrite=True)
+    assert held(place) == [2]
+
+    df.writeTo("copied").using("indextables").partitionedBy("part").tableProperty("team", "x").create()
+    copied = indextables.open(warehouse(spark) / "copied")
+    assert (copied.partition_columns, copied.metadata.configuration["team"]) == (["part"], "x")
+    with pytest.raises(InvalidArgument, match="there is a table or view copied"):
+        df.writeTo("copied").using("indextables").create()
+    spark.range(2).selectExpr("id", "'a' AS word").writeTo("copied").using("indextables").createOrReplace()
+    assert spark.table("copied").columns == ["id", "word"]
+    spark.range(3).write.format("indextables").mode("overwrite").saveAsTable("copied")
+    assert spark.table("copied").columns == ["id"]
+    assert ids(spark.sql("SELECT * FROM copied")) == [0, 1, 2]
+
+
+def test_frames_are_saved_and_read_at_a_path(session, tmp_path):
+    spark, path = session, str(tmp_path / "t")
+    df = spark.range(4).selectExpr("id", "id % 2 AS part", "concat('row ', id) AS message")
+    assert df.write.format("indextables").partitionBy("part").option("indexing.typemap.message", "text").save(path) == 1
+    assert indextables.open(path).partition_columns == ["part"]
+    with pytest.raises(InvalidArgument, match="there is a table at"):
+        df.write.format("indextables").save(path)
+    assert df.write.save(path, format="indextables", mode="ignore") == 1
+    assert df.write.format("indextables").mode("append").save(path) == 2
+    frame = spark.read.format("indextables").load(path)
+    assert len(frame.inputFiles()) == indextables.open(path).files().num_rows
+    assert ids(frame.where("part = 1")) == [1, 1, 3, 3]
+    some = spark.read.format("indextables").option("where", "id > 1").option("versionAsOf", 1).load(path)
+    assert ids(some) == [2, 3]
+    assert spark.read.format("indextables").options(columns="id").load(path).columns == ["id"]
+    assert spark.read.format("indextables").option("search", "message:2").load(path).count() == 2
+    assert spark.read.schema("id bigint").format("indextables").load(path).count() == 8
+    with pytest.raises(TableNotFound):
+        spark.read.format("indextables").load(str(tmp_path / "missing")).schema  # noqa: B018 - Connect looks late
+    with pytest.raises(SchemaMismatch, match="extra"):
+        df.withColumn("extra", F.lit(1)).write.format("indextables").mode("append").save(path)
+    # Other formats are Spark's, to the letter.
+    df.write.format("parquet").partitionBy("part").save(str(tmp_path / "p"))
+    with pytest.raises(Exception, match="PATH_ALREADY_EXISTS"):
+        df.write.parquet(str(tmp_path / "p"))
+    assert spark.read.parquet(str(tmp_path / "p")).count() == 4
+    df.write.saveAsTable("other")
+    assert spark.table("other").count() == 4
+    indextables.disable(spark)
+    assert "table" not in spark.__dict__
+    with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        df.write.format("indextables").save(path)
+    indextables.enable(spark)
