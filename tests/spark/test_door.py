@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import sys
 
 import pyarrow as pa
 import pytest
@@ -24,12 +25,14 @@ from pyspark.sql.types import (
 import indextables
 from indextables.errors import (
     InvalidArgument,
+    NotInstalled,
     NotSupported,
     SchemaInvalid,
     SchemaMismatch,
     TableReplaced,
     VersionNotFound,
 )
+from indextables.spark.session import raising_ours
 from indextables.spark.source.source import IndexTablesSource
 
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
@@ -144,6 +147,16 @@ def test_what_is_no_path_is_told(path):
         indextables.write(Frame(), path)
     with pytest.raises(InvalidArgument, match="a table is at a path or URL"):
         indextables.IndexTable.forPath(None, path)
+
+
+def test_a_source_that_workers_do_not_find_is_told_with_what_to_set():
+    from pyspark.errors import AnalysisException
+
+    told = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: indextables. Make sure the provider name is correct"
+    with pytest.raises(NotInstalled, match=f"PYSPARK_PYTHON={sys.executable}"), raising_ours():
+        raise AnalysisException(told)
+    with pytest.raises(AnalysisException), raising_ours():
+        raise AnalysisException(told.replace("indextables", "delta"))
 
 
 @pytest.mark.parametrize("name", ["saveMode", "savemode", "spark.indextables.saveMode"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterator
 
 from indextables import errors
@@ -14,6 +15,7 @@ from indextables.errors import IndexTablesError
 
 __all__ = ["is_temporary_reference", "is_unknown_search", "jvm_errors", "ours", "raising_ours", "unknown_table"]
 
+_NOT_FOUND = re.compile(r"DATA_SOURCE_NOT_FOUND.*\bindextables\b", re.DOTALL)
 _RAISED = re.compile(r"^(?:.*\s)?indextables\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -69,7 +71,16 @@ def ours(error: BaseException) -> IndexTablesError | None:
         if kind is not None:
             made: IndexTablesError = kind(message.strip())
             return made
-    return None
+    return _no_package() if _NOT_FOUND.search(str(error)) else None
+
+
+def _no_package() -> IndexTablesError:
+    """Spark looks for sources with the Python of its workers, which is `python3` of the PATH unless told otherwise."""
+    message = (
+        "Spark did not find the source indextables: the Python that its workers run lacks this package. Set "
+        f"PYSPARK_PYTHON={sys.executable} before the session starts; `indextables doctor` tells what they run now"
+    )
+    return errors.NotInstalled(message)
 
 
 @contextlib.contextmanager
