@@ -155,6 +155,13 @@ BUGS = [
         ("tests/state/test_diverged.py::test_a_version_file_of_the_copy_is_never_taken_for_the_version",),
     ),
     Bug(
+        "refresh leaves a pickled handle at a version that is not there any more",
+        "indextables/embedded/handle.py",
+        "not (pinned.is_checked or self._unread == self._written)",
+        "self._unread != self._written",
+        ("tests/table/test_exchange.py::test_refresh_moves_a_pickled_handle_to_the_version_that_is_there",),
+    ),
+    Bug(
         "a version is refused for the stranger above it",
         LOG + "read/confirming.py",
         "next_one is None or next_one.previous is None or next_one.previous.token == above.token",

@@ -102,6 +102,25 @@ def test_a_pickled_handle_reads_no_other_version_of_its_number(tmp_path):
         pickle.loads(told).to_arrow()  # noqa: S301 - our own bytes
 
 
+@pytest.mark.parametrize("was_read", [True, False])
+def test_refresh_moves_a_pickled_handle_to_the_version_that_is_there(tmp_path, was_read):
+    place, kept = tmp_path / "t", tmp_path / "kept"
+    table = indextables.create(place, SCHEMA)
+    shutil.copytree(place, kept)
+    table.append(ROWS)
+    told = pickle.dumps(table)
+    shutil.rmtree(place)
+    shutil.copytree(kept, place)
+    indextables.open(place).append([{"id": 9, "m": "another version 1"}])
+    handle = pickle.loads(told)  # noqa: S301 - our own bytes
+    if was_read:
+        with pytest.raises(VersionExpired, match="refresh"):
+            handle.to_arrow()
+    assert handle.refresh().to_arrow()["id"].to_pylist() == [9]
+    handle.append([{"id": 10, "m": "goes on"}])
+    assert handle.to_arrow()["id"].to_pylist() == [9, 10]
+
+
 def test_a_handle_as_a_context_lets_go_of_the_version_that_it_protects(table, tmp_path):
     with indextables.open(table.url, {"reader.leaseHours": "1"}) as handle:
         assert len(_protected(tmp_path)) == 1

@@ -196,10 +196,10 @@ class Handle:
         self._move(newest, lost=self._lost(newest))
 
     def _lost(self, newest: Snapshot) -> Snapshot | None:
-        """What this handle wrote last and nobody has read, if the log ends below it or has another of its number."""
+        """What this handle wrote last or was pickled with, if the log ends below it or has another of its number."""
         pinned = self._pinned
         is_behind = newest.table_id == pinned.table_id and newest.version <= self._written
-        if not is_behind or self._unread != self._written:
+        if not is_behind or not (pinned.is_checked or self._unread == self._written):
             return None
         try:
             _ = pinned.state

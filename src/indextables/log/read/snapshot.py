@@ -50,6 +50,7 @@ class Snapshot:
         self.protocol = protocol
         self.metadata = metadata
         self.history = history
+        self.is_checked = False
         self._load = load
         self._load_some = load_some
         self._state: TableState | None = None
@@ -97,7 +98,9 @@ class Snapshot:
             check(found)
             return found
 
-        return Snapshot(self.version, self.protocol, self.metadata, load, load_some, self.history)
+        found = Snapshot(self.version, self.protocol, self.metadata, load, load_some, self.history)
+        found.is_checked = True
+        return found
 
     def files_where(self, where: Where) -> pa.Table:
         """Files that may match the predicate which `where` makes of the metadata; others may be among them.
