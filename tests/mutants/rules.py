@@ -66,7 +66,7 @@ BUGS = [
         "    return write_adds(env, target, fitted",
         "    target = msgspec.structs.replace(target, rules=type(target.rules)())\n"
         "    return write_adds(env, target, fitted",
-        ("tests/spark/test_rules.py",),
+        ("tests/spark/test_rule_tasks.py",),
     ),
     Bug(
         "rows that are there and null are taken for rows that keep a new constraint",
