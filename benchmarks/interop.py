@@ -1,11 +1,13 @@
 """Beside other systems: what a Delta mirror costs a commit, how fast it catches up, and what a conversion takes.
 
 Appends with and without a mirror alternate, so that both see the same minutes of a machine that others use, too. A
-conversion runs beside an append of the same rows, which the library of the source reads.
+conversion runs beside an append of the same rows, which the library of the source reads. A Delta table with many files
+has a log and no rows: opening it, and asking for its files, is all that is measured.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 import tempfile
@@ -16,11 +18,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 import indextables
-from benchmarks.harness import Bar
+from benchmarks.harness import Bar, cpu_of
 
 _APPENDS = {"small": 120, "full": 600, "soak": 2_000}
 _VERSIONS = {"small": 600, "full": 10_000, "soak": 10_000}
 _ROWS = {"small": 200_000, "full": 2_000_000, "soak": 2_000_000}
+_FILES = 100_000
 _SCHEMA = pa.schema([("id", pa.int64()), ("level", pa.string()), ("message", pa.string())])
 _WITHOUT = {"mergeOnWrite.enabled": "false"}
 
@@ -31,6 +34,8 @@ def run(scale: str) -> list[Bar]:
         mirrored, plain = _appends(folder, _APPENDS[scale])
         behind = _catch_up(folder / "late", _VERSIONS[scale])
         converted, appended = _convert(folder, _ROWS[scale])
+        scanned, by_arrow = _scans(folder / "delta")
+        opened, by_peer = _opens(folder / "many", _FILES)
     finally:
         shutil.rmtree(folder)
     versions, rows = _VERSIONS[scale], _ROWS[scale]
@@ -38,6 +43,8 @@ def run(scale: str) -> list[Bar]:
         Bar("append of 100 rows with a mirror, median", mirrored, plain, "ms", 1.15, peer_name="without"),
         Bar(f"catch-up of {versions:,} versions, per 10,000", behind, None, "s", 10, absolute=True),
         Bar(f"convert {rows:,} rows of Delta", converted, appended, "s", 1.15, peer_name="read by deltalake, append"),
+        Bar(f"open a Delta table of {_FILES:,} files: CPU", opened, by_peer, "s", 1, peer_name="deltalake"),
+        Bar(f"scan {rows:,} rows of Delta: CPU", scanned, by_arrow, "s", 1.1, peer_name="pyarrow"),
     ]
 
 
@@ -90,3 +97,46 @@ def _convert(folder: Path, count: int) -> tuple[float, float]:
     appended = indextables.create(folder / "appended", _SCHEMA, indexing={"message": "text"})
     appended.append(DeltaTable(source).to_pyarrow_table())
     return converted, time.perf_counter() - began
+
+
+def _scans(source: Path) -> tuple[float, float]:
+    ours, theirs = indextables.open(source), DeltaTable(source).to_pyarrow_dataset()
+    return min(cpu_of(ours.to_arrow) for _ in range(5)), min(cpu_of(theirs.to_table) for _ in range(5))
+
+
+def _opens(path: Path, count: int) -> tuple[float, float]:
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("id", "long"), ("day", "string"))
+    ]
+    told = {
+        "id": "many",
+        "format": {"provider": "parquet", "options": {}},
+        "partitionColumns": ["day"],
+        "configuration": {},
+    }
+    schema = json.dumps({"type": "struct", "fields": fields})
+    with (log / f"{0:020d}.json").open("w") as file:
+        file.write(json.dumps({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}) + "\n")
+        file.write(json.dumps({"metaData": {**told, "schemaString": schema, "createdTime": 0}}) + "\n")
+        for number in range(count):
+            bounds = {
+                "numRecords": 10,
+                "minValues": {"id": number},
+                "maxValues": {"id": number + 9},
+                "nullCount": {"id": 0},
+            }
+            add = {
+                "path": f"day=d{number % 100}/part-{number:09d}.parquet",
+                "partitionValues": {"day": f"d{number % 100}"},
+                "size": 1000,
+                "modificationTime": 1,
+                "dataChange": True,
+                "stats": json.dumps(bounds),
+            }
+            file.write(json.dumps({"add": add}) + "\n")
+    DeltaTable(path).create_checkpoint()
+    ours = min(cpu_of(lambda: indextables.open(path).files()) for _ in range(3))
+    return ours, min(cpu_of(lambda: DeltaTable(path).get_add_actions(flatten=True)) for _ in range(3))
