@@ -107,6 +107,7 @@ class Reading(World):
 
     @rule(which=handles)
     def forget(self, which: int) -> None:
+        self.handle(which).table.invalidate_cache(what="metadata")
         self.handle(which).table.invalidate_cache()
 
     @rule(all_tables=st.booleans())

@@ -96,6 +96,20 @@ def test_a_log_in_an_object_store_is_read_by_tasks_and_its_workers_remember(spar
     assert handle.invalidateCaches() is not None
 
 
+def test_the_command_that_forgets_reaches_the_workers(spark, tmp_path):
+    grown(tmp_path / "t", {}, 14)
+    hits = []
+    for _ in range(4):
+        log, tail, _local = cold(spark, str(tmp_path / "t"))
+        log.snapshot()
+        hits.append(tail.metrics.hits)
+    assert max(hits) > 0
+    indextables.sql(spark, f"INVALIDATE TRANSACTION LOG CACHE FOR indextables.`{tmp_path / 't'}`")
+    log, tail, _local = cold(spark, str(tmp_path / "t"))
+    log.snapshot()
+    assert tail.metrics.hits == 0
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -331,9 +331,14 @@ class Table(Searching, Changing, Altering, Looking, Maintenance, Exchange):
         """
         return cleanup_verb.clean_up(self._newest_env(), dry_run=dry_run)
 
-    def invalidate_cache(self) -> None:
-        """Forget what this process holds in memory about this table; results do not change."""
-        self._log.invalidate()
+    def invalidate_cache(self, what: Literal["all", "metadata", "protocol"] = "all") -> None:
+        """Forget what this process holds in memory about this table, or its metadata or protocol alone.
+
+        Results do not change. Raises InvalidArgument for another word.
+        """
+        if what not in ("all", "metadata", "protocol"):
+            raise InvalidArgument(f"what is 'all', 'metadata' or 'protocol', not {what!r}", what=what)
+        self._log.invalidate(None if what == "all" else (what,))
 
     # Read
 

@@ -55,6 +55,10 @@ class Context(Protocol):
         """Let a name mean the table at `url` from now on. Raises InvalidArgument."""
         ...
 
+    def forget(self, url: str) -> None:
+        """Let processes that no unit of work reaches forget the log of a table before they read it again."""
+        ...
+
     def change(self, statement: RowChange) -> pa.Table:
         """Run a statement that changes rows; the answer has the columns of `changing.CHANGED`."""
         ...
@@ -117,6 +121,9 @@ class LocalContext:
 
     def runner(self, log: Log) -> Runner:
         return Threads(log.env, "maintenance")
+
+    def forget(self, url: str) -> None:
+        """There is no other process."""
 
     def register(self, name: str, url: str) -> None:
         known = self._names.get(name.lower())

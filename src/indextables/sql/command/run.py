@@ -245,6 +245,7 @@ def _invalidate(command: st.InvalidateCache, context: Context) -> pa.Table:
     if command.target is None:
         return _all_caches(context, b"memory")
     log = context.log(command.target)
+    context.forget(log.url)
     report = prewarm.invalidate_caches(log, runner=context.runner(log))
     return table_of([{"path": log.url, **_plain(report)}], _CACHES)
 

@@ -40,7 +40,7 @@ from indextables.spark.session import (
     unknown_table,
 )
 from indextables.spark.table import IndexTable
-from indextables.spark.tasks import SparkHandle
+from indextables.spark.tasks import SparkHandle, forget_in_workers
 from indextables.sql.command import (
     FORMAT,
     Args,
@@ -226,6 +226,9 @@ class SessionContext:
 
     def register(self, name: str, url: str) -> None:
         registry.register(self.spark, name, url)
+
+    def forget(self, url: str) -> None:
+        forget_in_workers(url)
 
     def change(self, statement: RowChange) -> pa.Table:
         from indextables.sql.spark.changing import change_in_spark
