@@ -206,11 +206,9 @@ class SessionContext:
 
         A view that Spark keeps as text names those of the catalog itself: so it is for all, and shows later versions.
         """
-        if not may_read(text):
-            return set()
         names = table_names(text, args)
         found = self.registered(names)
-        if keeps_text(text):
+        if keeps_text(text) or not may_read(text):
             return found
         return found | {name for name in names if name not in found and self.is_table_name(name)}
 
