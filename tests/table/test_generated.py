@@ -125,6 +125,16 @@ def test_what_no_column_can_be_is_refused(path, text, said):
     assert not path.exists()
 
 
+def test_a_column_does_not_become_generated_by_an_overwrite(table):
+    told = pa.field("n", pa.int64(), metadata={"generationExpression": "id + 1"})
+    with pytest.raises(SchemaInvalid, match="n cannot become generated"):
+        table.overwrite(
+            pa.table([[1], [2]], schema=pa.schema([("id", pa.int64()), told])), overwrite_schema=True, partition_by=[]
+        )
+    table.overwrite(pa.table({"id": [7], "ts": [at(7)], "s": ["x"]}), overwrite_schema=True, partition_by=[])
+    assert indextables.open(table.url).schema.names == ["id", "ts", "s"]
+
+
 def test_a_predicate_on_the_base_column_prunes_partitions(table):
     table.checkpoint()
     assert table.files("ts = TIMESTAMP '2026-01-02 12:00:00Z'").num_rows == 1

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
 from indextables.query.stats import map_values
+from indextables.query.stored import generated_columns
 from indextables.spark.session import registry, spark_schema
 from indextables.sql.spark.statements import ShowTable
 from indextables.table.rows import folder_of
@@ -118,10 +119,11 @@ def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | No
 
 def _statement(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> str:
     """A CREATE TABLE that makes such a table. Its LOCATION stands there where the catalog did not choose it."""
-    columns = []
+    columns, generated = [], generated_columns(snapshot.schema)
     for field in _fields(snapshot):
         comment = (field.metadata or {}).get("comment")
         words = [f"  {_name(field.name)} {field.dataType.simpleString()}", "" if field.nullable else "NOT NULL"]
+        words += [f"GENERATED ALWAYS AS ({generated[field.name]})"] if field.name in generated else []
         words += [] if comment is None else [f"COMMENT {_quoted(comment)}"]
         columns.append(" ".join(word for word in words if word))
     lines = [f"CREATE TABLE {name.replace('`', '')} (", ",\n".join(columns) + ")", "USING indextables"]

@@ -35,7 +35,7 @@ from indextables.log.wire import (
     without_ids,
 )
 from indextables.options import Options
-from indextables.query.stored import has_stored_name
+from indextables.query.stored import GENERATION, has_stored_name
 from indextables.table.rows.indexing import nested_texts, wanted_indexing, without_settings
 from indextables.table.rows.partitions import check_partition_columns, remembering
 from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
@@ -135,6 +135,7 @@ def replaced_schema(
     check_free(name for name in plain.names if name.lower() not in spelled)
     for field in plain:
         known = spelled.get(field.name.lower())
+        _check_plain(given.field(field.name), known)
         if known is not None and known.type == field.type:
             field = pa.field(known.name, known.type, field.nullable, metadata=known.metadata)  # noqa: PLW2901
         fields.append(field)
@@ -152,6 +153,16 @@ def replaced_schema(
     properties = {**nested_texts(new, {**told.configuration, **properties}), **properties}
     changed = with_schema(told, schema, properties)
     return Evolution(remembering(msgspec.structs.replace(changed, partitionColumns=columns), metadata))
+
+
+def _check_plain(field: pa.Field, known: pa.Field | None) -> None:
+    """Raises SchemaInvalid for a column that is to be generated and is not so already."""
+    wanted = (field.metadata or {}).get(GENERATION)
+    if wanted is not None and (known is None or (known.metadata or {}).get(GENERATION) != wanted):
+        message = (
+            f"column {field.name} cannot become generated: that is declared when a table is made. Make a new table"
+        )
+        raise SchemaInvalid(message, column=field.name)
 
 
 def _unmapped(schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Schema:
