@@ -130,3 +130,9 @@ def test_disable_gives_sparks_methods_back(spark, place):
     assert kind.filter is not before
     indextables.disable(spark)
     assert kind.filter is before
+
+
+@pytest.mark.connect
+def test_dataframes_by_name_and_by_path_take_a_search(session, place):
+    for frame in (session.table("t"), session.read.format("indextables").load(str(place))):
+        assert ids(frame.where("TEXTSEARCH(message, 'timeout') AND id > 3")) == [i for i in TIMEOUTS if i > 3]

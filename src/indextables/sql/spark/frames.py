@@ -39,8 +39,8 @@ _SCORED = "_indextables_scored"
 """Attribute of the answer of a search: the SELECT that gives its rows with their scores."""
 
 _NOT_OURS = REFUSED.format("TEXTSEARCH") + (
-    ". Of DataFrames, those are searched that IndexTable.toDF, spark.sql and where, filter and select of columns by "
-    "their names give: search first, then do the rest"
+    ". Of DataFrames, those are searched that IndexTable.toDF, spark.read, spark.table, spark.sql, and where, filter "
+    "and select of columns by their names give: search first, then do the rest"
 )
 _INSIDE = (
     "a search inside of a larger Column is not seen: write textsearch(column, query) of indextables.functions there, "
