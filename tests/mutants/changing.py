@@ -226,7 +226,7 @@ BUGS = [
         "indextables/spark/alive.py",
         "    return len(set(sizes)) == len(sizes) and others.isdisjoint(sizes)\n",
         "    return True\n",
-        ("tests/spark/test_native_scan.py",),
+        ("tests/spark/test_alive.py",),
     ),
     Bug(
         "rows that match leave without the new ones",
