@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from indextables.spark.alive import alive_predicate
 from indextables.split.file import SplitRef, dv
-
-pytestmark = pytest.mark.spark
 
 
 def ref(name: str, size: int | None, *gone: int) -> SplitRef:
