@@ -22,7 +22,7 @@ from indextables.process import Lock, Memory, declare
 
 __all__ = ["CacheStats", "KeptState", "LogCache", "Region", "RegionStats", "cache_for", "shared_cache"]
 
-Small = Literal["protocol", "metadata", "version", "versionsList", "checkpoint"]
+Small = Literal["protocol", "metadata", "version", "versionsList"]
 Region = Small | Literal["files"]
 
 # How many entries a region holds. Parsed versions are also bounded by their bytes.
@@ -32,7 +32,6 @@ _LIMITS: dict[Region, int] = {
     "version": 1000,
     "files": 16,
     "versionsList": 1000,
-    "checkpoint": 1000,
 }
 MAX_VERSION_BYTES = 256 << 20
 
