@@ -136,3 +136,14 @@ def test_disable_gives_sparks_methods_back(spark, place):
 def test_dataframes_by_name_and_by_path_take_a_search(session, place):
     for frame in (session.table("t"), session.read.format("indextables").load(str(place))):
         assert ids(frame.where("TEXTSEARCH(message, 'timeout') AND id > 3")) == [i for i in TIMEOUTS if i > 3]
+
+
+def test_views_of_the_catalog_are_searched_through_to_their_table(session, place):
+    session.sql(f"CREATE TABLE searched_t USING indextables LOCATION '{place}'")
+    session.sql("CREATE VIEW searched_v AS SELECT id, message FROM searched_t WHERE id > 3")
+    try:
+        found = session.sql("SELECT id FROM searched_v WHERE TEXTSEARCH(message, 'timeout')")
+        assert ids(found) == [i for i in TIMEOUTS if i > 3]
+    finally:
+        session.sql("DROP VIEW searched_v")
+        session.sql("DROP TABLE searched_t")
