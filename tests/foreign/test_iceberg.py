@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
+import struct
 import sys
 import uuid
+import zlib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap
 from tests.foreign.fixtures import cases, expected
 
 import indextables
 from indextables.errors import (
+    DvCorrupt,
     IndexTablesError,
     LogCorrupt,
     NotInstalled,
@@ -96,6 +101,25 @@ class World:
         )
         pq.write_table(table, self.root / "data" / name)
         return self.file(name, POSITION, len(positions), number)
+
+    def vector(self, name, of, positions, number):
+        """Deleted rows as version 3 of Iceberg writes them: a bitmap in a Puffin file."""
+        bits = BitMap(positions).serialize()
+        body = b"\xd1\xd3\x39\x64" + struct.pack("<qI", 1, 0) + bits
+        blob = struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+        about = {
+            "type": "deletion-vector-v1",
+            "fields": [],
+            "snapshot-id": -1,
+            "sequence-number": -1,
+            "offset": 4,
+            "length": len(blob),
+            "properties": {"referenced-data-file": f"{self.location}/data/{of}", "cardinality": str(len(positions))},
+        }
+        footer = json.dumps({"blobs": [about]}).encode()
+        end = struct.pack("<II", len(footer), 0)
+        (self.root / "data" / name).write_bytes(b"PFA1" + blob + b"PFA1" + footer + end + b"PFA1")
+        return self.file(name, POSITION, len(positions), number, form=FileFormat.PUFFIN)
 
     def file(self, name, content, count, number=1, form=FileFormat.PARQUET, path=None, size=None):
         there = self.root / "data" / name
@@ -330,3 +354,29 @@ def test_damage_anywhere_ends_in_an_error_of_ours_or_in_an_answer(world, tmp_pat
     with pytest.raises(LogCorrupt):
         indextables.open(world.root)
     shutil.rmtree(world.root)
+
+
+def test_a_deletion_vector_takes_rows_of_its_file_away(world):
+    world.data("a.parquet", rows(*range(10))).data("b.parquet", rows(*range(10, 20)))
+    world.vector("a.puffin", "a.parquet", [0, 3, 9], number=2).commit()
+    table = indextables.open(world.root)
+    assert ids(table) == [n for n in range(20) if n not in (0, 3, 9)]
+    assert table.count() == 17
+
+
+def test_a_deletion_vector_of_a_file_that_is_not_there_is_refused(world):
+    world.data("a.parquet", rows(*range(10)))
+    world.vector("a.puffin", "other.parquet", [0, 3, 9], number=2).commit()
+    with pytest.raises(DvCorrupt, match=r"a\.puffin has no deletion vector"):
+        indextables.open(world.root).to_arrow()
+
+
+def test_a_changed_deletion_vector_is_refused(world):
+    world.data("a.parquet", rows(*range(10)))
+    world.vector("a.puffin", "a.parquet", [0, 3, 9], number=2).commit()
+    file = world.root / "data" / "a.puffin"
+    data = bytearray(file.read_bytes())
+    data[data.index(b"PFA1{") - 8] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(DvCorrupt, match=r"a\.puffin has no deletion vector"):
+        indextables.open(world.root).to_arrow()

@@ -112,7 +112,7 @@ class IcebergSnapshot:
             if found.deletes:
 
                 def alive(rows: int) -> Any:
-                    return _alive(self._env.store, self._places, found, rows)
+                    return _alive(self._env.store, self._places, found, rows, self._live)
 
             return ForeignFile(found.key, found.size, found.rows, found.partition, alive=alive)
 
@@ -128,6 +128,10 @@ class IcebergSnapshot:
         mask = partition_mask(columns, where, len(planned))
         everything = range(len(planned))
         return list(everything) if mask is None else np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+
+    @cached_property
+    def _live(self) -> frozenset[str]:
+        return frozenset(one.location for one in self._planned)
 
     @cached_property
     def _planned(self) -> list[_Planned]:
@@ -202,12 +206,12 @@ class IcebergSnapshot:
         }
 
 
-def _alive(store: Store, places: Locations, file: _Planned, rows: int) -> Any:
+def _alive(store: Store, places: Locations, file: _Planned, rows: int, live: frozenset[str]) -> Any:
     """For each row whether no delete file deletes it. Raises DvCorrupt, StoreError."""
     mask = np.ones(rows, bool)
     for delete in file.deletes:
         with guarded(store.url, str(delete.file_path)[-200:]):
-            positions = _positions(store.get(places.key(delete.file_path)), delete, file.location)
+            positions = _positions(store.get(places.key(delete.file_path)), delete, file.location, live)
         if len(positions) and (int(positions.min()) < 0 or int(positions.max()) >= rows):
             message = f"{delete.file_path} deletes a row that {file.key} has not"
             raise DvCorrupt(message, path=file.key, reason="a row that is not there")
@@ -215,17 +219,33 @@ def _alive(store: Store, places: Locations, file: _Planned, rows: int) -> Any:
     return mask
 
 
-def _positions(data: bytes, delete: Any, location: str) -> Any:
+def _positions(data: bytes, delete: Any, location: str, live: frozenset[str]) -> Any:
+    """The rows of a file that a delete file takes away; none where it speaks of other files only.
+
+    pyiceberg offers a file of vectors to every data file of its partition, and does not tell whose vector an entry of
+    the manifest means. Raises DvCorrupt for vectors of files that the snapshot has not, and for changed bytes.
+    """
     form = str(getattr(delete.file_format, "value", delete.file_format)).upper()
     if form == "PUFFIN":
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile
 
-        vectors = deletion_vectors_from_puffin_file(PuffinFile(data))
+        puffin = PuffinFile(data)
+        vectors = deletion_vectors_from_puffin_file(puffin)
+        sums = [_has_its_checksum(puffin.get_blob_payload(blob)) for blob in puffin.footer.blobs]
+        if not all(sums) or not any(vector.referenced_data_file in live for vector in vectors):
+            message = f"{delete.file_path} has no deletion vector of a file of this snapshot, or one that was changed"
+            raise DvCorrupt(message, path=str(delete.file_path)[-300:], reason="no vector that can be believed")
         found = [vector.to_vector() for vector in vectors if vector.referenced_data_file == location]
         return np.concatenate([np.asarray(one.to_numpy(), np.int64) for one in found] or [np.empty(0, np.int64)])
     table = pq.read_table(pa.BufferReader(data), columns=["file_path", "pos"], use_threads=False)
     return table.filter(pc.equal(table["file_path"], location))["pos"].to_numpy().astype(np.int64)
+
+
+def _has_its_checksum(blob: bytes) -> bool:
+    """A vector is a length, magic bytes and a bitmap, and the CRC-32 of these two (numbers in big endian)."""
+    end = 4 + int.from_bytes(blob[:4], "big")
+    return len(blob) == end + 4 and zlib.crc32(blob[4:end]) == int.from_bytes(blob[end:], "big")
 
 
 def _mark(deletes: Sequence[Any]) -> int:
