@@ -6,12 +6,13 @@ what the table calls each column, and whether the catalog chose the place.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, TableNotFound
 from indextables.spark.session import COLUMN_KEY, OWN_KEY, PATH_KEY, registry, spark_schema
 from indextables.spark.tasks import SparkHandle
-from indextables.table.maintenance import drop_table
+from indextables.table.maintenance import check_droppable, drop_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,12 +83,17 @@ def renew_entry(spark: SparkSession, full: str, entry: registry.Entry) -> None:
 def drop_named(spark: SparkSession, full: str, entry: registry.Entry) -> int:
     """Take a name out of the catalog, with the rows if the catalog chose their place; how many objects were deleted.
 
-    The name goes first: what is left by a delete that fails is in nobody's way but that of its place.
+    What must not be deleted keeps its name. The name goes first: what is left by a delete that fails is in nobody's way
+    but that of its place.
     """
+    log = SparkHandle(spark, entry.url).log() if entry.is_managed else None
+    if log is not None:
+        with suppress(TableNotFound, ObjectNotFound):
+            check_droppable(log)
     type(spark).sql(spark, f"DROP TABLE IF EXISTS {full}")
-    if not entry.is_managed:
+    if log is None:
         return 0
     try:
-        return drop_table(SparkHandle(spark, entry.url).log())
+        return drop_table(log)
     except (TableNotFound, ObjectNotFound):
         return 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         verifying,
     )
     from indextables.table.maintenance.drop_partitions import DropReport
-    from indextables.table.maintenance.dropping import drop_table
+    from indextables.table.maintenance.dropping import check_droppable, drop_table
     from indextables.table.maintenance.health import Health
     from indextables.table.maintenance.mirror import MirrorReport
     from indextables.table.maintenance.prewarm import CacheReport, PrewarmReport
@@ -47,6 +47,7 @@ __all__ = [
     "RestoreReport",
     "TruncateReport",
     "cache_stats",
+    "check_droppable",
     "drop_partitions",
     "drop_table",
     "health",
@@ -71,7 +72,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "drop_partitions": ("DropReport",),
-            "dropping": ("drop_table",),
+            "dropping": ("check_droppable", "drop_table"),
             "health": ("Health",),
             "mirror": ("MirrorReport",),
             "prewarm": ("CacheReport", "PrewarmReport"),

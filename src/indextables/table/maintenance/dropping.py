@@ -1,34 +1,72 @@
-"""Drop a table: its log goes first, so that there is no table any more, then every other object at its place."""
+"""Drop a table: its log goes first, so that there is no table any more, then its data files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from indextables.env import Env
-from indextables.errors import StoreError
+from indextables.errors import LogError, NotSupported, ProtocolUnsupported, StoreError
+from indextables.log.commit import permission
 from indextables.log.read import Log
-from indextables.log.wire import LOG_DIR, parse_key
+from indextables.log.wire import LOG_DIR, LOG_FOLDERS, parse_key
 from indextables.process import forget
 from indextables.storage.folders import remove_empty
+from indextables.table.maintenance.purge.plan import nested_roots
 
-__all__ = ["drop_table"]
+__all__ = ["check_droppable", "drop_table"]
+
+_CHUNK = 10_000
+_MIRROR = f"{LOG_FOLDERS[1]}/"
+_OWN = re.compile(r"(?:^|/)(?:split-[0-9a-f]{32}\.split|deletion_vector_[0-9a-f-]{36}\.bin)$")
+"""Names that this library gives to data files. Whatever else lies in the folder is somebody else's."""
+
+
+def check_droppable(log: Log) -> None:
+    """Raises TableNotFound, ProtocolUnsupported, NotSupported for another system's and where a table lies inside.
+
+    A log that cannot be read forbids nothing.
+    """
+    log.latest_version()
+    env = log.env
+    try:
+        permission.ask(env)
+    except ProtocolUnsupported:
+        raise
+    except LogError:
+        pass
+    keys = (meta.key for meta in env.store.list_from(""))
+    while chunk := list(islice(keys, _CHUNK)):
+        nested = nested_roots(chunk)
+        if nested:
+            message = (
+                f"the table at {env.store.url} has another table inside, in {nested[0]}: drop or move that one first. "
+                "Nothing was deleted"
+            )
+            raise NotSupported(message, url=env.store.url, path=nested[0])
 
 
 def drop_table(log: Log) -> int:
     """Delete the table with all of its rows and versions, for good; how many objects went.
 
     Nobody may find an older version in its place if this is interrupted: checkpoints and the pointer go before the
-    version files, which go in ascending order, and data files go last. Run again, it goes on as long as the log says
-    that there is a table. Raises TableNotFound, LogError, StoreError naming what is left.
+    version files, which go in ascending order, and data files go last. Files with other names than ours stay. Run
+    again, it goes on as long as the log says that there is a table. Raises as `check_droppable`, StoreError naming what
+    is left.
     """
-    log.latest_version()
+    check_droppable(log)
     env = log.env
-    count = _delete(env, list(_log_keys(env)))
+    count = _delete(env, _log_keys(env))
     forget(env.store.url)
-    count += _delete(env, [meta.key for meta in env.store.list_from("")])
+    count += _delete(env, (meta.key for meta in env.store.list_from("") if _is_own(meta.key)))
     if env.store.is_local:
         remove_empty(env.store.url)
     return count
+
+
+def _is_own(key: str) -> bool:
+    return key.startswith(_MIRROR) or _OWN.search(key) is not None
 
 
 def _log_keys(env: Env) -> Iterator[str]:
@@ -38,12 +76,15 @@ def _log_keys(env: Env) -> Iterator[str]:
     yield from (key for key in keys if key in versions)
 
 
-def _delete(env: Env, keys: list[str]) -> int:
-    left = env.store.delete_many(keys)
-    if left:
-        key, reason = next(iter(left.items()))
-        message = (
-            f"{len(left)} objects of the table at {env.store.url} could not be deleted, {key} among them: {reason}"
-        )
-        raise StoreError(message, url=env.store.url, key=key)
-    return len(keys)
+def _delete(env: Env, keys: Iterable[str]) -> int:
+    count, rest = 0, iter(keys)
+    while chunk := list(islice(rest, _CHUNK)):
+        left = env.store.delete_many(chunk)
+        if left:
+            key, reason = next(iter(left.items()))
+            message = (
+                f"{len(left)} objects of the table at {env.store.url} could not be deleted, {key} among them: {reason}"
+            )
+            raise StoreError(message, url=env.store.url, key=key)
+        count += len(chunk)
+    return count
