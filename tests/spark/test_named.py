@@ -10,7 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from tests.spark.frames import held, ids
 
 import indextables
-from indextables.errors import CommandSyntaxError, InvalidArgument, NotSupported, SchemaMismatch, TableNotFound
+from indextables.errors import (
+    CommandSyntaxError,
+    ConstraintViolation,
+    InvalidArgument,
+    NotSupported,
+    SchemaMismatch,
+    TableNotFound,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings("ignore")]
 
@@ -283,3 +290,26 @@ def test_frames_are_saved_and_read_at_a_path(session, tmp_path):
     with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         df.write.format("indextables").save(path)
     indextables.enable(spark)
+
+
+def test_rules_and_views_of_a_named_table(session):
+    spark = session
+    spark.sql(
+        "CREATE TABLE logs (id INT, message STRING) USING indextables "
+        "TBLPROPERTIES ('indexing.typemap.message' = 'text')"
+    )
+    spark.sql("INSERT INTO logs VALUES (1, 'disk full'), (2, 'all is fine')")
+    spark.sql("ALTER TABLE logs ADD CONSTRAINT positive CHECK (id > 0)")
+    with pytest.raises(ConstraintViolation, match=r"^a row breaks the constraint positive \(id > 0\)"):
+        spark.sql("INSERT INTO logs VALUES (-1, 'wrong')")
+    assert ids(spark.sql("SELECT id FROM logs")) == [1, 2]
+
+    with pytest.raises(NotSupported, match="make the view without the search"):
+        spark.sql("CREATE VIEW lasting AS SELECT * FROM logs WHERE TEXTSEARCH(message, 'disk')")
+    before = {table.name for table in spark.catalog.listTables()}
+    assert "lasting" not in before
+    spark.sql("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT * FROM logs WHERE TEXTSEARCH(message, 'disk')")
+    try:
+        assert ids(spark.sql("SELECT id FROM global_temp.everywhere")) == [1]
+    finally:
+        spark.catalog.dropGlobalTempView("everywhere")

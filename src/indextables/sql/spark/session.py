@@ -34,6 +34,7 @@ from indextables.spark.session import (
     is_temporary_reference,
     jvm_errors,
     plain_reader,
+    raising_ours,
     reads_otherwise,
     registry,
     session_zone,
@@ -68,7 +69,7 @@ from indextables.sql.spark.cached import cached_version
 from indextables.sql.spark.catalog import after_alter, run_named
 from indextables.sql.spark.frames import unwrap_frames, wrap_frames
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
-from indextables.sql.spark.views import noted, refused_search, searches, with_views
+from indextables.sql.spark.views import SEARCHES_ITSELF, noted, refused_search, searches, with_views
 from indextables.table.environment import table_env
 from indextables.table.read import MarkedRows, live_rows
 from indextables.table.running import Progress, Runner
@@ -321,12 +322,14 @@ def _query(
         joined = joined.replace("{{", "{").replace("}}", "}")
     is_kept = False
     try:
-        answer = original(joined, **given, **named, **kwargs)
+        with raising_ours():
+            answer = original(joined, **given, **named, **kwargs)
         is_kept = found.keeps_names
     except jvm_errors() as error:
         if not (found.keeps_names and is_temporary_reference(error)):
             raise
-        raise NotSupported(_CANNOT_LAST.format(repr(found.references[0].name)), query=text) from error
+        reason = SEARCHES_ITSELF if has_search else _CANNOT_LAST.format(repr(found.references[0].name))
+        raise NotSupported(reason, query=text) from error
     finally:
         if not is_kept:
             for view in views.values():

@@ -8,6 +8,7 @@ meanwhile is not taken for the old one. Of views of the catalog Spark keeps the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REFUSED",
+    "SEARCHES_ITSELF",
     "forget_views",
     "keep_view",
     "noted",
@@ -40,6 +42,11 @@ _QUERIES = frozenset({"SELECT", "WITH"})
 REFUSED = (
     "{} is answered by the index of a table of IndexTables, and none stands beside it: name the table in FROM, or a "
     "subquery, WITH name or view that hands on its rows"
+)
+
+SEARCHES_ITSELF = (
+    "a view of the catalog is for all, and others cannot answer the search in its text: make the view without the "
+    "search, and search in what is selected from it, or write CREATE TEMPORARY VIEW"
 )
 
 
@@ -79,7 +86,8 @@ def noted(
     if first_word(found.text) in _QUERIES:
         return note_rows(answer, pinned(found, place_of))
     made = found.tree.this if isinstance(found.tree, exp.Create) and found.keeps_names else None
-    if isinstance(made, exp.Table) and not made.db:
+    is_global = any(token.upper == "GLOBAL" for token in islice(tokens(found.text), 4))
+    if isinstance(made, exp.Table) and not made.db and not is_global:
         rows = pinned(found, place_of) or ""
         begin = next((token.end for token in tokens(rows) if token.upper == "AS"), 0)
         body = rows[begin:].strip()
