@@ -20,8 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.ma
 KNOWN = ["avroState", "parquetSplit", "schemaDeduplication"]
 WRITES = {
     "addColumns": lambda t: t.addColumns("y int"),
+    "addConstraint": lambda t: t.addConstraint("sane", "m IS NOT NULL"),
     "alterColumn": lambda t: t.alterColumn("m", comment="a text"),
     "dropColumns": lambda t: t.dropColumns("m"),
+    "dropConstraint": lambda t: t.dropConstraint("known"),
     "renameColumn": lambda t: t.renameColumn("m", "n"),
     "setDescription": lambda t: t.setDescription("texts"),
     "setIndexing": lambda t: t.setIndexing({"m": "string"}),
@@ -75,7 +77,8 @@ def world(path):
 
 def test_no_verb_of_spark_writes_what_it_does_not_understand(spark, tmp_path):
     path = tmp_path / "world" / "t"
-    table = indextables.create(path, ROWS.schema, partition_by=["p"], indexing={"m": "text"})
+    known = {"known": "p IS NOT NULL"}
+    table = indextables.create(path, ROWS.schema, partition_by=["p"], indexing={"m": "text"}, constraints=known)
     table.append(ROWS)
     table.append(ROWS)
     record_skip(open_log(open_env(path)), table.files()["path"][0].as_py(), "it is broken", "merge")

@@ -29,7 +29,7 @@ from typing import Generic, TypeVar, overload
 from typing import Protocol as Interface
 
 from indextables.env import Env
-from indextables.errors import LogCorrupt, ObjectNotFound
+from indextables.errors import LimitExceeded, LogCorrupt, ObjectNotFound
 from indextables.log.checkpoint import has_parted
 from indextables.log.read.tokens import Survey, Told, survey, tell
 from indextables.log.wire import (
@@ -243,7 +243,7 @@ def _info_of(env: Env, version: int) -> CommitInfo | None:
     """Who wrote a version; None where its file is missing or damaged. Raises StoreError."""
     try:
         return commit_info_of(env.store.get(version_key(version)), version)
-    except (ObjectNotFound, LogCorrupt):
+    except (ObjectNotFound, LogCorrupt, LimitExceeded):
         return None
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
+from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
 from indextables.query.stored import generated_columns
 from indextables.spark.session import registry, spark_schema
@@ -18,7 +19,7 @@ from indextables.table.rows import folder_of
 __all__ = ["shown"]
 
 _TEXT = pa.string()
-_HIDDEN = ("docMappingSchema.", "columnMapping.", "partitioning.former")
+_HIDDEN = (REGISTRY_PREFIX, "columnMapping.", "partitioning.former")
 """Properties that the library keeps for itself."""
 
 _LINES = pa.schema([("col_name", _TEXT), ("data_type", _TEXT), ("comment", _TEXT)])
