@@ -51,21 +51,21 @@ CARE = tuple(f"tests/sim/test_{name}.py" for name in ("care_faults", "care_kill"
 
 # Longest first, so that the two lanes end together.
 PARTS = (
-    Part("spark", ("tests",), 1080, "spark and not soak"),
-    Part("sim", ("tests/sim",), 1080, without=CARE),
-    Part("connect", ("tests",), 360, "connect and not soak", "connect", cases=1),
-    Part("table", ("tests/table",), 540, is_quick=True),
-    Part("split", ("tests/split",), 270, is_quick=True),
-    Part("state", ("tests/state",), 240),
+    Part("spark", ("tests",), 1320, "spark and not soak"),
+    Part("sim", ("tests/sim",), 480, without=CARE),
+    Part("connect", ("tests",), 600, "connect and not soak", "connect", cases=1),
+    Part("table", ("tests/table",), 570, is_quick=True),
+    Part("split", ("tests/split",), 150, is_quick=True),
+    Part("state", ("tests/state",), 200),
     Part("sim-care", CARE, 180),
     Part("log", ("tests/log",), 120, is_quick=True),
-    Part("contract", ("tests/contract",), 90),
-    Part("cli", ("tests/cli",), 90, is_quick=True),
+    Part("contract", ("tests/contract",), 60),
+    Part("cli", ("tests/cli",), 130, is_quick=True),
     Part("storage", ("tests/storage",), 60),
-    Part("life", ("tests/life",), 60),
-    Part("foreign", ("tests/foreign",), 60, is_quick=True),
+    Part("life", ("tests/life",), 90),
+    Part("foreign", ("tests/foreign",), 90, is_quick=True),
     Part("query", ("tests/query",), 60, is_quick=True),
-    Part("sql", ("tests/sql",), 60, is_quick=True),
+    Part("sql", ("tests/sql",), 90, is_quick=True),
 )
 
 
