@@ -9,10 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.foreign import test_bundles as peer
+from tests.foreign.delta_world import SCHEMA, DeltaWorld, rows
 from tests.foreign.fixtures import cases, expected, folder, rows_of, told_rows
 
 import indextables
-from indextables.errors import CommitConflict, InvalidArgument, InvariantViolated, NotSupported, TableNotFound
+from indextables.errors import (
+    CommitConflict,
+    ConstraintViolation,
+    InvalidArgument,
+    InvariantViolated,
+    NotSupported,
+    TableNotFound,
+)
+from indextables.log.wire import schema_to_json
 
 LINES = pa.table(
     {"id": pa.array([1, 2, 3], pa.int64()), "day": ["mon", "mon", "tue"], "message": ["in", "disk full", "out"]}
@@ -233,3 +242,31 @@ def test_neither_may_lie_in_the_folder_of_the_other(delta, tmp_path, target):
     with pytest.raises(InvalidArgument, match="give another target"):
         indextables.convert(delta, tmp_path / target)
     assert bytes_below(tmp_path) == before
+
+
+def invariant_world(folder, told):
+    """A Delta table as old writers made it: a rule in the metadata of its column."""
+    world = DeltaWorld(folder)
+    schema = json.loads(schema_to_json(SCHEMA))
+    schema["fields"][0]["metadata"] = {"delta.invariants": told}
+    world.create(json.dumps(schema))
+    world.commit(world.add(rows(5, 6)))
+    return world
+
+
+def test_a_rule_in_the_metadata_of_a_column_becomes_a_constraint(tmp_path):
+    world = invariant_world(tmp_path / "delta", json.dumps({"expression": {"expression": "id > 3"}}))
+    indextables.convert(world.root, tmp_path / "ours")
+    ours = indextables.open(tmp_path / "ours")
+    assert ours.metadata.configuration["constraints.invariant_id"] == "id > 3"
+    with pytest.raises(ConstraintViolation, match="invariant_id"):
+        ours.append(rows(2))
+    assert ours.refresh().count() == 2
+
+
+@pytest.mark.parametrize("told", ["{", "{}", '{"expression": {"expression": 3}}'])
+def test_a_rule_of_a_column_that_is_no_expression_is_refused(tmp_path, told):
+    world = invariant_world(tmp_path / "delta", told)
+    with pytest.raises(InvalidArgument, match=r"column id .* has delta.invariants that are no expression"):
+        indextables.convert(world.root, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

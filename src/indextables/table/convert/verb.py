@@ -43,6 +43,7 @@ __all__ = ["ConvertReport", "ConvertRequest", "convert"]
 _UNITS_PER_SLOT = 2
 _EXPRESSION = "delta.generationExpression"
 _RULES = f"delta.{CONSTRAINT_PREFIX}"
+_INVARIANTS = "delta.invariants"
 
 
 class ConvertRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,12 +268,36 @@ def _generated(source: Opened) -> dict[str, str]:
     return {f"generated.{name}": one[_EXPRESSION] for name, one in told.items() if _EXPRESSION in one}
 
 
+def _invariants(source: Opened) -> dict[str, str]:
+    """The rules that older Delta tables keep in the metadata of a column. Raises InvalidArgument for what is none."""
+    if source.system != "Delta":
+        return {}
+    found = {}
+    for field in json.loads(source.metadata.schemaString)["fields"]:
+        told = (field.get("metadata") or {}).get(_INVARIANTS)
+        if told is None:
+            continue
+        try:
+            text = json.loads(told)["expression"]["expression"]
+        except (ValueError, KeyError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            message = (
+                f"the column {field['name']} of the source at {source.url} has {_INVARIANTS} that are no expression: "
+                f"{str(told)[:200]}. Correct or drop them there"
+            )
+            raise InvalidArgument(message, column=field["name"])
+        found[f"{_RULES}invariant_{field['name']}"] = text
+    return found
+
+
 def _inherited(source: Opened, given: Mapping[str, str]) -> dict[str, str]:
     """The constraints of a Delta table, as properties of the new one, but for those that are `given`.
 
     Raises InvalidArgument for one that this library cannot evaluate.
     """
     rules = {key: text for key, text in source.metadata.configuration.items() if key.lower().startswith(_RULES)}
+    rules |= _invariants(source)
     said = {key.lower().removeprefix(PREFIX).removeprefix("delta.") for key in given}
     rules = {key: text for key, text in rules.items() if key.lower().removeprefix("delta.") not in said}
     try:
