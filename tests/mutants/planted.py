@@ -962,7 +962,7 @@ BUGS = [
     Bug(
         "purge takes whatever ends like a split",
         TABLE + "maintenance/purge/plan.py",
-        'rf"^(?:{folders}){SPLITS}split-[0-9a-f]{{32}}\\.split$"',
+        'rf"^(?:{folders}){SPLITS}{SPLIT_NAME}$"',
         'r"^.*\\.split$"',
         PURGE_TESTS,
     ),

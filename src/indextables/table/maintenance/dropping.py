@@ -13,13 +13,13 @@ from indextables.log.read import Log
 from indextables.log.wire import LOG_DIR, LOG_FOLDERS, parse_key
 from indextables.process import forget
 from indextables.storage.folders import remove_empty
-from indextables.table.maintenance.purge.plan import nested_roots
+from indextables.table.maintenance.purge.plan import SPLIT_NAME, VECTOR_NAME, nested_roots
 
 __all__ = ["check_droppable", "drop_table"]
 
 _CHUNK = 10_000
 _MIRROR = f"{LOG_FOLDERS[1]}/"
-_OWN = re.compile(r"(?:^|/)(?:split-[0-9a-f]{32}\.split|deletion_vector_[0-9a-f-]{36}\.bin)$")
+_OWN = re.compile(rf"(?:^|/)(?:{SPLIT_NAME}|{VECTOR_NAME})$")
 """Names that this library gives to data files. Whatever else lies in the folder is somebody else's."""
 
 

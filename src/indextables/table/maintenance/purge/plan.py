@@ -28,6 +28,8 @@ __all__ = [
     "LISTED",
     "LOG_END",
     "NESTED",
+    "SPLIT_NAME",
+    "VECTOR_NAME",
     "Claims",
     "Decision",
     "KeyRange",
@@ -49,7 +51,9 @@ NESTED = rf"^(?P<root>.+/)(?:{'|'.join(LOG_FOLDERS)})/"
 LOG_END = LOG_DIR.rstrip("/") + "0"
 """The first key that can follow the log's folder: `0` comes right after `/`."""
 
-_VECTOR = r"^(?:[0-9A-Za-z]+/)?deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin$"
+SPLIT_NAME = r"split-[0-9a-f]{32}\.split"
+VECTOR_NAME = r"deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin"
+_VECTOR = rf"^(?:[0-9A-Za-z]+/)?{VECTOR_NAME}$"
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -62,7 +66,7 @@ class Names(msgspec.Struct, frozen=True):
     def of(cls, partitionings: Sequence[Sequence[str]]) -> Names:
         """For a table that is, or was, partitioned by one of these lists of columns."""
         folders = "|".join(dict.fromkeys(folder_pattern(columns) for columns in partitionings))
-        return cls(rf"^(?:{folders}){SPLITS}split-[0-9a-f]{{32}}\.split$", _VECTOR)
+        return cls(rf"^(?:{folders}){SPLITS}{SPLIT_NAME}$", _VECTOR)
 
 
 class KeyRange(msgspec.Struct, frozen=True):
