@@ -71,6 +71,32 @@ def test_the_write_returns_before_the_merge_that_it_made_due(make):
     assert ids(table.to_arrow()) == [0, 1, 2, 3]
 
 
+class _LateAmbient(SystemAmbient):
+    """Begins nothing in the background before it is allowed to."""
+
+    def __init__(self):
+        super().__init__()
+        self.allowed = threading.Event()
+
+    def submit(self, pool, call):
+        return super().submit(pool, lambda: (self.allowed.wait(), call())[1])
+
+
+def test_a_handle_that_is_closed_waits_for_the_merge_that_its_writes_began(make):
+    ambient = _LateAmbient()
+    table = make({**NOW, "mergeOnWrite.async.enabled": "true"}, ambient=ambient)
+    for n in range(4):
+        table.append([row(n)])
+    closing = threading.Thread(target=indextables.open(table.url).close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "a merge has still to come"
+    ambient.allowed.set()
+    closing.join()
+    assert table.refresh().files().num_rows == 1
+    table.close()
+
+
 def test_one_process_at_a_time_merges_unasked(make):
     table = make()
     env = open_env(table.url)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from indextables.embedded.handle import Handle
 from indextables.errors import not_installed
+from indextables.lazy import LazyModule
 from indextables.log.care import open_log
 from indextables.log.read import check_ours
 from indextables.log.wire import token_of
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow.dataset as ds
+
+    from indextables.table import after_write as after_verb
+else:
+    after_verb = LazyModule("indextables.table.after_write")
 
 __all__ = ["Exchange"]
 
@@ -89,11 +94,16 @@ class Exchange(Handle):
         return True
 
     def close(self) -> None:
-        """Let go of what this handle holds: a version that it protects from purge is free. It can still be used."""
+        """Let go of what this handle holds, and wait for what writes of this process have begun in the background.
+
+        A version that it protects from purge is free. Merges and purges that follow writes to this table are over, so
+        that its folder can be moved or deleted. The handle can still be used.
+        """
         with self._lock:
             lease, self._reading = self._reading, None
         if lease is not None:
             lease.release()
+        after_verb.settle(self._log.url)
 
     def __enter__(self) -> Self:
         return self

@@ -1,12 +1,13 @@
 """What a table does for itself after a write, where its properties ask for it. It never fails a write.
 
 In the background (the default) a write does not wait either: what is due is found out there, too. One such work runs
-at a time per table, in this process by a set of places, across processes by a lease.
+at a time per table, in this process by the places where it runs, across processes by a lease.
 """
 
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indextables import options as opt
@@ -20,7 +21,7 @@ from indextables.table.environment import table_env
 if TYPE_CHECKING:
     from indextables.table.change import ChangeReport
 
-__all__ = ["Writer", "after_change", "after_write"]
+__all__ = ["Writer", "after_change", "after_write", "settle"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -36,7 +37,8 @@ _NOT_THE_WRITES = Exception
 
 _Kind: TypeAlias = Literal["merge", "purge"]
 
-_BUSY: set[tuple[str, _Kind]] = set()
+_BUSY: dict[tuple[str, _Kind], Future[None] | None] = {}
+"""Where which work runs, and what tells that it has ended, once it is in the background."""
 
 _MEMORY = process.declare(
     process.Memory(
@@ -74,6 +76,13 @@ def after_change(log: Log, report: ChangeReport, by: Writer = "process") -> None
     _follow(log, options, version, added, by, looks=looks)
 
 
+def settle(url: str) -> None:
+    """Wait until nothing runs that writes of this process to the table at `url` have begun in the background."""
+    with _MEMORY.lock:
+        running = [ended for (place, _), ended in _BUSY.items() if place == url and ended is not None]
+    wait(running)
+
+
 def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:
     work = _Work(log, options, added, by)
     merges = looks and work.begin("merge")
@@ -88,8 +97,9 @@ def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *,
             purges = work.at_once(merges=merges and not merges_later, purges=purges, purges_later=purges_later)
         merges = merges and merges_later
         if merges or purges:
-            log.env.ambient.submit("maintenance", lambda: work.quietly(merges=merges, purges=purges))
+            ended = log.env.ambient.submit("maintenance", lambda: work.quietly(merges=merges, purges=purges))
             is_handed_over = True
+            work.runs_until(ended)
     except RuntimeError as error:
         # The interpreter is about to end and takes no more work: the next write will find it due.
         _LOGGER.info("nothing is merged or purged at %s now: %s", log.url, error)
@@ -124,6 +134,7 @@ class _Work:
         self._added = added
         self._by: Writer = by
         self._begun: list[tuple[str, _Kind]] = []
+        self._has_ended = False
 
     def begin(self, kind: _Kind) -> bool:
         """True if this process does not do it already."""
@@ -131,14 +142,22 @@ class _Work:
         with _MEMORY.lock:
             if place in _BUSY:
                 return False
-            _BUSY.add(place)
+            _BUSY[place] = None
         self._begun.append(place)
         return True
 
     def end(self) -> None:
         """Let the next write do it."""
         with _MEMORY.lock:
-            _BUSY.difference_update(self._begun)
+            self._has_ended = True
+            for place in self._begun:
+                _BUSY.pop(place, None)
+
+    def runs_until(self, ended: Future[None]) -> None:
+        """It is in the background by now, and may have ended there already."""
+        with _MEMORY.lock:
+            if not self._has_ended:
+                _BUSY.update(dict.fromkeys(self._begun, ended))
 
     @property
     def merge_is_awaited(self) -> bool:
