@@ -68,6 +68,20 @@ BUGS = [
         TAIL_TESTS,
     ),
     Bug(
+        "the first batch of a stream begins where the table is when it is planned",
+        TABLE + "read/tail.py",
+        "    if not start.is_starting_version or start.index or not (end.is_starting_version or end.version):\n",
+        "    if start.version <= end.version or start.version > end.version:\n",
+        STREAM_TESTS,
+    ),
+    Bug(
+        "the first batch of a stream that begins at the latest version has rows",
+        SPARK + "source/stream_read.py",
+        "            if self._begins_at_latest():\n                return start\n",
+        "",
+        STREAM_TESTS,
+    ),
+    Bug(
         "a batch that a sink repeats is written again",
         SPARK + "source/stream_write.py",
         "first.writer.as_batch(first.query, batchId).commit(",

@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import indextables
 from indextables.errors import InvariantViolated, NotSupported, TableReplaced
 from indextables.spark.session.settings import WriteOptions
+from indextables.spark.source.feed_read import FeedStreamReader
 from indextables.spark.source.stream_read import TableStreamReader
 from indextables.spark.source.stream_write import StreamedFiles, TableStreamWriter
 from indextables.spark.source.writer import TableWriter
@@ -174,6 +175,46 @@ def test_what_comes_after_the_start_of_an_available_now_query_is_left_for_the_ne
     assert read(reader, start, end) == [0, 1, 2, 3]
     later = source(table).latestOffset(end, ReadMaxFiles(1000))
     assert read(reader, end, later) == [9]
+
+
+@pytest.mark.parametrize("limit", ["1000", "2"])
+@pytest.mark.parametrize("feed", [False, True], ids=["rows", "changes"])
+def test_the_first_batch_is_the_same_however_far_the_table_went_on_meanwhile(table, feed, limit):
+    """Spark asks for the beginning again before it plans the first batch, and again where that was not committed."""
+    kind = FeedStreamReader if feed else TableStreamReader
+
+    def again():
+        reader = kind(
+            url=str(table.url), options={"maxFilesPerTrigger": limit}, schema=SCHEMA, version=None, where=None
+        )
+        return reader, reader.initialOffset()
+
+    reader, start = again()
+    table.append(pa.table({"id": [4]}))
+    end = reader.latestOffset(start, ReadMaxFiles(int(limit)))
+    planned = [read(reader, start, end)]
+    for number in range(3):
+        table.append(pa.table({"id": [10 + number]}))
+        assert reader.initialOffset() == start
+        later, begins = again()
+        planned.append(read(later, begins, end))
+    assert planned == [[0, 1, 2, 3, 4] if limit == "1000" else [0, 1]] * 4
+    rest = reader.latestOffset(end, ReadAllAvailable())
+    assert planned[0] + read(reader, end, rest) == [0, 1, 2, 3, 4, 10, 11, 12]
+
+
+def test_a_stream_from_the_latest_version_on_writes_down_where_that_is_and_loses_nothing(table):
+    reader = source(table, startingVersion="latest")
+    start = reader.initialOffset()
+    table.append(pa.table({"id": [4]}))
+    end = reader.latestOffset(start, ReadMaxFiles(1000))
+    assert end == reader.initialOffset() == start, "the first batch is empty"
+    table.append(pa.table({"id": [5]}))
+    anew = source(table, startingVersion="latest")
+    assert anew.partitions(anew.initialOffset(), end) == []
+    for going_on in (reader, anew):
+        later = going_on.latestOffset(end, ReadMaxFiles(1000))
+        assert read(going_on, end, later) == [4, 5]
 
 
 def test_a_limit_of_bytes_alone_has_no_limit_of_files(table):

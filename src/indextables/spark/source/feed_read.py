@@ -101,7 +101,7 @@ class FeedStreamReader(TableStreamReader):
         tail, options = self._open()
         assert isinstance(tail, FeedTail)  # noqa: S101 - as `make_tail` makes it
         self._reader.check_zone(feed_schema(tail.schema), options)
-        bundles = tail.bundles_between(self._place(start), self._place(end))
+        bundles = tail.bundles_between(*self._between(start, end))
         return feed_partitions(bundles, tail.schema, options[opt.TIME_ZONE])
 
 

@@ -24,7 +24,7 @@ from indextables.errors import TableReplaced
 from indextables.spark.source.read import SplitPartition, TableReader
 from indextables.spark.tasks import grouped
 from indextables.table.environment import open_env
-from indextables.table.read import Limits, Place, Tail, place_from, place_to
+from indextables.table.read import LATEST, Limits, Place, Tail, first_place, place_from, place_to
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +65,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         )
         self._tail: Tail | None = None
         self._last: int | None = None
+        self._first: Place | None = None
+        self._begun = False
 
     def make_reader(self, **given: Any) -> TableReader:
         """What reads in tasks."""
@@ -79,14 +81,16 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return {**self.__dict__, "_tail": None}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """Where a new query begins. Spark asks more than once before its first batch, and is told the same."""
         from indextables.spark.session import instant_ms
 
         tail, options = self._open()
+        if self._first is not None:
+            return self._offset(self._first)
         version, time = options[opt.STARTING_VERSION], options[opt.STARTING_TIMESTAMP]
         zone = options[opt.TIME_ZONE] if version or options.given(opt.TIME_ZONE) else None
-        start = tail.starting(version or None, instant_ms(time, zone) if time else None)
-        return self._offset(start)
+        self._first = tail.starting(version or None, instant_ms(time, zone) if time else None)
+        return self._offset(self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options allow. One limit is all that Spark can carry; `latestOffset` keeps both."""
@@ -99,10 +103,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._last = tail.log.latest_version()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself if nothing was added."""
+        """How far the next batch goes; `start` itself if nothing was added.
+
+        The first batch of a query that begins at the latest version is empty: it writes down where that is.
+        """
         tail, _ = self._open()
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits()
         place = self._place(start)
+        if place == self._first and not self._begun:
+            self._begun = True
+            if self._begins_at_latest():
+                return start
         end = tail.reach(place, limits, self._last)
         # Nothing new and fewer versions than were read, or something new: it may be another table's.
         if end != place or tail.log.latest_version() < place.version - 1:
@@ -124,7 +135,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._reader.check_zone(tail.schema, options)
         predicate = self._reader.predicate(tail.schema, zone)
         tasks: list[InputPartition] = []
-        for version, files in tail.files_between(self._place(start), self._place(end)):
+        for version, files in tail.files_between(*self._between(start, end)):
             kept = files
             if predicate is not None:
                 kept = files.filter(prune(files, predicate, tail.schema, tail.baseline.partitionColumns))
@@ -146,6 +157,18 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _place(self, offset: Mapping[str, Any]) -> Place:
         tail, _ = self._open()
         return place_from(offset, tail.baseline.id, self._url)
+
+    def _between(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[Place, Place]:
+        """The places of a batch, of which the first one may be planned again, after more versions have come."""
+        first, last = self._place(start), self._place(end)
+        if first == self._first and last.version < first.version and self._begins_at_latest():
+            # The first batch is empty, and was planned when the latest version was an earlier one.
+            return last, last
+        return first_place(first, last), last
+
+    def _begins_at_latest(self) -> bool:
+        _, options = self._open()
+        return str(options[opt.STARTING_VERSION]).strip().lower() == LATEST
 
     def _check_still_there(self, tail: Tail) -> None:
         """Raises TableReplaced if the table was dropped and made anew since this reader opened it."""

@@ -38,17 +38,20 @@ if TYPE_CHECKING:
     )
     from indextables.table.read.shared import Searchers, searcher_over, shared_index_cache
     from indextables.table.read.tail import (
+        LATEST,
         Limits,
         Place,
         Sizes,
         Tail,
         differences,
+        first_place,
         pieces_between,
         place_from,
         place_to,
     )
 
 __all__ = [
+    "LATEST",
     "POSITION",
     "SCORE",
     "Limits",
@@ -72,6 +75,7 @@ __all__ = [
     "differences",
     "explain_search",
     "find_again",
+    "first_place",
     "follow",
     "found_batches",
     "html_of",
@@ -132,6 +136,17 @@ if not TYPE_CHECKING:
                 "show_hits",
             ),
             "shared": ("Searchers", "searcher_over", "shared_index_cache"),
-            "tail": ("Limits", "Place", "Sizes", "Tail", "differences", "pieces_between", "place_from", "place_to"),
+            "tail": (
+                "LATEST",
+                "Limits",
+                "Place",
+                "Sizes",
+                "Tail",
+                "differences",
+                "first_place",
+                "pieces_between",
+                "place_from",
+                "place_to",
+            ),
         },
     )

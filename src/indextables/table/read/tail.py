@@ -31,12 +31,14 @@ from indextables.query.stored import stored_name
 from indextables.table.read.order import in_order
 
 __all__ = [
+    "LATEST",
     "Limits",
     "Piece",
     "Place",
     "Sizes",
     "Tail",
     "differences",
+    "first_place",
     "pieces_between",
     "place_after",
     "place_from",
@@ -44,6 +46,9 @@ __all__ = [
 ]
 
 Sizes = npt.NDArray[np.int64]
+
+LATEST = "latest"
+"""The start of a reader that wants nothing of what is there."""
 
 _AT_ONCE = 16
 """Version files that are read together."""
@@ -122,6 +127,17 @@ def pieces_between(start: Place, end: Place) -> list[Piece]:
     return pieces
 
 
+def first_place(start: Place, end: Place) -> Place:
+    """Where the batch up to `end` begins; `start` itself, unless that is the beginning of a whole snapshot.
+
+    Nobody writes down where the first batch of a reader begins: it is asked for again, and by then the table has gone
+    on. The end, which is written down, says it: rows that were there or added until then, as one snapshot.
+    """
+    if not start.is_starting_version or start.index or not (end.is_starting_version or end.version):
+        return start
+    return Place(end.version if end.is_starting_version else end.version - 1, 0, is_starting_version=True)
+
+
 def place_to(place: Place, table_id: str) -> dict[str, Any]:
     """The place as plain values, in the order in which they are written down: equal places have equal text."""
     wire = _Wire(table_id, place.version, place.index, place.is_starting_version)
@@ -174,7 +190,7 @@ class Tail:
             return Place(self._first_at(timestamp_ms, head), 0)
         if version is None:
             return Place(head, 0, is_starting_version=True)
-        if version.strip().lower() == "latest":
+        if version.strip().lower() == LATEST:
             return Place(head + 1, 0)
         if not version.strip().isdecimal():
             message = f"startingVersion = {version!r} is neither a version nor latest"
