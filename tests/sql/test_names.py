@@ -46,6 +46,14 @@ def table(tmp_path_factory):
             ["cast(id as string)", "n"],
             [("2", 0), ("10", 1)],
         ),
+        ("select `Id`, t.`M` from t where `ID` = 2", ["Id", "m"], [(2, "b foo")]),
+        ("select n as `from`, id as `Rlike 'x'` from t where n = 1", ["from", "Rlike 'x'"], [(1, 10)]),
+        (
+            "select `ID` from t where textsearch(`M`, 'foo') and t.`Id` in (select `Id` from t) order by 1",
+            ["Id"],
+            [(2,), (10,)],
+        ),
+        ("select '`Id`' as x, `Id` from t where m = '`' or `Id` = 1 -- `", ["x", "Id"], [("`Id`", 1)]),
         ("select extract(year from date '2024-01-02') -- the year\n from t where n = 1", None, [(2024,)]),
     ],
 )
@@ -82,3 +90,12 @@ def test_what_is_refused_is_said_in_one_plain_sentence(table, statement, words):
     with pytest.raises(IndexTablesError, match=words) as caught:
         table.sql(statement)
     assert len(str(caught.value)) < 200
+
+
+def test_columns_called_by_words_of_a_statement_stand_in_backticks(tmp_path):
+    made = it.create(
+        tmp_path / "t", pa.schema([("from", pa.string()), ("year(", pa.int64())]), indexing={"from": "text"}
+    )
+    made.append([{"from": "foo bar", "year(": 3}])
+    found = made.sql("select `year(` from t where textsearch(`from`, 'foo') and (`from` is not null)")
+    assert found.to_pylist() == [{"year(": 3}]

@@ -11,7 +11,9 @@ from indextables.errors import NotSupported
 
 __all__ = ["QUOTED", "check_comparisons", "check_plan", "check_statement", "no_decimal", "unsigned_zeros"]
 
-QUOTED = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+QUOTED = re.compile(
+    r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
 """Texts, quoted names and comments: what stands in them is no keyword."""
 
 _SIMILAR = re.compile(r"\bSIMILAR\s+TO\b", re.IGNORECASE)

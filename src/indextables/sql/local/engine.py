@@ -80,6 +80,7 @@ def _answer(
     memory_limit: int,
     names: Sequence[str],
 ) -> pa.Table:
+    text = _one_quote(text)
     check_kind(text)
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
@@ -265,6 +266,16 @@ def _plan(context: Any, text: str, values: Any, tables: Sequence[str] = ()) -> A
 def _queries_only() -> Any:
     no = False
     return SQLOptions().with_allow_ddl(no).with_allow_dml(no).with_allow_statements(no)
+
+
+def _one_quote(text: str) -> str:
+    """`text`, as long as it was, with double quotes around names in backticks, which not every step knows."""
+
+    def doubled(match: re.Match[str]) -> str:
+        found = match.group()
+        return f'"{found[1:-1]}"' if found.startswith("`") and not set('`"') & set(found[1:-1]) else found
+
+    return QUOTED.sub(doubled, text)
 
 
 def _lower_quoted(text: str, spelled: Mapping[str, str]) -> str:
