@@ -250,6 +250,25 @@ def test_an_expected_version_refuses_only_where_selected_rows_changed(table):
     assert seen_everywhere(table) == [n for n in range(40) if n not in (11, 12)] + [200]
 
 
+def test_an_expected_version_without_selected_rows_refuses_if_some_came_since(table):
+    """Nothing would be committed, so that no commit finds out: the newest version is asked."""
+    read = table.version
+    other = indextables.open(table.url)
+    other.append(rows([200]))
+    before = other.version
+    for change in (
+        lambda: table.delete("id >= 40", expect_version=read),
+        lambda: table.update({"word": "'x'"}, "id >= 40", expect_version=read),
+        lambda: table.merge([{"id": 200}], ["id"]).when_matched_delete().execute(expect_version=read),
+    ):
+        with pytest.raises(CommitConflict) as refused:
+            change()
+        assert (refused.value.details["winner"], refused.value.details["url"]) == (before, table.url)
+    assert table.delete("id >= 300", expect_version=read).version is None
+    assert table.delete("id >= 40", expect_version=before, dry_run=True).deleted == 1
+    assert other.refresh().version == before
+
+
 def test_a_dry_run_tells_and_writes_nothing(table):
     before = table.version
     report = table.delete("id < 5", dry_run=True)

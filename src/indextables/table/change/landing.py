@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import IndexTablesError, ObjectNotFound, QueryInvalid, VersionExpired
+from indextables.errors import CommitConflict, IndexTablesError, ObjectNotFound, QueryInvalid, VersionExpired
 from indextables.log.commit import Staged, Transaction, bring_rows, files_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import (
@@ -95,6 +95,8 @@ def execute(log: Log, statement: Statement, terms: Terms, progress: Progress | N
         attempt = _Attempt(log, env, snapshot, statement, terms, progress)
         outcome = attempt.run(reruns)
         if isinstance(outcome, ChangeReport):
+            if terms.expect_version is not None and outcome.version is None and not terms.dry_run:
+                _check_none_came(log, statement, snapshot.version)
             return outcome
         reruns += 1
         if terms.expect_version is not None or terms.read_version is not None or reruns >= limit:
@@ -409,6 +411,27 @@ def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Comm
     if held is not None or base is None:
         return newest, held
     return log.snapshot(base), None
+
+
+def _check_none_came(log: Log, statement: Statement, read: int) -> None:
+    """Raises CommitConflict if a statement that has nothing to do at the version that was read has now.
+
+    Nothing is committed then, and only a commit meets what came since.
+    """
+    newest = log.snapshot()
+    if newest.version == read:
+        return
+    env = table_env(log.env, newest.metadata)
+    with still_there(env, newest.version):
+        located = statement.over(env, newest).locate()
+        changes = bool(Losses(env, newest.files, located.rows).touched) or located.inserts > 0
+    if changes:
+        message = (
+            f"version {read} of {log.url} has no row for this {statement.operation}, and version {newest.version} has: "
+            "nothing was committed. Read the table again and repeat the operation"
+        )
+        reason = "rows that the statement selects came or changed since"
+        raise CommitConflict(message, winner=newest.version, reason=reason, attempts=1, url=log.url)
 
 
 def _repetition(operation: str, terms: Terms, held: Committed, reruns: int) -> ChangeReport:
