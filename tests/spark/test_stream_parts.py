@@ -166,6 +166,15 @@ def test_a_reader_walks_from_offset_to_offset_and_rests_at_the_end(table):
     reader.commit(end)
 
 
+def test_small_versions_share_a_task(table):
+    reader = source(table, startingVersion="1")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end["version"] - start["version"] == 4
+    assert len(reader.partitions(start, end)) == 1
+    assert read(reader, start, end) == [0, 1, 2, 3]
+
+
 def test_what_comes_after_the_start_of_an_available_now_query_is_left_for_the_next(table):
     reader = source(table)
     reader.prepareForTriggerAvailableNow()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from indextables.env import Env
     from indextables.log.read import Log, Snapshot
+    from indextables.split.file import SplitRef
 
 __all__ = ["TableStreamReader"]
 
@@ -126,7 +127,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._offset(Place(tail.log.latest_version() + 1, 0))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The splits between two offsets, small ones together in a task."""
+        """The splits between two offsets, small ones together in a task, of whatever version they are."""
         from indextables.query.prune import prune
         from indextables.table.read import refs_of
 
@@ -134,14 +135,15 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         zone = options[opt.TIME_ZONE]
         self._reader.check_zone(tail.schema, options)
         predicate = self._reader.predicate(tail.schema, zone)
-        tasks: list[InputPartition] = []
+        refs: list[SplitRef] = []
+        newest = 0
         for version, files in tail.files_between(*self._between(start, end)):
             kept = files
             if predicate is not None:
                 kept = files.filter(prune(files, predicate, tail.schema, tail.baseline.partitionColumns))
-            groups = grouped(refs_of(tail.log.env, kept, tail.schema))
-            tasks += [SplitPartition(group, tail.schema, version, zone) for group in groups]
-        return tasks
+            refs += refs_of(tail.log.env, kept, tail.schema)
+            newest = version
+        return [SplitPartition(group, tail.schema, newest, zone) for group in grouped(refs)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's splits."""
