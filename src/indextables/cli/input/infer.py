@@ -28,6 +28,7 @@ _WHOLE = pa.decimal128(38, 0)
 _TOLERANT_BYTES = 2**20
 _MOST_BAD = 200
 _SCAN_BYTES = 16 * 2**20
+_FEW = 16
 
 
 def infer_schema(name: str, kind: Format, pattern: Pattern | None = None, *, tolerant: bool = False) -> pa.Schema:
@@ -214,11 +215,12 @@ def _time_type(texts: pa.Array) -> pa.DataType:
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
     if texts.null_count == len(texts):
         return pa.string()
-    candidates = [pa.timestamp("us", "UTC"), pa.timestamp("us")]
-    if pc.all(pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).as_py():
-        candidates = [pa.date32()]
-    for candidate in candidates:
+    # Arrow takes long to say that many texts are no times: most columns of text tell by their first ones.
+    few = texts.drop_null()[:_FEW]
+    dates = _are_dates(few) and _are_dates(texts)
+    for candidate in [pa.date32()] if dates else [pa.timestamp("us", "UTC"), pa.timestamp("us")]:
         try:
+            pc.cast(few, candidate)
             pc.cast(texts, candidate)
         except pa.ArrowInvalid:
             continue
@@ -226,6 +228,10 @@ def _time_type(texts: pa.Array) -> pa.DataType:
         if cast_or_null(texts, candidate).null_count == texts.null_count:
             return candidate
     return pa.string()
+
+
+def _are_dates(texts: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")).as_py())
 
 
 def _tame(schema: pa.Schema) -> pa.Schema:
