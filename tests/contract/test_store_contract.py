@@ -11,7 +11,7 @@ import pytest
 from tests.contract.places import Place
 
 from indextables.errors import InvalidArgument, ObjectNotFound, StoreError
-from indextables.storage import PutAnswer, Store
+from indextables.storage import PutAnswer, Store, put_in_order
 
 ODD_KEYS = [
     "plain",
@@ -92,6 +92,17 @@ def test_a_missing_key_is_object_not_found(store: Store):
     assert not store.exists("nothing")
     assert store.exists("there/is")
     assert not store.exists("there")
+
+
+def test_put_in_order_creates_up_to_the_first_that_is_there(store: Store):
+    wanted = [(f"log/{number}", b"%d" % number) for number in range(9)]
+    store.put("log/5", b"theirs")
+    assert put_in_order(store, wanted) == 5
+    assert keys_of(store, "log/") == [f"log/{number}" for number in range(6)]
+    assert store.get("log/5") == b"theirs"
+    assert put_in_order(store, wanted[6:]) == 3
+    assert [store.get(key) for key, _ in wanted[6:]] == [data for _, data in wanted[6:]]
+    assert put_in_order(store, []) == 0
 
 
 def test_put_if_absent_creates_once_and_leaves_the_first_bytes(store: Store):

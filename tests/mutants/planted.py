@@ -54,6 +54,8 @@ MISHAP_SIMULATION = ("tests/mutants/some_mishaps.py",)
 SHARING_SIMULATION = ("tests/mutants/some_sharing.py",)
 SHARING_TESTS = ("tests/log/test_sharing.py",)
 SCHEDULE_TESTS = ("tests/state/test_schedule.py",)
+MIRROR_TESTS = ("tests/table/test_mirror.py",)
+POWER_TESTS = ("tests/storage/test_power_loss.py",)
 TAIL_TESTS = ("tests/table/test_tail.py",)
 
 
@@ -1148,6 +1150,20 @@ BUGS = [
         "    _check_still_there(log, committed.version, comes, lease, runner)\n",
         "",
         OPERATE_TESTS,
+    ),
+    Bug(
+        "versions of a mirror have their names before their bytes are on the disk",
+        "indextables/storage/local.py",
+        "lambda file: write(file, memoryview(data)), durable=True)",
+        "lambda file: write(file, memoryview(data)), durable=False)",
+        POWER_TESTS,
+    ),
+    Bug(
+        "catching up, a mirror takes what somebody else wrote for its own",
+        LOG + "mirror/writing.py",
+        "for version, data in left[done : done + 1]:",
+        "for version, data in left[done + 1 : done + 1]:",
+        MIRROR_TESTS,
     ),
     Bug(
         "files of a former partitioning are nobody's",

@@ -16,7 +16,7 @@ import pytest
 from tests.storage.disk_model import Disk, Recorder
 
 from indextables.options import Options
-from indextables.storage import PutAnswer, Store, open_store
+from indextables.storage import PutAnswer, Store, open_store, put_in_order
 
 
 def record(root: Path, *, fsync: bool) -> tuple[list[tuple], dict[str, list[bytes]]]:
@@ -147,3 +147,26 @@ def test_what_was_reported_deleted_stays_so_and_goes_before_what_was_deleted_lat
             if going:
                 assert set(keys) - going <= left
     assert gone == set(keys)
+
+
+@pytest.mark.parametrize("skipped", ["", "sync"])
+def test_what_is_put_in_order_may_be_missing_and_is_never_torn(tmp_path: Path, skipped: str):
+    root = tmp_path / "table"
+    wanted = {f"log/{number:02d}": b"%d" % number * 1500 for number in range(20)}
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        recorder.install(patch)
+        assert put_in_order(open_store(root), list(wanted.items())) == 20
+    named = [Path(event[2]).name for event in recorder.events if event[0] == "name" and "/log/" in event[2]]
+    assert named == [key[4:] for key in wanted]
+    chance = random.Random(7)
+    disk = Disk(base=str(tmp_path))
+    torn = []
+    for event in recorder.events:
+        if event[0] != skipped:
+            disk.apply(event)
+        for keeps in (0.0, 1.0, 0.5, 0.5):
+            left = disk.after_power_loss(chance, keeps=keeps)
+            shown = {str(Path(path).relative_to(root)): data for path, data in left.items() if "/log/" in path}
+            torn += [key for key, data in shown.items() if data != wanted[key]]
+    assert bool(torn) == bool(skipped)

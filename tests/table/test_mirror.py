@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -179,6 +180,49 @@ def test_a_commit_that_finds_the_mirror_behind_catches_up(small):
     assert DeltaTable(place(small)).version() == other.version == 5
     assert spelled(by_deltalake(place(small), other.schema)) == spelled(other.to_arrow())
     assert not [entry for entry in other.health().advice if entry.code.startswith("mirror")]
+
+
+@pytest.mark.parametrize("there", ["ours", "somebody else's"])
+def test_catching_up_passes_over_what_another_process_wrote_and_stops_at_what_is_not_ours(small, there, monkeypatch):
+    for number in range(2, 8):
+        small.append([{"id": number, "m": str(number)}])
+    wanted = log_of(small)
+    folder = Path(place(small)) / "_delta_log"
+    for version in range(4, 9):
+        (folder / f"{version:020d}.json").unlink()
+    other = folder / f"{6:020d}.json"
+
+    def meanwhile(source, target, link=os.link, **folders):
+        # After the listing and before its turn comes, as another process would.
+        if target == f"{5:020d}.json":
+            other.write_bytes(wanted[other.name] if there == "ours" else b"{}\n")
+        link(source, target, **folders)
+
+    monkeypatch.setattr(os, "link", meanwhile)
+    if there == "ours":
+        assert small.mirror().mirrored == small.version
+        assert log_of(small) == wanted
+    else:
+        with pytest.raises(MirrorConflict):
+            small.mirror()
+        assert sorted(log_of(small).keys() & {f"{version:020d}.json" for version in range(4, 9)}) == [
+            f"{version:020d}.json" for version in (4, 5, 6)
+        ]
+        assert other.read_bytes() == b"{}\n"
+
+
+def test_a_version_that_delta_cannot_show_leaves_those_before_it(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_by=["p"])
+    table.mirror()
+    for number, part in enumerate(["a", "b", "c", "", "d"]):
+        table.append([{"id": number, "p": part}])
+    assert DeltaTable(tmp_path / "t").version() == 4
+    for version in range(2, 5):
+        (tmp_path / "t" / "_delta_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(NotSupported, match="empty text"):
+        table.mirror()
+    assert DeltaTable(tmp_path / "t").version() == 4
+    assert spelled(by_deltalake(tmp_path / "t", table.schema)) == spelled(table.at(4).to_arrow())
 
 
 def test_a_mirror_that_lost_a_file_is_begun_anew(small):

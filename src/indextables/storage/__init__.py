@@ -7,6 +7,7 @@ import os
 from indextables import options as opt
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.options import Options
+from indextables.storage.ordered import put_in_order
 from indextables.storage.store import CallPolicy, ObjectMeta, PutAnswer, Store, StoreFacts
 from indextables.storage.url import Location, check_key, parse_location
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_key",
     "open_store",
     "parse_location",
+    "put_in_order",
 ]
 
 

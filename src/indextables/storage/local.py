@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ from indextables.errors import (
     StoreUnsafe,
 )
 from indextables.storage.folders import TEMP_FOLDER, Folders, meta_of, sync
+from indextables.storage.links import PASSING, is_same_file, is_taken, link
 from indextables.storage.mounts import Mounts, check_mount, system_mounts
 from indextables.storage.moving import copy, pread, write
 from indextables.storage.probe import once_per_process, skew_between
@@ -35,14 +37,12 @@ T = TypeVar("T")
 
 _TEMP_NAME = re.compile(r"[0-9a-f]{32}")
 _TEMP_MAX_AGE_MS = 3_600_000
+_CREATED = PutAnswer.CREATED
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_PASSING = {errno.EIO, errno.EAGAIN, errno.ESTALE, errno.EINTR, errno.ETIMEDOUT}
-# What link() says where there are no hard links: FUSE and SMB mounts, some container volumes.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 class LocalStore:
@@ -133,16 +133,47 @@ class LocalStore:
         with self._typed(key, writing="once"):
             temp_folder, folder = self._folders.enter_for_write(parts[:-1])
             try:
-                if _is_taken(folder, parts[-1], key):
+                if is_taken(folder, parts[-1], key):
                     return PutAnswer.REFUSED
                 with self._temp(temp_folder, lambda file: write(file, memoryview(data)), durable=durable) as temp:
-                    answer = _link(temp_folder, temp, folder, parts[-1], key)
+                    answer = link(temp_folder, temp, folder, parts[-1], key)
                 if answer is PutAnswer.CREATED and durable:
                     answer = self._confirm(folder)
                 if answer is PutAnswer.UNKNOWN and self._fsync:
                     self._unsettled.add(key)
                 return answer
             finally:
+                _close(folder, temp_folder)
+
+    def put_in_order(self, objects: Sequence[tuple[str, bytes]]) -> int:
+        """As `storage.put_in_order`, for keys of one folder."""
+        temps = [self._ambient.token() for _ in objects]
+        key, parts = objects[0][0], _parts(objects[0][0])
+        with self._typed(key, writing="once"):
+            temp_folder, folder = self._folders.enter_for_write(parts[:-1])
+
+            def fill(temp: str, data: bytes) -> OSError | None:
+                try:
+                    self._fill(temp_folder, temp, lambda file: write(file, memoryview(data)), durable=True)
+                except OSError as error:
+                    return error
+                return None
+
+            try:
+                work = [functools.partial(fill, temp, data) for temp, (_, data) in zip(temps, objects, strict=True)]
+                # Many wait for the disk together; all are waited for, before the folder is let go.
+                failed = next((error for error in list(self._ambient.map("flush", _call, work)) if error), None)
+                if failed is not None:
+                    raise failed
+                for done, (temp, (name, _)) in enumerate(zip(temps, objects, strict=True)):
+                    last = _parts(name)[-1]
+                    if is_taken(folder, last, name) or link(temp_folder, temp, folder, last, name) is not _CREATED:
+                        return done
+                return len(objects)
+            finally:
+                for temp in temps:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temp, dir_fd=temp_folder)
                 _close(folder, temp_folder)
 
     def list_from(
@@ -246,8 +277,8 @@ class LocalStore:
         """A second link to a taken name must be refused and leave the first, as `put_if_absent` relies on it."""
         name = self._ambient.token()
         try:
-            answers = [_link(temp_folder, temp, temp_folder, name, "") for temp in (first, second)]
-            kept = _is_same_file(temp_folder, first, temp_folder, name)
+            answers = [link(temp_folder, temp, temp_folder, name, "") for temp in (first, second)]
+            kept = is_same_file(temp_folder, first, temp_folder, name)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=temp_folder)
@@ -326,19 +357,22 @@ class LocalStore:
     def _temp(self, temp_folder: int, fill: Callable[[int], None], *, durable: bool = True) -> Iterator[str]:
         """The name of a filled, durable temporary file, which is gone afterwards unless it was renamed."""
         name = self._ambient.token()
-        file = os.open(name, _NEW_FILE, 0o666, dir_fd=temp_folder)
         try:
-            try:
-                fill(file)
-                if self._fsync and durable:
-                    sync(file)
-            finally:
-                # Network file systems report lost writes here: before the file gets its name.
-                os.close(file)
+            self._fill(temp_folder, name, fill, durable=durable)
             yield name
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=temp_folder)
+
+    def _fill(self, temp_folder: int, name: str, fill: Callable[[int], None], *, durable: bool) -> None:
+        file = os.open(name, _NEW_FILE, 0o666, dir_fd=temp_folder)
+        try:
+            fill(file)
+            if self._fsync and durable:
+                sync(file)
+        finally:
+            # Network file systems report lost writes here: before the file gets its name.
+            os.close(file)
 
     def _confirm(self, folder: int) -> PutAnswer:
         """CREATED once the folder's new entry is durable; UNKNOWN if that failed, for then nobody can tell."""
@@ -398,7 +432,7 @@ class LocalStore:
             return StoreFull(f"no space left for {what} ({reason}): free some and try again", key=key)
         if error.errno in _DENIED:
             return StorePermissionDenied(f"not allowed on {what} ({reason}): check owner and mode", key=key)
-        if error.errno in _PASSING and writing != "once":
+        if error.errno in PASSING and writing != "once":
             return StoreUnavailable(f"{what} could not be reached ({reason})", key=key)
         return StoreError(f"{what} failed ({reason})", key=key)
 
@@ -414,6 +448,10 @@ def _reopen(location: Location, fsync: bool, policy: CallPolicy, ambient: Ambien
     return LocalStore(location, fsync=fsync, policy=policy, ambient=ambient)
 
 
+def _call(work: Callable[[], T]) -> T:
+    return work()
+
+
 def _parts(key: str) -> list[str]:
     parts = check_key(key).split("/")
     if parts[0] == TEMP_FOLDER:
@@ -427,52 +465,6 @@ def _close(*folders: int) -> None:
         if descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-
-
-def _is_taken(folder: int, name: str, key: str) -> bool:
-    """True if there is such an object. Raises StoreError if something that is no object has its name."""
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"a folder or link stands where the file {key} must go: move it away", key=key)
-    return True
-
-
-def _link(temp_folder: int, temp: str, folder: int, name: str, key: str) -> PutAnswer:
-    """Give the temporary file its name, unless that is taken. Raises what proves that it did not get it."""
-    try:
-        os.link(temp, name, src_dir_fd=temp_folder, dst_dir_fd=folder, follow_symlinks=False)
-    except OSError as error:
-        # Over a network the answer to a link that was made may be an error, so that we look who has the name.
-        landed = _is_same_file(temp_folder, temp, folder, name)
-        if landed:
-            return PutAnswer.CREATED
-        if isinstance(error, FileExistsError):
-            return PutAnswer.REFUSED
-        if landed is None or error.errno in _PASSING:
-            return PutAnswer.UNKNOWN
-        if error.errno in _NO_LINKS:
-            message = (
-                f"this file system cannot make the hard link that a safe commit needs ({error.strerror}): "
-                "use a local disk or an object store"
-            )
-            raise StoreUnsafe(message, key=key) from error
-        raise
-    return PutAnswer.CREATED
-
-
-def _is_same_file(temp_folder: int, temp: str, folder: int, name: str) -> bool | None:
-    """True if both names belong to one file, None if that cannot be found out."""
-    try:
-        ours = os.stat(temp, dir_fd=temp_folder, follow_symlinks=False)
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    return (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino)
 
 
 def _write_probe(file: int) -> None:

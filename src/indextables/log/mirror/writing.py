@@ -7,7 +7,7 @@ version of the table, whole; one that somebody else wrote into is left alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -20,14 +20,14 @@ from indextables.log.mirror.state import checkpoint_bytes, pointer_bytes, state_
 from indextables.log.read import Log
 from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol, version_key
 from indextables.options import Options
-from indextables.storage.store import PutAnswer
+from indextables.storage import put_in_order
 
 __all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "make_room", "remove_mirror", "standing_of"]
 
 _LOGGER = logging.getLogger("indextables")
 
-_AT_ONCE = 256
-"""Versions that are read together."""
+_AT_ONCE = 2048
+"""Versions that are read and written together. To confirm some costs a look at the whole log, however few they are."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -91,11 +91,30 @@ def catch_up(log: Log, upto: int) -> int:
         newest = first
     _, protocol, metadata = log.metadata_at(newest)
     basis = Basis(protocol, metadata)
-    for version, content in _contents(log, range(newest + 1, upto + 1)):
-        basis = basis.after(content)
-        _put(log, version, content, basis)
-        _checkpoint_if_due(log, version, basis)
+    for contents in _contents(log, range(newest + 1, upto + 1)):
+        basis = _put_many(log, contents, basis)
     return upto
+
+
+def _put_many(log: Log, contents: Sequence[tuple[int, Content]], basis: Basis) -> Basis:
+    """Mirror versions that follow each other, after one whose basis this is; the basis of the last one.
+
+    Of the checkpoints that are due, the last one is written: readers find every version without the others.
+    Raises as `_put`; the versions before the one that cannot be shown are there.
+    """
+    wanted: list[tuple[int, bytes]] = []
+    due = 0
+    try:
+        for version, content in contents:
+            basis = basis.after(content)
+            _check_shown(log, version, basis, (add.partitionValues for add in content.adds))
+            wanted.append((version, _bytes_of(log, version, content, basis)))
+            due = version if _is_due(log, version, basis) else due
+    finally:
+        _put_bytes(log, wanted)
+        if due:
+            _write_checkpoint(log, due)
+    return basis
 
 
 def make_room(log: Log, cut: int) -> str | None:
@@ -172,17 +191,19 @@ def standing_of(log: Log) -> Standing | None:
     return Standing(newest, version - newest, reason)
 
 
-def _contents(log: Log, versions: range) -> Iterator[tuple[int, Content]]:
-    """The actions of each version, of files that are the committed ones; many are confirmed together."""
+def _contents(log: Log, versions: range) -> Iterator[list[tuple[int, Content]]]:
+    """The actions of each version, of files that are the committed ones, many at a time."""
     # The first for itself: where Delta cannot show it, every commit finds that out anew, and needs no more for it.
     for some in (versions[:1], *(versions[at : at + _AT_ONCE] for at in range(1, len(versions), _AT_ONCE))):
         confirmed = log.read_versions(some)
         raw = log.env.ambient.map("versions", log.env.store.get, [version_key(version) for version in some])
+        found = []
         for version, known, data in zip(some, confirmed, raw, strict=True):
             content = read_content(data)
             if content.info is None or known.token is None or content.info.token != known.token:
                 content = read_content(log.stored(version))
-            yield version, content
+            found.append((version, content))
+        yield found
 
 
 def _begin(log: Log, version: int) -> None:
@@ -201,10 +222,24 @@ def _begin(log: Log, version: int) -> None:
 def _put(log: Log, version: int, content: Content, basis: Basis) -> None:
     """Raises NotSupported, MirrorConflict, StoreError."""
     _check_shown(log, version, basis, (add.partitionValues for add in content.adds))
-    data = _bytes_of(log, version, content, basis)
+    _put_bytes(log, [(version, _bytes_of(log, version, content, basis))])
+
+
+def _put_bytes(log: Log, wanted: Sequence[tuple[int, bytes]]) -> None:
+    """Put versions in their order; those that are there must be what we would write. Raises as `_put`.
+
+    After a power loss the last ones may be missing: the mirror is then behind, and the next commit finds that out.
+    """
+    left = list(wanted)
+    while left:
+        done = put_in_order(log.env.store, [(json_key(version), data) for version, data in left])
+        for version, data in left[done : done + 1]:
+            _check_same(log, version, data)
+        left = left[done + 1 :]
+
+
+def _check_same(log: Log, version: int, data: bytes) -> None:
     key = json_key(version)
-    if log.env.store.put_if_absent(key, data) is PutAnswer.CREATED:
-        return
     try:
         there = log.env.store.get(key)
     except ObjectNotFound as error:
@@ -238,9 +273,13 @@ def _check_ours(log: Log, version: int) -> None:
 
 
 def _checkpoint_if_due(log: Log, version: int, basis: Basis) -> None:
-    interval = log.env.over(basis.metadata.configuration)[opt.MIRROR_CHECKPOINT_INTERVAL]
-    if version and version % interval == 0:
+    if _is_due(log, version, basis):
         _write_checkpoint(log, version)
+
+
+def _is_due(log: Log, version: int, basis: Basis) -> bool:
+    interval = log.env.over(basis.metadata.configuration)[opt.MIRROR_CHECKPOINT_INTERVAL]
+    return version > 0 and version % interval == 0
 
 
 def _write_checkpoint(log: Log, version: int, *, is_newest: bool = True) -> None:
