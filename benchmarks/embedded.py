@@ -25,21 +25,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.corpus import logs, vocabulary
-from benchmarks.harness import Bar
+from benchmarks.harness import Bar, growth
 
 QUERIES = 1_000
+Times = dict[str, dict[int, tuple[str, float]]]
+"""By engine and number of the query: its kind and milliseconds."""
 KINDS = ("needle", "word", "and", "or", "phrase", "prefix", "level")
 
 
 def run(scale: str) -> list[Bar]:
     rows = 1_000_000 if scale == "full" else 100_000
+    size = 1_000_000_000 if scale == "full" else 40_000_000
     with tempfile.TemporaryDirectory(prefix="indextables-bench-") as name:
         folder = Path(name)
         data = logs(rows)
-        queries = make_queries(data, QUERIES)
-        bars = search_bars(folder, data, queries)
-        bars += start_bars(folder)
-        return bars + ingest_bars(folder, data, 1_000_000_000 if scale == "full" else 40_000_000)
+        less, more = (timed_searches(folder / str(n), data.slice(0, n)) for n in (rows // 100, rows))
+        bars = search_bars(less, more, rows)
+        bars += start_bars(folder / str(rows))
+        return bars + ingest_bars(folder, data, size)
 
 
 def make_queries(data: pa.Table, count: int) -> list[tuple[str, list[str]]]:
@@ -61,29 +64,63 @@ def make_queries(data: pa.Table, count: int) -> list[tuple[str, list[str]]]:
     return made
 
 
-def search_bars(folder: Path, data: pa.Table, queries: list[tuple[str, list[str]]]) -> list[Bar]:
+def timed_searches(folder: Path, data: pa.Table) -> Times:
+    """The times of the same mix over these rows: ours, raw Tantivy, LanceDB and DuckDB."""
     import indextables
 
+    folder.mkdir()
+    queries = make_queries(data, QUERIES)
     table = indextables.create(
         folder / "table", data.schema, indexing={"message": "text"}, options={"cache.directory": str(folder / "cache")}
     )
     table.append(data)
-    ours = timings(lambda kind, words: table.search(our_query(kind, words), limit=10), queries)
-    raw = timings(raw_tantivy(folder, data), queries)
-    some = queries[: len(queries) // 10]
-    lance = timings(lancedb_search(folder, data), [q for q in some if q[0] not in {"prefix", "level"}])
-    like = timings(duckdb_like(folder, data), [q for q in some[:70] if q[0] not in {"prefix", "level"}])
-    name = f"{len(queries)} mixed queries on {len(data):,} rows, warm"
+    words = [q for q in queries if q[0] not in {"prefix", "level"}]
+    return {
+        "ours": timings(lambda kind, words: table.search(our_query(kind, words), limit=10), queries),
+        "raw": timings(raw_tantivy(folder, data), queries),
+        "lance": timings(lancedb_search(folder, data), words),
+        "like": timings(duckdb_like(folder, data), words[:50]),
+    }
+
+
+def search_bars(less: Times, more: Times, rows: int) -> list[Bar]:
+    """Bars of the searches over `rows` rows, and how they grew from a hundredth of these."""
+    ours, raw, lance, like = (more[name] for name in ("ours", "raw", "lance", "like"))
+    spent, of_raw = _CPU[id(ours)], _CPU[id(raw)]
+    slowest = sorted(spent, key=lambda number: -spent[number][1])[: len(spent) // 100]
+    of_tantivy = sum(of_raw[number][1] for number in slowest) / sum(spent[number][1] for number in slowest)
+    added = {number: ("", spent[number][1] - of_raw[number][1]) for number in spent}
+    name = f"{len(ours)} mixed queries on {rows:,} rows, warm"
     bars = [
         Bar(f"{name}: p50 above raw Tantivy", p50(ours) - p50(raw), None, "ms", 5, absolute=True),
         Bar(f"{name}: p50", p50(ours), p50(raw), "ms", peer_name="raw Tantivy, no rows"),
         Bar(f"{name}: mean CPU above raw Tantivy", cpu(ours) - cpu(raw), None, "ms"),
         Bar(f"{name}: p99", p99(ours), p99(raw), "ms", peer_name="raw Tantivy, no rows"),
+        Bar(f"{name}: p99 of the CPU that is added to the same query of raw Tantivy", p99(added), None, "ms"),
+        Bar(f"{name}: share of raw Tantivy in the CPU of the slowest hundredth", of_tantivy, None, ""),
         Bar("the same without prefix and level: p50", p50(ours, lance), p50(lance), "ms", 1, peer_name="LanceDB FTS"),
         Bar("the same without prefix and level: p99", p99(ours, lance), p99(lance), "ms", 1, peer_name="LanceDB FTS"),
+        Bar(
+            "the same without prefix and level: p99 of raw Tantivy",
+            p99(raw, lance),
+            p99(lance),
+            "ms",
+            peer_name="LanceDB",
+        ),
+        Bar(
+            "the same without prefix and level: p99 of CPU",
+            p99(spent, lance),
+            p99(_CPU[id(lance)]),
+            "ms",
+            peer_name="LanceDB FTS",
+        ),
         Bar("the same without prefix and level: mean CPU", cpu(ours, lance), cpu(lance), "ms", peer_name="LanceDB FTS"),
         Bar("the same without prefix and level: p50", p50(ours, like), p50(like), "ms", 1, peer_name="DuckDB LIKE"),
     ]
+    for what, of in (("p50", p50), ("p99", p99)):
+        claim = f"{what} without prefix and level, {rows // 100:,} to {rows:,} rows"
+        mine = of(less["ours"], lance), of(ours, lance)
+        bars.append(growth(claim, mine, (of(less["lance"]), of(lance)), "LanceDB FTS"))
     bars += [Bar(f"p50 of {kind}", by_kind(ours, kind), by_kind(raw, kind), "ms", peer_name="raw") for kind in KINDS]
     return bars
 
@@ -182,18 +219,11 @@ def ingest_bars(folder: Path, data: pa.Table, size: int) -> list[Bar]:
         "bare": [_BARE_INGEST, str(source), "{}"],
         "duck": [f"import duckdb; duckdb.sql({statement!r})"],
     }
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
-    for _ in range(2):
-        for name, (code, *arguments) in commands.items():
-            target = folder / name
-            given = [argument.format(target) for argument in arguments]
-            found[name].append(measured([sys.executable, "-c", code, *given]))
-            shutil.rmtree(target, ignore_errors=True)
-    (wall, cpu, memory), bare, duck = (tuple(map(min, zip(*found[name], strict=True))) for name in commands)
+    (wall, cpu, memory), bare, duck = (_least(folder / name, command, 2) for name, command in commands.items())
     megabytes = source.stat().st_size / 1e6
     name = f"ingest of {megabytes:,.0f} MB of JSON lines"
     libraries, peer = "Arrow, Parquet and Tantivy in a loop", "DuckDB to Parquet, no index"
-    return [
+    bars = [
         Bar(f"{name}: CPU", cpu, bare[1], "s", 1.2, peer_name=libraries),
         Bar(f"{name}: time", wall, bare[0], "s", peer_name=libraries),
         Bar(f"{name}: speed", megabytes / wall, megabytes / duck[0], "MB/s", peer_name=peer),
@@ -201,6 +231,20 @@ def ingest_bars(folder: Path, data: pa.Table, size: int) -> list[Bar]:
         Bar(f"{name}: peak memory", memory, bare[2], "MiB", peer_name=libraries),
         Bar(f"{name}: peak memory", memory, duck[2], "MiB", peer_name=peer),
     ]
+    write_json_lines(source, data.slice(0, len(data) // 100), size // 100)
+    few, bare_few = (_least(folder / name, commands[name], 2) for name in ("ours", "bare"))
+    claim = f"CPU of an ingest, {source.stat().st_size / 1e6:,.1f} to {megabytes:,.0f} MB"
+    return [*bars, growth(claim, (few[1], cpu), (bare_few[1], bare[1]), libraries)]
+
+
+def _least(target: Path, command: list[str], times: int) -> tuple[float, ...]:
+    """Wall and CPU seconds and peak MiB: the least of some runs of a command, in which `{}` stands for its target."""
+    found = []
+    for _ in range(times):
+        code, *arguments = command
+        found.append(measured([sys.executable, "-c", code, *(argument.format(target) for argument in arguments)]))
+        shutil.rmtree(target, ignore_errors=True)
+    return tuple(map(min, zip(*found, strict=True)))
 
 
 def our_query(kind: str, words: list[str]) -> str:

@@ -63,6 +63,18 @@ def report(title: str, bars: list[Bar]) -> None:
         print(f"| {bar.claim} | {bar.ours:.4g} {bar.unit} | {peer} | {ratio} | {limit} | {bar.verdict} |")
 
 
+def growth(
+    claim: str,
+    ours: tuple[float, float],
+    peer: tuple[float, float] | None,
+    peer_name: str = "",
+    bar: float | None = None,
+) -> Bar:
+    """How many times as much the same takes on more data, ours beside the peer's: each is (on less, on more)."""
+    theirs = None if peer is None else peer[1] / peer[0]
+    return Bar(f"growth, {claim}", ours[1] / ours[0], theirs, "x", bar, peer_name=peer_name, absolute=True)
+
+
 def best_of(times: int, call: Callable[[], object]) -> float:
     """The least wall-clock seconds of `times` calls."""
     return min(_timed(call) for _ in range(times))

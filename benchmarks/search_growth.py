@@ -19,7 +19,7 @@ import pyarrow as pa
 from lancedb.index import FTS
 
 import indextables
-from benchmarks.harness import Bar
+from benchmarks.harness import Bar, growth
 
 SCHEMA = pa.schema([("part", pa.int64()), ("message", pa.string())])
 QUERY = "timeout"
@@ -57,7 +57,18 @@ def run(scale: str) -> list[Bar]:
             _make_ours(folder / "ours", rows)
             _make_lance(folder / "lance", rows)
             bars += _bars(splits, folder)
-    return bars
+    return bars + _growth(bars, sizes[0], sizes[-1])
+
+
+def _growth(bars: list[Bar], few: int, many: int) -> list[Bar]:
+    """How much more the same takes over many splits, ours beside LanceDB's."""
+    known = {bar.claim: bar for bar in bars}
+    found = []
+    for what in ("first search of a process", "the same handle", "a new handle, its open left out"):
+        less, more = (known[f"{splits:,} splits: {what}"] for splits in (few, many))
+        peer = (less.peer, more.peer) if less.peer and more.peer else None
+        found.append(growth(f"{what}, {few} to {many:,} splits", (less.ours, more.ours), peer, "LanceDB"))
+    return found
 
 
 def _bars(splits: int, folder: Path) -> list[Bar]:

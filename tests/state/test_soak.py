@@ -1,4 +1,4 @@
-"""Volume: a state of ten million files, made in bounded memory, opens for one partition in seconds."""
+"""Volume: a table of ten million files is made, opened and worked on in bounded memory."""
 
 from __future__ import annotations
 
@@ -31,6 +31,45 @@ def test_a_state_of_ten_million_files_opens_for_one_partition_in_seconds(tmp_pat
     assert float(seconds) < 60
     assert float(peak) < 1024
     assert float(made.stdout.split()[-1]) < 1536
+
+
+VERBS = {
+    "open": "table.version",
+    "detail": "table.detail()['numFiles']",
+    "append": "table.append([{'id': 1, 'ts': 1, 'note': 'new', 'day': '2024-01-07', 'shard': 1}])",
+    "prune one partition": "table.files(\"day = '2024-01-07' AND shard = 100\").num_rows",
+    "prune by bounds": "table.files('id = 4000000').num_rows",
+    "merge plan of one partition": "table.merge_splits(\"day = '2024-01-07' AND shard = 100\", dry_run=True).groups",
+    "merge plan": "table.merge_splits(dry_run=True).groups",
+    "purge": "table.purge(dry_run=True).files.num_rows",
+}
+"""What is done to the table through the public API, each by a process of its own."""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_what_is_done_to_ten_million_files_takes_bounded_memory(tmp_path):
+    script = f"from tests.state.test_soak import generate; generate({str(tmp_path)!r}, {COUNT})"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    peaks = {}
+    for name, code in VERBS.items():
+        script = f"from tests.state.test_soak import do; do({str(tmp_path)!r}, {code!r})"
+        told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+        print(f"{name}: {told.strip()}")
+        peaks[name] = int(told.split()[-2])
+    few = [peaks[name] for name in ("open", "detail", "append", "prune one partition", "merge plan of one partition")]
+    assert max(few) < 1024
+    assert max(peaks.values()) < 1 << 14
+
+
+def do(place: str, code: str) -> None:
+    """Prints what a verb answers, its seconds (without imports) and the peak memory of the process in MiB."""
+    import indextables
+
+    began = time.perf_counter()
+    table = indextables.open(place)
+    told = str(eval(code, {"table": table}))  # noqa: S307 - from VERBS
+    print(told[:200], "in", round(time.perf_counter() - began, 2), "s,", _peak(), "MiB")
 
 
 def generate(place: str, count: int) -> None:
