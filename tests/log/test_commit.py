@@ -360,7 +360,7 @@ def test_one_put_per_attempt_and_no_listing_once_the_head_is_known(table):
         assert store.count("list") == 0
     else:
         assert store.count("list") == 2
-    assert len(store.calls) <= (9 if store.is_local else 8)
+    assert len(store.calls) <= (10 if store.is_local else 8)
 
 
 def test_appends_never_give_up_unless_they_are_told_to(table):

@@ -222,6 +222,8 @@ class _Attempt:
             and (above := lost_base.beyond_gap(self.env, slot, self.base.metadata.id)) is not None
         ):
             raise _Refused(lost_base.lost_slot(self.log, slot, above))
+        if self._is_taken(slot):
+            return None
         encoded = self.work.encode(self.base, self.token)
         held = put_slot(self.env, slot, encoded.data, self.token, check=lambda: self.work.check(encoded))
         if held.state == "other":
@@ -231,6 +233,16 @@ class _Attempt:
             if held.state == "covered":
                 return self._resolve(slot, encoded)
             return self._check_win(slot, encoded)
+
+    def _is_taken(self, slot: int) -> bool:
+        """True if somebody else has a local slot already: looking costs less than a version file on the disk."""
+        if not self.env.store.is_local or not self.env.store.exists(version_key(slot)):
+            return False
+        held = read_slot(self.env, slot)
+        if held is None or held.token == self.token:
+            return False
+        self.first_winner = held
+        return True
 
     def _check_win(self, slot: int, encoded: Encoded) -> Settled | None:
         """An apparent win is one if no checkpoint covers the slot, or if the one that does lists our token."""
@@ -277,10 +289,11 @@ class _Attempt:
         return Landed(outcome, encoded, self.base, meta)
 
     def _lost(self) -> Settled | None:
-        """Somebody else has the slot: wait a little, then go on from the newest version, if that may be."""
+        """Somebody else has the slot: go on from the newest version, if that may be; after a put wait first."""
         self.losses += 1
-        # A winner commits again at once: whoever waited longer with each loss would starve until it has finished.
-        self.env.ambient.sleep(self.env.ambient.random() * _RACE_WAIT_S / self.losses)
+        if self.pending is not None:
+            # A winner commits again at once: whoever waited longer with each loss would starve until it has finished.
+            self.env.ambient.sleep(self.env.ambient.random() * _RACE_WAIT_S / self.losses)
         slot = self.base.version + 1
         try:
             settled = self._catch_up()

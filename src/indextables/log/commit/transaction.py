@@ -88,6 +88,8 @@ class Transaction:
         self._may_match: Callable[[pa.Table], bool] | None = None
         self._read_all = False
         self._repair: Callable[[Staged, VersionContent], Staged | None] | None = None
+        self._finish: Callable[[Staged], Staged] | None = None
+        self._is_unfinished = False
         self._regroup: Callable[[Staged, Sequence[str]], Staged | None] | None = None
         self._check: Callable[[Staged], None] | None = None
         self._landed: Callable[[Committed], None] | None = None
@@ -160,13 +162,18 @@ class Transaction:
         self._replaces_range = replaces_range
         return self
 
-    def repair_with(self, repair: Callable[[Staged, VersionContent], Staged | None]) -> Transaction:
+    def repair_with(
+        self,
+        repair: Callable[[Staged, VersionContent], Staged | None],
+        finish: Callable[[Staged], Staged] | None = None,
+    ) -> Transaction:
         """Offer to decide row by row what a winner means, however often that is needed.
 
         `repair(staged, winner)` gives what is staged as it must be on top of the winner, whose files it may read; None
-        if the same rows were changed.
+        if the same rows were changed. With `finish` its files may be those from before: `finish` brings them up to date
+        when the commit is put, once for all winners.
         """
-        self._repair = repair
+        self._repair, self._finish = repair, finish
         return self
 
     def regroup_with(self, regroup: Callable[[Staged, Sequence[str]], Staged | None]) -> Transaction:
@@ -281,7 +288,7 @@ class Transaction:
             repaired = self._repair(self._staged, winner.content)
             if repaired is None:
                 return conflict.Clash("data", f"version {winner.version} changed rows that this statement changes too")
-            self._staged = repaired
+            self._staged, self._is_unfinished = repaired, self._finish is not None
         if verdict.give_up and self._regroup is not None and winner is not None:
             left = self._regroup(self._staged, verdict.give_up)
             if left is None:
@@ -330,6 +337,8 @@ class Transaction:
     def _current(self, base: Head) -> Staged:
         """What is staged, with what depends on the head computed from `base`."""
         if self._bind is None:
+            if self._is_unfinished and self._finish is not None:
+                self._staged, self._is_unfinished = self._finish(self._staged), False
             return self._staged
         if self._bound is None or self._bound[0] != base.version:
             at_start = self.snapshot is not None and self.snapshot.version == base.version

@@ -191,7 +191,7 @@ class _Attempt:
             self._beside["numReruns"] = str(reruns)
         staged = self._staged()
         transaction.add(staged.adds).remove(staged.removes, rows=staged.removed_rows).count(staged.metrics)
-        transaction.repair_with(self._repair).before_put(self._check)
+        transaction.repair_with(self._repair, self._repaired).before_put(self._check)
         if terms.read_version is not None:
             transaction.read_all()
         if self._prepared.metadata is not None:
@@ -220,7 +220,7 @@ class _Attempt:
         return self._statement.counts(len(self._losses), self._prepared.located)
 
     def _repair(self, staged: Staged, winner: VersionContent) -> Staged | None:
-        """What is staged on top of `winner`; None if the statement has to run again."""
+        """What was staged, to be `_repaired` before it is put; None if the statement has to run again."""
         try:
             steps = (self._is_moved, self._is_left_alone, self._is_followed, self._is_looked_at)
             if not all(step(winner) for step in steps):
@@ -229,6 +229,10 @@ class _Attempt:
             # A file of that version is gone already, or its rows have no answer: the newest version tells.
             return None
         self._repairs += 1
+        return staged
+
+    def _repaired(self, staged: Staged) -> Staged:
+        """What is staged on top of all winners so far."""
         left = self._staged()
         return msgspec.structs.replace(
             staged, adds=left.adds, removes=left.removes, removed_rows=left.removed_rows, metrics=left.metrics
