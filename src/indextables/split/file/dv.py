@@ -55,7 +55,10 @@ _ARRAY_MAX = 4_096
 _BITMAP_BYTES = 8_192
 _MAX_PAYLOAD = 1 << 30
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_Z85_VALUE = {char: value for value, char in enumerate(_Z85)}
+_Z85_CHARS = np.frombuffer(_Z85, np.uint8)
+_Z85_VALUES = np.full(256, -1, np.int64)
+_Z85_VALUES[_Z85_CHARS] = np.arange(85)
+_Z85_POWERS = 85 ** np.arange(4, -1, -1, dtype=np.int64)
 
 
 class VectorLike(Protocol):
@@ -202,29 +205,21 @@ def load(store: Store, vector: VectorLike, key: str, num_rows: int, *, place: st
 
 def z85_encode(data: bytes) -> str:
     """Z85 text of `data`, padded with zero bytes to a multiple of four."""
-    out = bytearray()
-    padded = data + bytes(-len(data) % 4)
-    for (word,) in struct.iter_unpack(">I", padded):
-        out += bytes(_Z85[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
-    return out.decode()
+    words = np.frombuffer(data + bytes(-len(data) % 4), ">u4").astype(np.int64)
+    return bytes(_Z85_CHARS[words[:, None] // _Z85_POWERS % 85]).decode()
 
 
 def z85_decode(text: str) -> bytes:
     """The bytes of Z85 text. Raises ValueError."""
     if len(text) % 5 or not text.isascii():
         raise ValueError(f"{len(text)} characters are no multiple of five, or not ASCII")
-    out = bytearray()
-    data = text.encode()
-    for at in range(0, len(data), 5):
-        word = 0
-        for char in data[at : at + 5]:
-            if char not in _Z85_VALUE:
-                raise ValueError(f"character {chr(char)!r} is none of Z85")
-            word = word * 85 + _Z85_VALUE[char]
-        if word >> 32:
-            raise ValueError("a group of five is above 32 bits")
-        out += word.to_bytes(4, "big")
-    return bytes(out)
+    values = _Z85_VALUES[np.frombuffer(text.encode(), np.uint8)]
+    if (values < 0).any():
+        raise ValueError(f"character {text[int(np.argmin(values))]!r} is none of Z85")
+    words = values.reshape(-1, 5) @ _Z85_POWERS
+    if (words >> 32).any():
+        raise ValueError("a group of five is above 32 bits")
+    return words.astype(">u4").tobytes()
 
 
 def _load_file(store: Store, vector: VectorLike, key: str, num_rows: int, name: str) -> bytes:
