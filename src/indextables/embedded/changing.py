@@ -242,7 +242,7 @@ class Changing(Handle):
         if report.version is None:
             return report
         self._pin(report.version)
-        after_verb.after_change(self._log, report)
+        after_verb.after_change(self._log, report, metadata=self._pinned.metadata)
         return report
 
 

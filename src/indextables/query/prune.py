@@ -48,6 +48,8 @@ _NULL_COUNT_FILES = 10_000
 
 # When less than one in so many files is left, the next terms look at a copy without the others.
 _NARROWING = 4
+# Chunks with fewer files than this on the average are joined.
+_CHUNK_FILES = 1_000
 _COLUMNS = ("partitionValues", "minValues", "maxValues", "numRecords", "stats")
 
 Bounds = tuple[pa.Array, pa.Array]
@@ -61,7 +63,7 @@ def prune(
     `files` has the columns partitionValues, minValues, maxValues, numRecords and stats of the live file set.
     """
     expr = simplify(expr)
-    left = files.select([name for name in _COLUMNS if name in files.column_names])
+    left = _facts_of(files)
     survivors = np.arange(files.num_rows)
     # Whole conjuncts that partition values decide come first; the others look at what is left.
     terms = sorted(conjuncts(expr), key=lambda term: not is_partition_only(term, partition_columns))
@@ -78,14 +80,22 @@ def prune(
     return pa.array(kept)
 
 
+def _facts_of(files: pa.Table) -> pa.Table:
+    """What the log tells of files that prunes them, in few chunks: each costs more than many files in one."""
+    told = files.select([name for name in _COLUMNS if name in files.column_names])
+    chunks = told.column(0).num_chunks if told.num_columns else 0
+    return told.combine_chunks() if chunks > 1 and told.num_rows < chunks * _CHUNK_FILES else told
+
+
 def all_match(
     files: pa.Table, expr: Node, schema: pa.Schema, partition_columns: Sequence[str], *, rules: StatsRules = OURS
 ) -> pa.BooleanArray:
     """For each file of `files` whether `expr` is true for all of its rows for sure; never null."""
+    # One for all questions: what is typed for one of them is there for the next.
+    facts = _FileFacts(_facts_of(files), schema, partition_columns, rules)
 
     def may(term: Node) -> Any:
-        told = prune(files, term, schema, partition_columns, rules=rules)
-        return np.asarray(told.to_numpy(zero_copy_only=False), bool)
+        return _mask(_may(simplify(term), facts))
 
     def surely(term: Node) -> Any:
         if isinstance(term, And):
@@ -100,8 +110,11 @@ def all_match(
             return ~may(Not(term))
         if not _is_known_where_columns_are(term):
             return np.zeros(files.num_rows, bool)
-        nulls = [may(IsNull(node)) for node in walk(term) if isinstance(node, Column)]
-        return ~np.logical_or.reduce([may(Not(term)), *nulls])
+        all_true = ~may(Not(term))
+        for node in walk(term) if all_true.any() else ():
+            if isinstance(node, Column):
+                all_true &= ~may(IsNull(node))
+        return all_true
 
     return pa.array(surely(simplify(expr)) if files.num_rows else np.zeros(0, bool))
 

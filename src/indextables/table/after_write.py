@@ -59,16 +59,18 @@ def after_write(log: Log, metadata: Metadata, version: int, added: int, by: Writ
     _follow(log, options, version, added, by, looks=_looks(options, version, added, by))
 
 
-def after_change(log: Log, report: ChangeReport, by: Writer = "process") -> None:
+def after_change(log: Log, report: ChangeReport, by: Writer = "process", metadata: Metadata | None = None) -> None:
     """As `after_write`, of a change of rows: files that have lost many rows are to be written anew.
 
+    `metadata` is the table's, where the caller has it; else it is read.
     Nothing follows a change that made no version, and one that neither brought nor thinned out a file.
     """
     version, added, sparse = report.version, report.added_files, report.sparse_files
     if version is None or not (added or sparse):
         return
     try:
-        options = log.env.over(log.metadata_at().metadata.configuration)
+        known = log.metadata_at().metadata if metadata is None else metadata
+        options = log.env.over(known.configuration)
     except _NOT_THE_WRITES as error:
         _LOGGER.warning("nothing is merged at %s after a change: %s", log.url, str(error) or type(error).__name__)
         return

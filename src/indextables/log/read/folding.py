@@ -51,6 +51,8 @@ __all__ = [
 # (version, line) as one number: the version's place in the tail above, the line below.
 _LINE_BITS = 40
 _FEW = 256
+# More chunks than this, with fewer files each on the average, are joined.
+_MANY_CHUNKS, _CHUNK_FILES = 8, 1_000
 _NO_VECTOR = -1
 
 
@@ -156,7 +158,13 @@ def live_files(base_files: pa.Table, versions: Sequence[VersionContent]) -> pa.T
     live = _newest_alive(candidates, _added_at(versions, candidates.num_rows), removed, _removed_at(removes, versions))
     touched = candidates.num_rows - added.num_rows
     kept = _filtered(base_files, _spread(base_touched, live[:touched]))
-    return pa.concat_tables([kept, *_filtered_each(adds, live[touched:])])
+    return _in_few_chunks(pa.concat_tables([kept, *_filtered_each(adds, live[touched:])]))
+
+
+def _in_few_chunks(files: pa.Table) -> pa.Table:
+    """The same: small versions leave a chunk each, and every look at a column would go through all of them."""
+    chunks = files.column("path").num_chunks
+    return files.combine_chunks() if chunks > _MANY_CHUNKS and files.num_rows < chunks * _CHUNK_FILES else files
 
 
 def _touched(base_files: pa.Table, added: pa.Table, removed: pa.Table | None) -> Bools:

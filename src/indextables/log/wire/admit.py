@@ -105,11 +105,15 @@ def _check_columns(
             message = f"{name} has no {field}"
             raise ValueError(message)
     for field in kind:
-        if field.name in table.column_names:
-            column = combined(table[field.name].cast(field.type))
+        if field.name in table.column_names and table[field.name].null_count < table.num_rows:
+            column = combined(_typed(table[field.name], field.type))
             column.validate(full=True)
             _check_values(name, field.name, column)
-    canonical_paths(table["path"].cast(pa.string()), root_url)
+    canonical_paths(_typed(table["path"], pa.string()), root_url)
+
+
+def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _check_values(name: str, field: str, column: pa.Array) -> None:
