@@ -106,6 +106,15 @@ class SplitReader:
         self._view: View | None = None
         self._lock = Lock(again=True)
 
+    def again(self, store: Store, vector: bytes | None) -> SplitReader:
+        """The same split through `store`, with this vector; footer and page map come along as far as they are known."""
+        with self._lock:
+            ref = msgspec.structs.replace(self.ref, vector=vector)
+            other = SplitReader(store, ref, directory=self._directory, pages_stored=self._pages_stored, kept=self._kept)
+            known = self._pages, self._no_pages, self._footer, self._view
+        other._pages, other._no_pages, other._footer, other._view = known
+        return other
+
     @property
     def key(self) -> str:
         return self._ref.key
@@ -152,8 +161,10 @@ class SplitReader:
     @property
     def has_row_ids(self) -> bool:
         """True if rows brought their ids along: then there is a column `ROW_ID`, which is given where it is named."""
-        pages = self.pages
-        return place_of_ids(pages.schema if pages is not None else self.footer.schema) is not None
+        if self._footer is None:
+            # Who has the page map needs no footer.
+            _ = self.pages
+        return place_of_ids(self._stored_schema) is not None
 
     def called(self, stored: str) -> str | None:
         """What the table calls a column of the file; None if it is none of the table's."""

@@ -23,7 +23,7 @@ from indextables.split.file import ROW_ID, ROW_ID_FIELD, SplitReader, dv, ids_at
 from indextables.table.feed.pairing import Event, Folded, Ids, Judge, Paired, fold, is_image, texts
 from indextables.table.feed.sameness import same_rows
 from indextables.table.feed.units import Bundle, Unit, alone
-from indextables.table.read import column_names, plain_schema, read_in_order, scan_split
+from indextables.table.read import column_names, plain_schema, read_in_order, reader_of, scan_split
 
 __all__ = [
     "CHANGE_TYPE",
@@ -157,7 +157,10 @@ def _told(
     names = asked.names if asked.left is None else asked.reads
 
     def read(unit: Unit) -> Iterator[pa.RecordBatch]:
-        for rows in scan_split(env, asked.schema, unit.ref, names, asked.pushed, bundle.version, row_ids=reads_ids):
+        scanned = scan_split(
+            env, asked.schema, unit.ref, names, asked.pushed, bundle.version, row_ids=reads_ids, pages=True
+        )
+        for rows in scanned:
             told = _with_change(rows, unit, bundle.version, judge, times, has_ids=reads_ids)
             if asked.left is not None and told.num_rows:
                 told = told.filter(evaluate(asked.left, told))
@@ -193,7 +196,7 @@ def _ids(env: Env, bundle: Bundle, *, every: bool = False) -> list[Ids]:
 
     Without `every`, a unit whose ids are counted, and lie outside of all that the other side has, tells none.
     """
-    readers = list(env.ambient.map("splits", lambda unit: SplitReader(env.store, unit.ref), bundle.units))
+    readers = list(env.ambient.map("splits", lambda unit: reader_of(env, unit.ref, pages=True), bundle.units))
     stores = [reader.has_row_ids for reader in readers]
     spans: list[tuple[int, int]] = []
     found: list[Ids | None] = []
@@ -249,10 +252,10 @@ def _images(
 
 
 def _some_rows(env: Env, version: int, unit: Unit, picked: npt.NDArray[np.bool_], asked: Asked) -> list[pa.RecordBatch]:
-    count = SplitReader(env.store, unit.ref).num_rows
+    count = reader_of(env, unit.ref, pages=True).num_rows
     alive = np.flatnonzero(dv.alive_mask(unit.ref.vector, count, unit.ref.key))
     ref = alone(unit.ref, count, BitMap(alive[picked].astype(np.uint32)))
-    return list(scan_split(env, asked.schema, ref, asked.names, None, version, row_ids=True))
+    return list(scan_split(env, asked.schema, ref, asked.names, None, version, row_ids=True, pages=True))
 
 
 def _unchanged_ends(env: Env, bundles: Callable[[], Iterator[Bundle]], folded: Folded, asked: Asked) -> Ids:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from indextables.table.read.moved import find_again, follow
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
     from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
+    from indextables.table.read.readers import reader_of
     from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_split, scan_table
     from indextables.table.read.searching import (
         SCORE,
@@ -97,6 +98,7 @@ __all__ = [
     "positions",
     "prune_files",
     "read_in_order",
+    "reader_of",
     "refs_of",
     "required_plan",
     "scan_foreign",
@@ -122,6 +124,7 @@ if not TYPE_CHECKING:
             "moved": ("find_again", "follow"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
             "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
+            "readers": ("reader_of",),
             "scan": ("limited", "plain_schema", "read_in_order", "scan_split", "scan_table"),
             "searching": (
                 "SCORE",

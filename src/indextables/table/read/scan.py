@@ -19,6 +19,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, columns_of
 from indextables.split.file import ROW_ID_FIELD, SplitReader, SplitRef, scan
 from indextables.table.read.plan import column_names, prune_files, refs_of, still_there
+from indextables.table.read.readers import reader_of
 
 __all__ = ["limited", "plain_schema", "read_in_order", "scan_split", "scan_table"]
 
@@ -83,18 +84,20 @@ def scan_split(
     ahead: bool = False,
     row_numbers: str | None = None,
     row_ids: bool = False,
+    pages: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one split in the columns and types of the table; a column that the split lacks is null.
 
     With `ahead` row groups are decoded by threads: not for who runs in one, nor for a few rows of many. `row_numbers`
     names a column to add with each row's number in the split, `row_ids` adds `ROW_ID`, null in rows without an id.
+    `pages` keeps the page map for the next read: where the vector leaves few rows.
     """
     numbers = [ROW_ID_FIELD] if row_ids else []
     numbers += [] if row_numbers is None else [pa.field(row_numbers, pa.int64())]
     output = pa.schema([*plain_schema(snapshot_schema, names), *numbers])
     ambient = env.ambient if ahead else None
     try:
-        reader = SplitReader(env.store, ref)
+        reader = reader_of(env, ref, pages=pages)
         present = {name.lower() for name in reader.schema.names}
         needed = list(dict.fromkeys([*names, *(columns_of(where) if where is not None else ())]))
         if all(name.lower() in present for name in needed) and _same_types(reader, snapshot_schema, needed):

@@ -1,0 +1,88 @@
+"""Opens footers and page maps of splits once per process, for who reads rows without searching them.
+
+A split is found by whose it is (table, store and credentials) and as the log names it: key, size, id and offsets. What
+a version deleted of it is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import cachetools
+import msgspec
+
+from indextables import process
+from indextables.ambient import Ambient
+from indextables.env import Env
+from indextables.split.file import SplitReader, SplitRef
+
+__all__ = ["reader_of"]
+
+_MAX_BYTES = 64 << 20
+_WEIGHT = 16
+"""A footer takes some times its bytes in memory: parsed by Arrow, and as the places of its column chunks."""
+_LEAST_BYTES = 4 << 10
+
+_Key = tuple[type, Hashable, int, str | None, SplitRef]
+_Kept = tuple[SplitReader, Ambient]
+"""With the ambient that the key names by its address, so that no other one gets that."""
+
+
+def _size(kept: _Kept) -> int:
+    ref = kept[0].ref
+    return max(_LEAST_BYTES, _WEIGHT * ((ref.footer_end or 0) - (ref.footer_start or 0)))
+
+
+_READERS: cachetools.LRUCache[_Key, _Kept] = cachetools.LRUCache(_MAX_BYTES, getsizeof=_size)
+
+
+def reader_of(env: Env, ref: SplitRef, *, pages: bool = False) -> SplitReader:
+    """A reader of the split with the vector of `ref`; with `pages` for who fetches rows by page.
+
+    Raises SplitCorrupt, StoreError; ObjectNotFound where the split is gone, unless this process knows its footer: then
+    who reads its rows gets that.
+    """
+    if not ref.has_offsets or ref.id is None:
+        return SplitReader(env.store, ref)
+    bare = ref if ref.vector is None else msgspec.structs.replace(ref, vector=None)
+    key = (type(env.store), env.store.identity, id(env.ambient), env.table_id, bare)
+    with _MEMORY.lock:
+        known = _READERS.get(key)
+    reader = SplitReader(env.store, bare) if known is None else known[0]
+    _ = reader.footer
+    if pages:
+        _ = reader.pages
+    if known is None:
+        with _MEMORY.lock:
+            if _size((reader, env.ambient)) <= _MAX_BYTES:
+                _READERS[key] = reader, env.ambient
+    return reader.again(env.store, ref.vector)
+
+
+def _forget(url: str) -> int:
+    folder = url.rstrip("/") + "/"
+    with _MEMORY.lock:
+        gone = [key for key, (reader, _) in _READERS.items() if f"{reader.store.url}/".startswith(folder)]
+        for key in gone:
+            del _READERS[key]
+    return len(gone)
+
+
+def _clear() -> None:
+    with _MEMORY.lock:
+        _READERS.clear()
+
+
+_MEMORY = process.declare(
+    process.Memory(
+        name="opened footers",
+        where=f"{__name__}._READERS",
+        key="store with its credentials, table id; path, size, id and offsets of the split in the log",
+        bound="64 MiB, a footer counted as 16 times its bytes",
+        fork="the child starts anew: a thread of the parent may have held a lock of one",
+        ends="never wrong: splits do not change; dropped by `invalidate_caches`",
+        clear=_clear,
+        forget=_forget,
+        after_fork=_READERS.clear,
+    )
+)
