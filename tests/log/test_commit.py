@@ -363,6 +363,19 @@ def test_one_put_per_attempt_and_no_listing_once_the_head_is_known(table):
     assert len(store.calls) <= (10 if store.is_local else 8)
 
 
+def test_a_writer_that_others_have_overtaken_puts_nothing_where_they_are(table):
+    log = table.process()
+    append(log, [add("a")])
+    other = table.process()
+    for name in "bcd":
+        append(other, [add(name)])
+    store = log.env.store
+    store.calls.clear()
+    append(log, [add("e")])
+    assert table.paths() == ["a", "b", "c", "d", "e"]
+    assert store.count("put_if_absent", SLOT) == (1 if store.is_local else 2)
+
+
 def test_appends_never_give_up_unless_they_are_told_to(table):
     def overtake(call):
         append(table.process(), [add(uuid.uuid4().hex)])

@@ -6,12 +6,13 @@ import shutil
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.errors import StoreError
+from indextables.errors import StoreError, VersionExpired
 from indextables.options import Options
 from indextables.storage import open_store
 from indextables.storage.local import LocalStore
@@ -75,6 +76,30 @@ def test_a_new_handle_of_a_version_that_was_searched_opens_no_split(made, opened
     assert opened.by(lambda: again.count("word0")) == {}
     assert opened.by(lambda: again.explain("common")) == {}
     assert open_again().search("common", limit=None).equals(hits)
+
+
+def test_scans_and_the_feed_read_the_rows_of_a_split_that_was_scanned_and_nothing_else(made, opened):
+    table, open_again = made(3)
+    rows = open_again().to_arrow()
+    assert set(opened.by(lambda: open_again().to_arrow()).values()) == {1}
+    with pytest.raises(VersionExpired):
+        _without_first_file(table, lambda: open_again().to_arrow())
+    table.delete("n = 1")
+    assert open_again().to_arrow()["n"].to_pylist() == [0, 2], "a vector belongs to its version"
+    assert open_again(version=3).to_arrow().equals(rows)
+    feed = open_again().changes(4, 4).read_all()
+    assert (feed["n"].to_pylist(), feed["_change_type"].to_pylist()) == ([1], ["delete"])
+    assert set(opened.by(lambda: open_again().changes(4, 4).read_all()).values()) == {1}
+
+
+def _without_first_file(table, act) -> None:
+    """`act` while the first file of the table is gone, as after a purge."""
+    (path, *_) = sorted(Path(table.url.removeprefix("file://")).rglob("*.split"))
+    aside = path.rename(path.with_suffix(".aside"))
+    try:
+        act()
+    finally:
+        aside.rename(path)
 
 
 def test_sql_and_older_versions_have_the_splits_that_were_searched(made, opened):
