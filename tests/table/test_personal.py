@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables.errors import InvalidArgument
+from indextables.errors import CardinalityViolation, InvalidArgument
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("email", pa.string()), ("born", pa.timestamp("us", "UTC")), ("day", pa.string())]
@@ -137,3 +137,23 @@ def test_a_restore_to_before_the_mark_keeps_it(tmp_path, renamed):
     table.append(_typed(later))
     table.delete("email = 'newcomer@ada@example.org'")
     assert "newcomer" not in outside(table)
+
+
+def test_an_error_about_two_rows_for_one_shows_no_value(tmp_path):
+    table = made(tmp_path / "t")
+    twice = _typed(rows() + rows())
+    mails = pa.table({"mail": ["ada@example.org"] * 2, "n": [1, 2]})
+    refused = (
+        lambda: table.upsert(twice, on="email"),
+        lambda: table.upsert(twice, on="id"),
+        lambda: table.merge(twice, ["id"]).when_matched_update_all().execute(),
+        lambda: table.merge(mails, "t.email = s.mail").when_matched_update({"day": "'x'"}).execute(),
+    )
+    for statement in refused:
+        with pytest.raises(CardinalityViolation) as fault:
+            statement()
+        told = f"{fault.value} {fault.value.details}"
+        assert not [secret for secret in SECRETS if secret in told]
+    # What is not personal still tells which rows are meant.
+    with pytest.raises(CardinalityViolation, match=r"'id': 0, 'email': '\(personal\)'"):
+        table.upsert(twice, on="id")

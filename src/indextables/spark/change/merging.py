@@ -18,6 +18,7 @@ from pyroaring import BitMap
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CardinalityViolation, InvalidArgument, LimitExceeded, QueryInvalid
+from indextables.log.commit import personal_columns
 from indextables.log.read import Snapshot
 from indextables.log.wire import schema_from_json
 from indextables.query.expr import And, Column, Comparison, In, Literal, Node, Or
@@ -60,7 +61,7 @@ from indextables.table.change import (
     unused_prefix,
 )
 from indextables.table.change import merge as merge_verb
-from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema
+from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema, without_personal
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -417,7 +418,7 @@ class _Merging:
         )
         file, number, _, first, second, clause = twice.where("n > 1").limit(1).collect()[0]
         (part,) = rows_at(self._env, self._snapshot, {where.paths[file]: BitMap([number])}, self._snapshot.schema.names)
-        target, sources = part.rows.to_pylist()[0], self._source_rows((first, second))
+        target, sources = self._shown(part.rows.to_pylist()[0]), self._source_rows((first, second))
         action = self._asked.clauses[clause].action
         message = (
             f"the row of the table {shown(target)} belongs to two rows of the source, {shown(sources[0])} and "
@@ -432,7 +433,11 @@ class _Merging:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
         chosen = self._asked.source.frame.where(F.col(SID).isin(list(numbers))).orderBy(SID)
-        return [row.asDict(recursive=True) for row in chosen.drop(SID).collect()]
+        return [self._shown(row.asDict(recursive=True)) for row in chosen.drop(SID).collect()]
+
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        personal = personal_columns(self._snapshot.metadata.configuration)
+        return without_personal(row, personal, self._snapshot.schema.names)
 
 
 def _all_of(found: Mapping[int, Gathered]) -> dict[str, BitMap]:

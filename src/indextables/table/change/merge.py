@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CardinalityViolation, InvalidArgument, SchemaMismatch
+from indextables.log.commit import personal_columns
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import schema_from_json, tracks_rows
 from indextables.query.convert import as_array
@@ -31,7 +32,7 @@ from indextables.table.change.merge_told import merge_counts, merge_metrics, mer
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.change.update import Part, rows_at, written
 from indextables.table.read import plain_schema
-from indextables.table.rows import Evolution, Rows, check_not_generated, left_out, merged_schema
+from indextables.table.rows import Evolution, Rows, check_not_generated, left_out, merged_schema, without_personal
 from indextables.table.running import Progress
 
 __all__ = ["Merge", "bound_merge", "check", "check_known", "merge", "shown", "source_of", "upsert"]
@@ -285,8 +286,7 @@ class _Merging:
     def _violation(self, taken: TakenTwice) -> CardinalityViolation:
         rows = {taken.path: BitMap([taken.row])}
         (part,) = rows_at(self._env, self._snapshot, rows, self._snapshot.schema.names)
-        target = part.rows.to_pylist()[0]
-        sources = [self._statement.source.slice(row, 1).to_pylist()[0] for row in taken.sources]
+        target, sources = self._shown(part.rows), self._sources(taken.sources)
         columns = list(dict.fromkeys(name for node, _ in self._bound.keys for name in columns_of(node)))
         key = shown({name: target[name] for name in columns})
         action = self._bound.choices[taken.clause].clause.action
@@ -298,13 +298,20 @@ class _Merging:
         return CardinalityViolation(message, target=target, source=sources, rows=list(taken.sources), columns=columns)
 
     def _repeated(self, both: tuple[int, int]) -> CardinalityViolation:
-        sources = [self._statement.source.slice(row, 1).to_pylist()[0] for row in both]
+        sources = self._sources(both)
         columns = list(self._statement.keys)
         message = (
             f"rows {both[0]} and {both[1]} have the same key ({', '.join(columns)}): {shown(sources[0])} and "
             f"{shown(sources[1])}. Leave one row for each key. Nothing was written"
         )
         return CardinalityViolation(message, target=None, source=sources, rows=list(both), columns=columns)
+
+    def _sources(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        return [self._shown(self._statement.source.slice(row, 1)) for row in rows]
+
+    def _shown(self, row: pa.Table) -> dict[str, Any]:
+        personal = personal_columns(self._snapshot.metadata.configuration)
+        return without_personal(row.to_pylist()[0], personal, self._snapshot.schema.names)
 
 
 def _beside(old: pa.Table, given: pa.Table) -> pa.Table:

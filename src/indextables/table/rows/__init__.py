@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         constraint_properties,
         rules_of,
         shown_row,
+        without_personal,
         words_of,
     )
 
@@ -96,6 +97,7 @@ __all__ = [
     "with_generated",
     "with_schema",
     "without_generated",
+    "without_personal",
     "without_settings",
     "words_of",
 ]
@@ -147,6 +149,7 @@ if not TYPE_CHECKING:
                 "constraint_properties",
                 "rules_of",
                 "shown_row",
+                "without_personal",
                 "words_of",
             ),
             "rows": (

@@ -23,7 +23,17 @@ from indextables.query.expr import Node, columns_of
 from indextables.query.parse import parse
 from indextables.split.file import ROW_ID
 
-__all__ = ["Check", "Rules", "bound", "check_name", "constraint_properties", "rules_of", "shown_row", "words_of"]
+__all__ = [
+    "Check",
+    "Rules",
+    "bound",
+    "check_name",
+    "constraint_properties",
+    "rules_of",
+    "shown_row",
+    "without_personal",
+    "words_of",
+]
 
 _OF_DELTA = "delta." + CONSTRAINT_PREFIX
 _LONGEST_NAME = 255
@@ -140,7 +150,17 @@ def shown_row(row: pa.RecordBatch | pa.Table, personal: Sequence[str]) -> dict[s
     """The first row as a dict, without what personal columns hold."""
     found: dict[str, Any] = row.slice(0, 1).to_pylist()[0]
     found.pop(ROW_ID, None)
-    return {name: "(personal)" if name.lower() in personal else value for name, value in found.items()}
+    return without_personal(found, personal)
+
+
+def without_personal(row: Mapping[str, Any], personal: Sequence[str], known: Sequence[str] = ()) -> dict[str, Any]:
+    """A row for an error: without what the columns `personal`, in lower case, hold.
+
+    Of the columns of a source, those that the table (its columns are `known`) does not have may be meant for a
+    personal one: where there is any, they are not shown either.
+    """
+    names = {name.lower() for name in known or row} - set(personal)
+    return {name: value if not personal or name.lower() in names else "(personal)" for name, value in row.items()}
 
 
 def words_of(row: Mapping[str, object]) -> str:
