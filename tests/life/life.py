@@ -230,7 +230,8 @@ class Life(Merging):
         same_shape = not self.book.changed_shape_since(handle.version)
         changed = same_shape and self.book.changed_rows_since(handle.version, inside)
         read = handle.version
-        with self.maybe_refused(handle, may=changed or not same_shape, must=changed and bool(gone)) as refused:
+        concerned = bool(gone) or any(inside(row) for row in self.book.now.rows)
+        with self.maybe_refused(handle, may=changed or not same_shape, must=changed and concerned) as refused:
             report = handle.table.delete(None if where is None else where.text, expect_version=read)
         if refused or report.version is None:
             return

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.world.store import CountingStore
 
 import indextables
-from indextables.errors import CommitConflict, QueryInvalid
+from indextables.errors import CommitConflict, MetadataChanged, QueryInvalid
 from indextables.table.environment import open_env
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string()), ("day", pa.string())])
@@ -267,6 +267,19 @@ def test_an_expected_version_without_selected_rows_refuses_if_some_came_since(ta
     assert table.delete("id >= 300", expect_version=read).version is None
     assert table.delete("id >= 40", expect_version=before, dry_run=True).deleted == 1
     assert other.refresh().version == before
+
+
+def test_an_expected_version_without_selected_rows_refuses_if_its_columns_are_gone(table):
+    read = table.version
+    other = indextables.open(table.url)
+    other.rename_column("word", "words")
+    for change in (
+        lambda: table.delete("word = 'nothing'", expect_version=read),
+        lambda: table.update({"word": "'x'"}, "id >= 40", expect_version=read),
+    ):
+        with pytest.raises(MetadataChanged):
+            change()
+    assert table.delete("id >= 40", expect_version=read).version is None
 
 
 def test_a_dry_run_tells_and_writes_nothing(table):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.table.test_delete import meanwhile
 
 import indextables
-from indextables.errors import CommitConflict, InvalidArgument, QueryInvalid, SchemaMismatch
+from indextables.errors import CommitConflict, ConstraintViolation, InvalidArgument, QueryInvalid, SchemaMismatch
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int32()), ("word", pa.string())])
 
@@ -92,6 +92,34 @@ def test_rows_that_a_merge_moved_meanwhile_are_updated_once(table):
     table.update({"n": 50}, "id IN (1, 15)", progress=meanwhile(other.merge_splits))
     assert [row["id"] for row in held(table) if row["n"] == 50] == [1, 15]
     assert len(held(table)) == 20
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda other: other.rename_column("word", "words"),
+        lambda other: other.drop_columns("word"),
+        lambda other: other.alter_column("word", default="'none'"),
+        lambda other: other.add_constraint("sane", "id >= 0"),
+        lambda other: other.alter_column("n", type="bigint"),
+    ],
+    ids=["rename", "drop", "default", "constraint", "widen"],
+)
+def test_a_change_of_the_table_that_asks_for_a_feature_is_got_over(table, change):
+    other = indextables.open(table.url)
+    report = table.update({"n": 50}, "id = 3", progress=meanwhile(lambda: change(other)))
+    assert (report.updated, report.reruns) == (1, 1)
+    assert table.count(where="n = 50") == 1
+    assert table.count() == 20
+
+
+def test_a_constraint_that_comes_meanwhile_holds(table):
+    other = indextables.open(table.url)
+    with pytest.raises(ConstraintViolation):
+        table.update(
+            {"n": -1}, "id = 3", progress=meanwhile(lambda: other.add_constraint("sane", "n >= 0 OR n IS NULL"))
+        )
+    assert indextables.open(table.url).count(where="n < 0") == 0
 
 
 def test_an_expected_version_refuses_an_update_of_rows_that_changed(table):

@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import CommitConflict, IndexTablesError, ObjectNotFound, QueryInvalid, VersionExpired
+from indextables.errors import (
+    CommitConflict,
+    IndexTablesError,
+    InvalidArgument,
+    ObjectNotFound,
+    QueryInvalid,
+    SchemaMismatch,
+    VersionExpired,
+)
 from indextables.log.commit import Staged, Transaction, bring_rows, files_of
 from indextables.log.read import Log, Snapshot
 from indextables.log.wire import (
@@ -42,8 +50,12 @@ from indextables.table.writing import NOT_IN_THE_LOG, check_kept, discard
 __all__ = ["Terms", "execute", "repeated", "terms_of"]
 
 _VECTORS = "deletionVectors"
-_RUN_AGAIN = frozenset({"data", "metadata"})
-"""What a statement gets over by running on the newest version: it is bound to the schema of that."""
+_RUN_AGAIN = frozenset({"data", "metadata", "protocol"})
+"""What a statement gets over by running on the newest version: it is bound to the schema and the rules of that.
+
+The first rename, default or constraint of a table also changes its protocol. One that this release does not know is
+refused when the newest version is read.
+"""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -420,15 +432,20 @@ def _begin(log: Log, statement: Statement, terms: Terms) -> tuple[Snapshot, Comm
 def _check_none_came(log: Log, statement: Statement, read: int) -> None:
     """Raises CommitConflict if a statement that has nothing to do at the version that was read has now.
 
-    Nothing is committed then, and only a commit meets what came since.
+    Nothing is committed then, and only a commit meets what came since. MetadataChanged where the statement does not
+    fit the newest version any more.
     """
     newest = log.snapshot()
     if newest.version == read:
         return
     env = table_env(log.env, newest.metadata)
-    with still_there(env, newest.version):
-        located = statement.over(env, newest).locate()
-        changes = bool(Losses(env, newest.files, located.rows).touched) or located.inserts > 0
+    try:
+        with still_there(env, newest.version):
+            located = statement.over(env, newest).locate()
+            changes = bool(Losses(env, newest.files, located.rows).touched) or located.inserts > 0
+    except (InvalidArgument, QueryInvalid, SchemaMismatch) as fault:
+        reason = f"the statement does not fit its columns ({fault})"
+        raise error_of(Conflicted("metadata", reason, newest.version, ""), log.url) from fault
     if changes:
         message = (
             f"version {read} of {log.url} has no row for this {statement.operation}, and version {newest.version} has: "
