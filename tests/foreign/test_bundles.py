@@ -88,12 +88,29 @@ def test_partitions_and_columns_are_what_they_are_in_the_rows():
 
 
 @needed
+def test_a_search_answers_from_a_copy_of_its_rows_and_says_so(caplog):
+    path = ROOT / "all_types" / "table"
+    theirs = indextables.open(path)
+    before = {place: place.read_bytes() for place in path.rglob("*") if place.is_file()}
+    assert theirs.search("message:fox", ["id"])["id"].to_pylist() == [0]
+    assert "indextables.convert" in caplog.text
+    assert theirs.search("message:fox", ["id"], where="id > 0").num_rows == 0
+    assert (theirs.count("message:fox"), theirs.count("message:fox OR id:3")) == (1, 2)
+    assert theirs.sql("SELECT id FROM t WHERE TEXTSEARCH(message, 'fox')").to_pylist() == [{"id": 0}]
+    assert theirs.to_polars(search="message:fox").collect()["id"].to_list() == [0]
+    assert theirs.aggregate("message:fox", {"n": {"value_count": {"field": "id"}}}) == {"n": {"value": 1}}
+    assert theirs.explain("message:fox")["conditions"]
+    assert caplog.text.count("copies all its rows") == 1
+    session = indextables.LocalSession({"t": str(path)})
+    assert session.run("SELECT id FROM t WHERE TEXTSEARCH(message, 'fox')").to_pylist() == [{"id": 0}]
+    assert {place: place.read_bytes() for place in path.rglob("*") if place.is_file()} == before
+
+
+@needed
 def test_its_rows_go_into_a_table_of_ours_and_are_searched_there(tmp_path):
     theirs = indextables.open(ROOT / "all_types" / "table")
     with pytest.raises(NotSupported, match=r"IndexTables4Spark.*indextables.convert"):
-        theirs.search("message:fox")
-    with pytest.raises(NotSupported, match="IndexTables4Spark"):
-        theirs.sql("SELECT * FROM t WHERE TEXTSEARCH(message, 'fox')")
+        theirs.to_dataset()
     ours = indextables.create(tmp_path / "ours", theirs.schema, indexing={"message": "text"})
     ours.append(theirs)
     assert ours.search("message:fox")["id"].to_pylist() == [0]

@@ -231,8 +231,10 @@ def test_a_session_of_sql_reads_it_by_name_and_by_path(world):
     assert session.run(by_path).to_pylist() == [{"m": 4}]
     pinned = indextables.LocalSession({"events": str(world.root)}, pinned={"events": 1})
     assert pinned.run("SELECT max(id) AS m FROM events").to_pylist() == [{"m": 3}]
-    with pytest.raises(NotSupported, match="TEXTSEARCH"):
-        session.run("SELECT * FROM events WHERE TEXTSEARCH(name, 'row')")
+    searched = "SELECT count(*) AS n FROM events {}WHERE TEXTSEARCH(name, 'row')"
+    assert session.run(searched.format("")).to_pylist() == [{"n": 4}]
+    assert session.run(searched.format("VERSION AS OF 1 ")).to_pylist() == [{"n": 3}]
+    assert session.run(searched.format("")).to_pylist() == [{"n": 4}]
     with pytest.raises(TableNotFound):
         indextables.LocalSession({"events": str(world.root / "nothing")}).check("events")
 

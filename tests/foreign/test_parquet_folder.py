@@ -305,3 +305,19 @@ def test_a_file_without_rows_has_columns_and_no_rows(tmp_path):
     table = indextables.open(tmp_path)
     assert table.to_arrow().to_pylist() == rows.to_pylist()
     assert table.count() == 2
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin",
+        "ab/deletion_vector_{}.bin",
+        "_change_data/{}.parquet",
+    ],
+)
+def test_a_delta_table_whose_log_is_gone_is_no_folder_of_parquet_files(left, tmp_path):
+    put(tmp_path, "part-00000.parquet", rows(1, 2))
+    assert ids(indextables.open(tmp_path)) == [1, 2]
+    put(tmp_path, left.format("61d16c75-6994-46b7-a15b-8b538852e50e"), rows(3))
+    with pytest.raises(NotSupported, match="remains of a Delta table"):
+        indextables.open(tmp_path)

@@ -23,9 +23,11 @@ from indextables.table.read import Searchers, lease_if_asked
 if TYPE_CHECKING:
     from indextables.log.commit import head
     from indextables.sql.local import Source
+    from indextables.table import convert
 else:
     # What writes is not loaded by whoever only reads.
     head = LazyModule("indextables.log.commit.head")
+    convert = LazyModule("indextables.table.convert")
 
 __all__ = ["Handle"]
 
@@ -50,7 +52,7 @@ class Handle:
         # The version that this handle wrote last, until somebody has read it.
         self._unread = -1
         self._lock = Lock()
-        self._searchers = Searchers(log.env)
+        self._searchers = Searchers(log.env, lambda *asked: convert.copy_of_peer(*asked))  # noqa: PLW0108 - loaded later
         self._reading = lease_if_asked(log, snapshot)
 
     @property

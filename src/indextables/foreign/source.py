@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ __all__ = ["ForeignSource", "find_source"]
 _ENDINGS = (".parquet", ".parq", ".pq")
 _SPLIT = ".split"
 _LOOKED_AT = 10_000
+_REMAINS = re.compile(r"(.*/)?(deletion_vector_[0-9a-f-]{36}\.bin|_change_data/.*\.parquet)")
+"""What Delta writes beside its data files: vectors of deleted rows, and files of changes."""
 _OTHER_LOGS = frozenset({LOG_DIR.rstrip("/"), DELTA_DIR.rstrip("/")})
 
 
@@ -58,7 +61,8 @@ def find_source(env: Env) -> ForeignSource | None:
 def _parquet_files(env: Env) -> list[ObjectMeta]:
     """The Parquet files below the root, if they are a table: none where there are splits, or another table's log.
 
-    Raises NotSupported for a folder with tables of Iceberg or Hudi in it, whose files are not all rows of a table.
+    Raises NotSupported for a folder with tables of Iceberg or Hudi in it, or with remains of one of Delta: not all rows
+    of their files are rows of a table.
     """
     files: list[ObjectMeta] = []
     for number, meta in enumerate(env.store.list_from("")):
@@ -68,6 +72,13 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
         parts = meta.key.split("/")
         if meta.key.endswith(_SPLIT) or not _OTHER_LOGS.isdisjoint(parts):
             return []
+        if _REMAINS.fullmatch(meta.key):
+            message = (
+                f"{env.store.url} holds remains of a Delta table ({meta.key}), whose log is gone: nothing tells which "
+                "rows of its files are deleted. Restore the folder _delta_log, or copy the files that are to be read "
+                "into a folder of their own"
+            )
+            raise NotSupported(message, url=env.store.url, path=meta.key)
         if _is_managed(meta.key, parts):
             message = (
                 f"{env.store.url} holds a table of Iceberg or Hudi ({meta.key}), which is not read from here: open the "

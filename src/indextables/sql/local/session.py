@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
+from indextables.lazy import LazyModule
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Beside,
@@ -43,8 +45,12 @@ from indextables.table.running import Progress
 if TYPE_CHECKING:
     from indextables.foreign import ForeignSnapshot
     from indextables.sql.local.provider import Source
+    from indextables.table import convert
     from indextables.table.change import Terms
+    from indextables.table.convert import RowsToSearch
     from indextables.table.feed import Changes
+else:
+    convert = LazyModule("indextables.table.convert")
 
 __all__ = ["LocalSession", "split_statements"]
 
@@ -80,6 +86,8 @@ class LocalSession:
         self._consent = consent
         self._pinned = {name.lower(): version for name, version in (pinned or {}).items()}
         self._kept: dict[str, tuple[Log, Searchers]] = {}
+        self._copies: dict[str, RowsToSearch] = {}
+        """Rows of other systems' tables that were searched, by their URLs."""
 
     @property
     def names(self) -> list[str]:
@@ -201,11 +209,11 @@ class LocalSession:
             return SnapshotSource(log, snapshot, searchers)
 
         def searched() -> Source:
-            message = (
-                f"TEXTSEARCH is not offered here for the table at {log.url}, one of {snapshot.system}: copy its rows "
-                "into a table of ours, or try indextables.open(path).sql(text), which copies them for the search"
-            )
-            raise NotSupported(message, url=log.url, system=snapshot.system)
+            copied = self._copies.get(log.url)
+            if copied is None or copied.version != snapshot.version:
+                copied = self._copies[log.url] = convert.copy_to_search(log.env, snapshot.version)
+                weakref.finalize(self, copied.remove)
+            return SnapshotSource(copied.log, copied.log.snapshot(), Searchers(copied.log.env))
 
         return ForeignRows(log.env, snapshot, searched)
 
@@ -247,7 +255,8 @@ class LocalSession:
         """Kept warm from one statement to the next."""
         log = self._context.log(target)
         if log.url not in self._kept:
-            self._kept[log.url] = (log, Searchers(log.env))
+            searchers = Searchers(log.env, lambda *asked: convert.copy_of_peer(*asked))  # noqa: PLW0108 - loaded later
+            self._kept[log.url] = (log, searchers)
         return self._kept[log.url]
 
 

@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.convert.plan import grouped
+    from indextables.table.convert.searched import RowsToSearch, copy_of_peer, copy_to_search
     from indextables.table.convert.source import Opened, open_source
     from indextables.table.convert.unit import WantedFile, places_of
     from indextables.table.convert.verb import ConvertReport, ConvertRequest, convert
@@ -16,8 +17,11 @@ __all__ = [
     "ConvertReport",
     "ConvertRequest",
     "Opened",
+    "RowsToSearch",
     "WantedFile",
     "convert",
+    "copy_of_peer",
+    "copy_to_search",
     "grouped",
     "open_source",
     "places_of",
@@ -28,6 +32,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "plan": ("grouped",),
+            "searched": ("RowsToSearch", "copy_of_peer", "copy_to_search"),
             "source": ("Opened", "open_source"),
             "unit": ("WantedFile", "places_of"),
             "verb": ("ConvertReport", "ConvertRequest", "convert"),

@@ -53,8 +53,8 @@ def check_rows_readable(snapshot: Snapshot, url: str) -> None:
     """Raises NotSupported for tables whose data files are not ours: their rows are scanned, and nothing more."""
     if not has_own_splits(snapshot.protocol):
         message = (
-            f"the table at {url} holds splits of IndexTables4Spark: scan(), to_arrow() and sql() of Python read its "
-            "rows; to search them or to use them from Spark, make a table of ours of them with indextables.convert"
+            f"the table at {url} holds splits of IndexTables4Spark, whose rows are scanned and searched, and nothing "
+            "more: for this make a table of ours of them with indextables.convert"
         )
         raise NotSupported(message, url=url)
 

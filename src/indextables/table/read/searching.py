@@ -15,10 +15,11 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
+from indextables.log.wire import has_own_splits
 from indextables.query.expr import Node, columns_of
 from indextables.split.search import Hits, OrderBy, SplitSearcher, TermStats
 from indextables.table.read.inspect import live_rows
-from indextables.table.read.plan import check_rows_readable, column_names, still_there
+from indextables.table.read.plan import column_names, still_there
 from indextables.table.read.scan import scan_table
 from indextables.table.read.shared import Searchers
 
@@ -186,7 +187,9 @@ def explain_search(
     from indextables.split.search import explain_query
     from indextables.table.read.per_split import per_split
 
-    check_rows_readable(snapshot, env.store.url)
+    if not has_own_splits(snapshot.protocol):
+        # A copy is searched, whose files are not those of the table.
+        return explain_query(searchers.of(snapshot), query, where)
     with still_there(env, snapshot.version):
         # First, while the caches hold nothing that only the other question put there.
         each = per_split(env, snapshot, query, where)

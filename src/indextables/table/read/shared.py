@@ -7,7 +7,8 @@ it. Which rows a version deleted is known to its searcher alone (`SplitState`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import cachetools
 import msgspec
@@ -15,8 +16,8 @@ import msgspec
 from indextables import process
 from indextables.ambient import Ambient
 from indextables.env import Env
-from indextables.log.read import RegionStats, Snapshot
-from indextables.log.wire import Metadata
+from indextables.log.read import Log, RegionStats, Snapshot
+from indextables.log.wire import Metadata, has_own_splits
 from indextables.options import Options
 from indextables.process import Lock
 from indextables.split.file import SplitRef
@@ -27,7 +28,10 @@ from indextables.table.read.plan import check_rows_readable, prune_files, refs_o
 from indextables.table.read.scan import plain_schema
 from indextables.table.writing import target_of
 
-__all__ = ["Searchers", "searcher_over", "searcher_with", "shared_index_cache"]
+__all__ = ["Copy", "Searchers", "searcher_over", "searcher_with", "shared_index_cache"]
+
+Copy = Callable[[Env, Snapshot], tuple[Log, Snapshot, Callable[[], object]]]
+"""Makes a table of ours with the rows of a version of another system's, and what removes it."""
 
 _MOST_SPLITS = 16_384
 """Splits of all searchers that are kept."""
@@ -39,8 +43,10 @@ _MOST_PLACES = 1_024
 class Searchers:
     """The searchers of one handle: those that the process has, and the one that was used last. Safe for threads."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, copy: Copy | None = None) -> None:
+        """`copy` makes a table of ours of one whose own indexes cannot be asked; without it those are refused."""
         self._env = env
+        self._copy = copy
         self._current: tuple[Snapshot, SplitSearcher, int] | None = None
 
     def of(self, snapshot: Snapshot) -> SplitSearcher:
@@ -53,9 +59,17 @@ class Searchers:
         with place.lock:
             searcher = _SHARED.find(key)
             if searcher is None:
-                searcher = _over_all(place.env, snapshot, _SHARED.memory(place, snapshot.table_id))
+                searcher = self._over_all(place, snapshot)
                 _SHARED.keep(key, searcher, epoch)
         self._current = (snapshot, searcher, epoch)
+        return searcher
+
+    def _over_all(self, place: _Place, snapshot: Snapshot) -> SplitSearcher:
+        if self._copy is None or has_own_splits(snapshot.protocol):
+            return _over_all(place.env, snapshot, _SHARED.memory(place, snapshot.table_id))
+        log, copied, remove = self._copy(place.env, snapshot)
+        searcher = _over_all(log.env, copied, _SHARED.memory(_SHARED.place(log.env), copied.table_id))
+        weakref.finalize(searcher, remove)
         return searcher
 
 
