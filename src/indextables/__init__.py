@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from indextables.embedded.converting import convert
     from indextables.errors import IndexTablesError
     from indextables.spark.source import write
-    from indextables.spark.table import IndexTable
+    from indextables.spark.table import IdentityGenerator, IndexTable
     from indextables.sql.local import LocalSession
     from indextables.sql.spark import disable, enable
     from indextables.sql.spark import run_sql as sql
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "IdentityGenerator",
     "IndexTable",
     "IndexTablesError",
     "LocalSession",
@@ -57,6 +58,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "IdentityGenerator": ("indextables.spark.table", "IdentityGenerator"),
     "IndexTable": ("indextables.spark.table", "IndexTable"),
     "IndexTablesError": ("indextables.errors", "IndexTablesError"),
     "LocalSession": ("indextables.sql.local", "LocalSession"),

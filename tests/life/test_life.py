@@ -15,6 +15,7 @@ from tests.life.reading import FRESH, HOW
 from tests.life.told import surface_of, surface_of_module
 
 ELSEWHERE = {
+    "indextables.IdentityGenerator": "a value for Spark's builder",
     "indextables.IndexTable": "the handle of Spark",
     "indextables.write": "writes a DataFrame",
     "indextables.enable": "a session of Spark",

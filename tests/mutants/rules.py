@@ -10,7 +10,74 @@ TESTS = ("tests/table/test_constraints.py",)
 GENERATED = TABLE + "rows/generated.py"
 GENERATED_TESTS = ("tests/table/test_generated.py",)
 
+CLAIMS = "indextables/log/commit/claims.py"
+IDENTITY_TESTS = ("tests/table/test_identity.py",)
+CLAIM_TESTS = ("tests/sim/test_claims.py",)
+
 BUGS = [
+    Bug(
+        "a claim that took for ever is used, though its name may have been another one's",
+        CLAIMS,
+        "        if answer is PutAnswer.CREATED and not late:\n",
+        "        if answer is PutAnswer.CREATED:\n",
+        CLAIM_TESTS,
+    ),
+    Bug(
+        "a claim without an answer is used",
+        CLAIMS,
+        "        if answer is PutAnswer.CREATED and not late:\n",
+        "        if answer is not PutAnswer.REFUSED and not late:\n",
+        CLAIM_TESTS,
+    ),
+    Bug(
+        "the newest claim is deleted with the others",
+        CLAIMS,
+        "for meta in listing[:-1] if now_ms",
+        "for meta in listing if now_ms",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "claims are deleted at once",
+        CLAIMS,
+        "if now_ms - meta.modified_ms > _KEPT_MS]",
+        "if now_ms]",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a value is taken for a column that is always generated",
+        TABLE + "rows/rows.py",
+        "            if identity is not None and identity.always and not has_numbers:\n",
+        "            if False:\n",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a star changes the numbers of rows",
+        TABLE + "change/clauses.py",
+        'if clause.action == "update" or told.always',
+        "if told.always and False",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a repaired table counts from the start",
+        "indextables/log/care/repair.py",
+        "    put_claims(env, claims)\n",
+        "",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "a converted table does not go on behind the numbers of its source",
+        TABLE + "convert/verb.py",
+        "// identity.step + 1)",
+        "// identity.step)",
+        IDENTITY_TESTS,
+    ),
+    Bug(
+        "what a batch left of a claim is given again to the next",
+        TABLE + "writing/numbering.py",
+        "            self._next += taken\n",
+        "",
+        IDENTITY_TESTS,
+    ),
     Bug(
         "a value that data brings for a generated column is taken as it is",
         GENERATED,

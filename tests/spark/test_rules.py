@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
-from indextables import IndexTable
+from indextables import IdentityGenerator, IndexTable
 from indextables.errors import ConstraintViolation, InvalidArgument
 
 pytestmark = pytest.mark.spark
@@ -110,3 +110,36 @@ def test_rules_are_added_and_dropped_by_statements_and_methods(spark, tmp_path):
     table.dropConstraint("sane")
     frame(spark, 0).write.format("indextables").mode("append").save(url)
     assert sorted(row.id for row in table.toDF().collect()) == [0, 1, 2]
+
+
+def test_rows_are_numbered_in_tasks_whatever_door_they_come_through(spark, tmp_path):
+    url = str(tmp_path / "t")
+    builder = IndexTable.create(spark).location(url).addColumn("name", "string")
+    numbers = IdentityGenerator(start=10, step=-2)
+    table = builder.addColumn("id", "bigint", nullable=False, generatedAlwaysAs=numbers).execute()
+    names = spark.createDataFrame([(f"a{n}",) for n in range(30)], "name string").repartition(3)
+    names.write.format("indextables").mode("append").save(url)
+    indextables.write(spark.createDataFrame([("b",)], "name string"), url, mode="append")
+    source = str(tmp_path / "source")
+    indextables.create(source, pa.schema([("name", pa.string())])).append([{"name": "c"}])
+    rows = spark.readStream.format("indextables").load(source)
+    writer = rows.writeStream.format("indextables").option("checkpointLocation", str(tmp_path / "place"))
+    writer.trigger(availableNow=True).start(url).awaitTermination()
+    for refused in ({"id": "7"}, {"ID": "id + 1"}):
+        with pytest.raises(InvalidArgument, match="GENERATED ALWAYS AS IDENTITY"):
+            table.update("name = 'b'", refused)
+    with pytest.raises(Exception, match="brings values for it"):
+        frame(spark, 4).write.format("indextables").mode("append").save(url)
+    before = {row.name: row.id for row in table.toDF().collect()}
+    given = spark.createDataFrame([("b", 5), ("d", 6)], "name string, id long").alias("s")
+    merge = table.alias("t").merge(given, "t.name = s.name").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    merge.execute()
+    table.upsert(spark.createDataFrame([("c",), ("e",)], "name string"), "name")
+    table.update("name = 'a0'", {"name": "'A'"})
+    found = {row.name: row.id for row in table.toDF().collect()}
+    assert len(found) == len(set(found.values())) == 34
+    assert {**before, "A": before["a0"]}.items() >= {key: found[key] for key in ("A", "b", "c", "a7")}.items()
+    assert all(number <= 10 and number % 2 == 0 for number in found.values())
+    copied = str(tmp_path / "copy")
+    table.toDF().select("id").write.format("indextables").mode("append").save(copied)
+    assert indextables.open(copied).schema.field("id").metadata is None

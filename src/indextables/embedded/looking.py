@@ -12,7 +12,7 @@ from indextables import measures
 from indextables.embedded.handle import Handle
 from indextables.lazy import LazyModule
 from indextables.log.wire import Metadata, Protocol, raw_lines
-from indextables.query.stored import GENERATION
+from indextables.query.stored import MADE_BY
 from indextables.table.arguments import check_count, check_flag, check_names, check_text, check_version, millis
 from indextables.table.read import actions_of, detail_of, plain_schema, prune_files
 from indextables.table.requests import Verify
@@ -43,7 +43,7 @@ class Looking(Handle):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table as an Arrow schema: metadata of fields has comments and `generationExpression`."""
+        """The columns of the table as an Arrow schema: metadata of fields has comments and what makes values."""
         schema = self._seen.schema
         return pa.schema([_commented(shown, schema.field(shown.name)) for shown in plain_schema(schema, schema.names)])
 
@@ -221,5 +221,5 @@ class Looking(Handle):
 
 def _commented(shown: pa.Field, logged: pa.Field) -> pa.Field:
     """A column as a user sees it, with its comment and what generates it, as the log has them."""
-    told = {key: text for key, text in (logged.metadata or {}).items() if key in (b"comment", GENERATION)}
+    told = {key: text for key, text in (logged.metadata or {}).items() if key == b"comment" or key in MADE_BY}
     return shown.with_metadata(told) if told else shown

@@ -12,6 +12,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, SchemaInvalid
@@ -20,13 +21,20 @@ __all__ = [
     "CURRENT_DEFAULT",
     "EXISTS_DEFAULT",
     "GENERATION",
+    "IDENTITY_ALWAYS",
+    "IDENTITY_START",
+    "IDENTITY_STEP",
+    "MADE_BY",
     "OF_ONE_TABLE",
     "PHYSICAL_NAME",
+    "Identity",
     "current_default",
     "default_text",
     "exists_default",
     "generated_columns",
     "has_stored_name",
+    "identity_columns",
+    "identity_of",
     "stored_name",
     "stored_names",
 ]
@@ -38,8 +46,30 @@ EXISTS_DEFAULT = b"EXISTS_DEFAULT"
 """What rows hold in files that were written before the column was there."""
 GENERATION = b"generationExpression"
 """What a generated column is computed by, as SQL."""
+IDENTITY_START = b"identity.start"
+"""The first number of an identity column."""
+IDENTITY_STEP = b"identity.step"
+"""How far the numbers of an identity column are apart."""
+IDENTITY_ALWAYS = b"identity.always"
+"""`true` for an identity column whose numbers nobody may give."""
+MADE_BY = frozenset({GENERATION, IDENTITY_START, IDENTITY_STEP, IDENTITY_ALWAYS})
+"""Metadata of a column that says where its values come from."""
 OF_ONE_TABLE = frozenset({PHYSICAL_NAME, CURRENT_DEFAULT, EXISTS_DEFAULT})
 """Metadata of a column that means nothing in another table."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """An identity column: the value at place n of its sequence is `start + n * step`."""
+
+    start: int = 1
+    step: int = 1
+    always: bool = True
+
+    @property
+    def sql(self) -> str:
+        """As a schema of words has it, behind GENERATED."""
+        how = "ALWAYS" if self.always else "BY DEFAULT"
+        return f"{how} AS IDENTITY (START WITH {self.start} INCREMENT BY {self.step})"
 
 
 def stored_name(field: pa.Field) -> str:
@@ -62,6 +92,25 @@ def generated_columns(schema: pa.Schema) -> dict[str, str]:
     """The expression of each generated column."""
     told = ((field.name, (field.metadata or {}).get(GENERATION)) for field in schema)
     return {name: text.decode() for name, text in told if text is not None}
+
+
+def identity_of(field: pa.Field) -> Identity | None:
+    """What numbers the column; None for one that is no identity column. Raises SchemaInvalid."""
+    told = field.metadata or {}
+    if IDENTITY_START not in told and IDENTITY_STEP not in told:
+        return None
+    try:
+        start, step = int(told.get(IDENTITY_START, b"1")), int(told.get(IDENTITY_STEP, b"1"))
+    except ValueError as error:
+        message = f"column {field.name} is an identity column whose start or step is no whole number"
+        raise SchemaInvalid(message, column=field.name) from error
+    return Identity(start, step, told.get(IDENTITY_ALWAYS, b"true") != b"false")
+
+
+def identity_columns(schema: pa.Schema) -> dict[str, Identity]:
+    """What numbers each identity column. Raises SchemaInvalid."""
+    found = ((field.name, identity_of(field)) for field in schema)
+    return {name: identity for name, identity in found if identity is not None}
 
 
 def current_default(field: pa.Field) -> pa.Scalar | None:

@@ -106,6 +106,27 @@ def build_constraints(folder: Path) -> dict[str, object]:
     }
 
 
+def build_identity(folder: Path) -> dict[str, object]:
+    """A table with two identity columns; rows came with and without numbers, changed and moved."""
+    place = folder / "t"
+    schema = pa.schema([("id", pa.int64()), ("down", pa.int64()), ("name", pa.string())])
+    words = {"id": "ALWAYS AS IDENTITY", "down": "BY DEFAULT AS IDENTITY (START WITH -1 INCREMENT BY -3)"}
+    table = it.create(place, schema, generated=words)
+    table.append([{"name": name} for name in "abc"])
+    table.append([{"name": "d", "down": 5}, {"name": "e"}])
+    table.rename_column("id", "number")
+    table.update({"name": "upper(name)"}, "number = 2")
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    claims = sorted(file for file in files if "_sequences" in file.parts)
+    return {
+        "objects": {str(file.relative_to(place)): base64.b85encode(file.read_bytes()).decode() for file in files},
+        "rows": table.to_arrow().sort_by("number").to_pylist(),
+        "schema": json.loads(table.metadata.schemaString),
+        "claims": {str(file.relative_to(place)): json.loads(file.read_text()) for file in claims},
+        "features": table.protocol.writerFeatures,
+    }
+
+
 def build_generated(folder: Path) -> dict[str, object]:
     """A table that is partitioned by a generated column; rows came with and without it, changed and moved."""
     place = folder / "t"
@@ -137,6 +158,7 @@ BUILDS = {
     "v4-altered": build_altered,
     "v4-constraints": build_constraints,
     "v4-generated": build_generated,
+    "v4-identity": build_identity,
     "v4-rows": build_rows,
 }
 

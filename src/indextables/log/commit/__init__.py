@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.log.commit import head, permission
+    from indextables.log.commit.claims import Claim, claim, newest_claims, put_claims, reserve
     from indextables.log.commit.conflict import bring_rows, merge_registry
     from indextables.log.commit.create import Created, create_table, new_metadata
     from indextables.log.commit.head import Head
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from indextables.log.commit.transaction import Transaction
 
 __all__ = [
+    "Claim",
     "Created",
     "Files",
     "Head",
@@ -29,6 +31,7 @@ __all__ = [
     "Transaction",
     "bring_rows",
     "changes_data",
+    "claim",
     "content_of",
     "counted",
     "create_table",
@@ -37,11 +40,14 @@ __all__ = [
     "head",
     "merge_registry",
     "new_metadata",
+    "newest_claims",
     "next_row_id",
     "permission",
     "personal_columns",
+    "put_claims",
     "queue_of",
     "removes_of",
+    "reserve",
     "retry_times",
     "shareable",
     "upgrade_protocol",
@@ -51,6 +57,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "claims": ("Claim", "claim", "newest_claims", "put_claims", "reserve"),
             "conflict": ("bring_rows", "merge_registry"),
             "create": ("Created", "create_table", "new_metadata"),
             "head": ("Head",),

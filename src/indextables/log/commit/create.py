@@ -20,6 +20,7 @@ from indextables.log.wire import (
     DELTA_MIRROR,
     EMPTY_TOTALS,
     GENERATED_COLUMNS,
+    IDENTITY_COLUMNS,
     REGISTRY_PREFIX,
     CommitInfo,
     Committed,
@@ -38,7 +39,7 @@ from indextables.log.wire import (
     validate_schema,
     with_feature,
 )
-from indextables.query.stored import OF_ONE_TABLE, generated_columns
+from indextables.query.stored import OF_ONE_TABLE, generated_columns, identity_columns
 
 __all__ = ["Created", "create_table", "new_metadata"]
 
@@ -111,8 +112,11 @@ def _protocol_of(log: Log, metadata: Metadata) -> Protocol:
     wanted = new_table_protocol()
     if constraints_of(metadata):
         wanted = with_feature(wanted, CHECK_CONSTRAINTS)
-    if generated_columns(schema_from_json(metadata.schemaString)):
+    schema = schema_from_json(metadata.schemaString)
+    if generated_columns(schema):
         wanted = with_feature(wanted, GENERATED_COLUMNS)
+    if identity_columns(schema):
+        wanted = with_feature(wanted, IDENTITY_COLUMNS)
     return with_feature(wanted, DELTA_MIRROR) if log.env.over(metadata.configuration)[opt.MIRROR_DELTA] else wanted
 
 

@@ -61,6 +61,7 @@ _SHOWN = frozenset(
         "deltaMirror",
         "footerOffsets",
         "generatedColumns",
+        "identityColumns",
         "parquetSplit",
         "rowTracking",
         "schemaDeduplication",

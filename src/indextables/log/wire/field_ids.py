@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from indextables.query.stored import GENERATION, OF_ONE_TABLE, PHYSICAL_NAME, stored_name
+from indextables.query.stored import MADE_BY, OF_ONE_TABLE, PHYSICAL_NAME, stored_name
 
 __all__ = [
     "FIELD_ID",
@@ -141,8 +141,8 @@ def with_stored_name(field: pa.Field, stored: str) -> pa.Field:
 
 
 def without_ids(field: pa.Field) -> pa.Field:
-    """A column of somebody else's: ids, at any depth, stored name, defaults and what generates it mean nothing here."""
-    own = {_ID, _NESTED, GENERATION, *OF_ONE_TABLE}
+    """A column of somebody else's: ids, at any depth, stored name, defaults and rules of it mean nothing here."""
+    own = {_ID, _NESTED, *MADE_BY, *OF_ONE_TABLE}
     metadata = {key: value for key, value in (field.metadata or {}).items() if key not in own}
     return pa.field(field.name, _mapped(field.type, without_ids), field.nullable, metadata=metadata or None)
 

@@ -15,10 +15,12 @@ __all__ = [
     "MANIFEST_DIR",
     "MAX_VERSION",
     "POINTER_KEY",
+    "SEQUENCE_DIR",
     "FileIdentity",
     "FileKind",
     "LogFile",
     "check_whole",
+    "claim_key",
     "crc_key",
     "identity",
     "intent_key",
@@ -28,12 +30,14 @@ __all__ = [
     "parquet_checkpoint_key",
     "parquet_checkpoint_part_key",
     "parse_key",
+    "sequence_dir",
     "state_dir",
     "state_key",
     "version_key",
 ]
 
 MANIFEST_DIR = LOG_DIR + "manifests/"
+SEQUENCE_DIR = LOG_DIR + "_sequences/"
 POINTER_KEY = LOG_DIR + "_last_checkpoint"
 MAX_VERSION = 2**63 - 1
 
@@ -49,6 +53,7 @@ FileKind = Literal[
     "manifest",
     "pointer",
     "intent",
+    "claim",
 ]
 
 
@@ -63,8 +68,9 @@ class FileIdentity(NamedTuple):
 class LogFile(msgspec.Struct, frozen=True):
     """A key of the log folder whose name follows the protocol.
 
-    `version` is -1 for kinds that belong to no version (manifest, pointer, intent). `part` counts from 1 and `parts`
-    is the total where the name tells it. `id` is the set of a JSON part, the name of a manifest or of an intent.
+    `version` is -1 for kinds that belong to no version (manifest, pointer, intent, claim). `part` counts from 1 and
+    `parts` is the total where the name tells it. `id` is the set of a JSON part, the name of a manifest or of an
+    intent, the column of a claim.
     """
 
     kind: FileKind
@@ -131,6 +137,16 @@ def intent_key(intent_id: str) -> str:
     return f"{LOG_DIR}_intents/{intent_id}.json"
 
 
+def sequence_dir(field: int) -> str:
+    """Where the claims of an identity column lie, by the permanent id of the column, with its trailing slash."""
+    return f"{SEQUENCE_DIR}{field}/"
+
+
+def claim_key(field: int, first: int) -> str:
+    """The claim of places of a sequence from `first` on."""
+    return f"{sequence_dir(field)}{first:020d}"
+
+
 def parse_key(key: str) -> LogFile | None:
     """What `key` is, or None for anything whose name does not follow the protocol exactly.
 
@@ -147,7 +163,7 @@ def parse_key(key: str) -> LogFile | None:
         match = pattern.fullmatch(name)
         if match is None:
             continue
-        if kind in {"manifest", "intent"}:
+        if kind in {"manifest", "intent", "claim"}:
             return LogFile(kind, key, id=match[1])
         version = int(match[1])
         return LogFile(kind, key, version) if version <= MAX_VERSION else None
@@ -164,6 +180,7 @@ _NAMED: tuple[tuple[FileKind, re.Pattern[str]], ...] = (
     ("state", re.compile(r"state-v([0-9]{1,20})/_manifest\.avro")),
     ("manifest", re.compile(rf"manifests/manifest-{_ID}\.avro")),
     ("intent", re.compile(rf"_intents/{_ID}\.json")),
+    ("claim", re.compile(r"_sequences/([1-9][0-9]{0,17})/[0-9]{20}")),
     ("flat-checkpoint", re.compile(r"_checkpoints/([0-9]{1,20})\.checkpoint\.parquet")),
 )
 _SIMPLE: dict[str, FileKind] = {

@@ -15,6 +15,7 @@ __all__ = [
     "FEATURES",
     "FOLLOWED",
     "GENERATED_COLUMNS",
+    "IDENTITY_COLUMNS",
     "PARQUET_SPLIT",
     "READER_VERSION",
     "ROW_TRACKING",
@@ -41,6 +42,7 @@ WRITER_VERSION = 4
 PARQUET_SPLIT = "parquetSplit"
 CHECK_CONSTRAINTS = "checkConstraints"
 GENERATED_COLUMNS = "generatedColumns"
+IDENTITY_COLUMNS = "identityColumns"
 TYPE_WIDENING = "typeWidening"
 COLUMN_DEFAULTS = "columnDefaults"
 COLUMN_MAPPING = "columnMapping"
@@ -61,6 +63,7 @@ FEATURES = frozenset(
         "deltaMirror",
         "footerOffsets",
         "generatedColumns",
+        "identityColumns",
         "parquetSplit",
         "rowTracking",
         "schemaDeduplication",
@@ -74,7 +77,7 @@ FOLLOWED = frozenset(
 )
 """Features that a table may get while a commit is under way: what the commit writes is right with and without them."""
 
-_WRITER_ONLY = frozenset({CHECK_CONSTRAINTS, GENERATED_COLUMNS, ROW_TRACKING, DELTA_MIRROR})
+_WRITER_ONLY = frozenset({CHECK_CONSTRAINTS, GENERATED_COLUMNS, IDENTITY_COLUMNS, ROW_TRACKING, DELTA_MIRROR})
 """Features that change nothing for who reads."""
 
 # What version 4 brings to the log, whoever wrote the data files.

@@ -25,7 +25,6 @@ from indextables.query.expr import And, Column, Comparison, In, Literal, Node, O
 from indextables.query.parse import parse
 from indextables.query.prune import prune
 from indextables.query.scope import Side, Sides
-from indextables.query.stored import generated_columns
 from indextables.spark.change.addresses import CLAUSE, Addressed, Gathered, addressed, empty, gathered
 from indextables.spark.change.conditions import Text, analysed, fitting, quoted, told, understood
 from indextables.spark.change.door import Door
@@ -205,10 +204,10 @@ class _Merging:
             after,
             asked.evolves,
             defaults,
-            tuple(generated_columns(schema)),
+            schema,
         )
         for clause in asked.clauses:
-            check_not_generated(clause.values or {}, schema)
+            check_not_generated(clause.values or {}, schema, inserts=clause.action == "insert")
         # Texts that mean nothing are told before anything runs.
         none, planned = empty(door, snapshot), self._keyed(asked.source.planned)
         with analysed("the merge"):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 
 from indextables.errors import SchemaMismatch
 from indextables.spark.change.addresses import CLAUSE
@@ -26,7 +27,7 @@ from indextables.spark.change.conditions import (
 from indextables.spark.change.source import SID, Source
 from indextables.spark.scan import FILE, ROW
 from indextables.split.file import ROW_ID
-from indextables.table.change import Clause
+from indextables.table.change import Clause, left_by_star
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,7 +42,7 @@ class Pairing(msgspec.Struct, frozen=True):
     """A MERGE over a table with the columns `before`, which has `after` when it is done.
 
     `lenient`: columns that the source lacks stay as they are. `defaults` are what new rows hold in columns without a
-    value; `generated` columns are computed when rows are written.
+    value; `logged` is the schema as the log has it, which tells the columns that follow by themselves.
     """
 
     source: Source
@@ -51,7 +52,7 @@ class Pairing(msgspec.Struct, frozen=True):
     after: StructType
     lenient: bool = False
     defaults: dict[str, object] = {}
-    generated: tuple[str, ...] = ()
+    logged: pa.Schema = pa.schema([])
 
     def of(self, when: str) -> list[tuple[int, Clause]]:
         """The clauses for these rows, in order, with their numbers."""
@@ -150,7 +151,7 @@ class Pairing(msgspec.Struct, frozen=True):
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
         places = {name.lower(): place for place, name in enumerate(self.source.columns)}
-        left = {name.lower() for name in (*clause.but, *self.generated)}
+        left = {name.lower() for name in (*clause.but, *left_by_star(clause, self.logged, self.source.columns))}
         wanted = [name for name in self.after.names if name.lower() not in left]
         missing = [name for name in wanted if name.lower() not in places]
         if missing and not self.lenient:

@@ -125,7 +125,8 @@ def _written(env: Env, asked: _Target, batches: Iterator[pa.RecordBatch]) -> lis
     rest = (_plain(batch, asked.bases) for batch in batches)
     rows = Rows(first.schema, _all(first, rest))
     rows = without_generated(rows, target.schema)
-    return write_adds(env, target, fit(rows, target.schema, url=env.store.url, door=SPARK_DOOR))
+    fitted = fit(rows, target.schema, url=env.store.url, door=SPARK_DOOR, has_numbers=True)
+    return write_adds(env, target, fitted)
 
 
 def _plain(batch: pa.RecordBatch, bases: dict[str, int | None] | None) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from indextables.errors import NotSupported
-from indextables.query.stored import GENERATION, OF_ONE_TABLE
+from indextables.query.stored import MADE_BY, OF_ONE_TABLE
 from indextables.spark.session.registry import COLUMN_KEY, MANAGED_KEY, OWN_KEY, PATH_KEY
 
 __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
@@ -20,7 +20,7 @@ __all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
 _IDS = ("indextables.id", "indextables.nestedIds")
 # Where an entry of the catalog keeps which table it is.
 _OF_ONE_ENTRY = (PATH_KEY, COLUMN_KEY, OWN_KEY, MANAGED_KEY)
-_OF_ONE_TABLE = tuple(key.decode() for key in (*OF_ONE_TABLE, GENERATION))
+_OF_ONE_TABLE = tuple(key.decode() for key in (*OF_ONE_TABLE, *MADE_BY))
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
 

@@ -6,8 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
+import msgspec
+
 from indextables.errors import InvalidArgument
 from indextables.log.read import Log
+from indextables.query.stored import Identity
 from indextables.spark.session import registry
 from indextables.spark.tasks import SparkHandle
 from indextables.table.arguments import check_names, check_text
@@ -17,11 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
-__all__ = ["TableBuilder"]
+__all__ = ["IdentityGenerator", "TableBuilder"]
 
 H = TypeVar("H")
 
 Maker: TypeAlias = Callable[["SparkSession", str | os.PathLike[str], Mapping[str, object] | None], H]
+
+
+class IdentityGenerator(msgspec.Struct, frozen=True):
+    """What numbers an identity column: `start`, then on by `step`. As Delta's."""
+
+    start: int = 1
+    step: int = 1
 
 
 class TableBuilder(Generic[H]):
@@ -58,11 +68,13 @@ class TableBuilder(Generic[H]):
         nullable: bool = True,  # noqa: FBT001, FBT002 - Delta's signature
         comment: str | None = None,
         indexing: str | Mapping[str, object] | None = None,
-        generatedAlwaysAs: str | None = None,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
     ) -> TableBuilder[H]:
         """Add a column; `indexing="text"` makes its words searchable. Raises InvalidArgument.
 
-        `generatedAlwaysAs` is SQL that computes it from other columns of the row: `CAST(ts AS DATE)`.
+        `generatedAlwaysAs` is SQL that computes it from other columns of the row: `CAST(ts AS DATE)`; or an
+        `IdentityGenerator`, which numbers rows, as `generatedByDefaultAs` does where rows bring no number.
         """
         from pyspark.sql.types import DataType, StructField
 
@@ -79,8 +91,9 @@ class TableBuilder(Generic[H]):
         self._fields.append(StructField(name, kind, nullable, metadata))
         if indexing is not None:
             self._indexing[name] = indexing
-        if generatedAlwaysAs is not None:
-            self._properties[f"generated.{name}"] = check_text("generatedAlwaysAs", generatedAlwaysAs)
+        words = _generated(name, generatedAlwaysAs, generatedByDefaultAs)
+        if words is not None:
+            self._properties[f"generated.{name}"] = words
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:
@@ -148,3 +161,20 @@ class TableBuilder(Generic[H]):
         if self._name is not None:
             registry.register(self._spark, self._name, handle.url)
         return self._made(self._spark, self._path, self._options)
+
+
+def _generated(name: str, always: object, by_default: object) -> str | None:
+    """What generates a column, as the property of a new table says it. Raises InvalidArgument."""
+    if always is not None and by_default is not None:
+        raise InvalidArgument(f"column {name} has generatedAlwaysAs and generatedByDefaultAs: give one", column=name)
+    if isinstance(always, str):
+        return check_text("generatedAlwaysAs", always)
+    made = by_default if always is None else always
+    if made is None:
+        return None
+    # Delta's own generator will do.
+    start, step = getattr(made, "start", None), getattr(made, "step", None)
+    if type(start) is not int or type(step) is not int:
+        message = f"what generates column {name} is a text of SQL or an IdentityGenerator(start, step), not {made!r}"
+        raise InvalidArgument(message, column=name)
+    return Identity(start, step, always is not None).sql

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, NotSupported, TableNotFound
+from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, TableNotFound
 from indextables.spark.catalog import NewTable, drop_named, full_name, make_table, renew_entry
 from indextables.spark.session import frame_of, registry
 from indextables.spark.table import IndexTable
@@ -107,10 +107,7 @@ def _url_of(spark: SparkSession, name: str) -> str | None:
 def _make(spark: SparkSession, asked: MakeTable, query: Query) -> None:
     if asked.if_there == "ignore" and asked.query is not None and _url_of(spark, asked.name) is not None:
         return
-    if asked.columns is not None and "DEFAULT" in asked.columns.upper():
-        columns = _without_defaults(asked.columns)
-    else:
-        columns = None if asked.columns is None else schema_from_ddl(asked.columns)
+    columns = None if asked.columns is None else _columns(asked.columns)
     new = NewTable(
         name=asked.name,
         columns=columns,
@@ -123,19 +120,24 @@ def _make(spark: SparkSession, asked: MakeTable, query: Query) -> None:
     make_table(spark, new, None if asked.query is None else query(*asked.query))
 
 
-def _without_defaults(columns: str) -> pa.Schema:
-    """The columns of a text that may only seem to hold a DEFAULT, in a comment or a name. Raises NotSupported."""
+def _columns(text: str) -> pa.Schema:
+    """The columns of a new table. Raises SchemaInvalid, and NotSupported for a DEFAULT."""
     from indextables.table.alter import columns_from_ddl
 
-    given = columns_from_ddl(columns)
-    named = [new.field.name for new in given if new.default is not None]
-    if named:
-        message = (
-            f"DEFAULT of {', '.join(named)}: a table is made first, then ALTER TABLE t ALTER COLUMN {named[0]} "
-            "SET DEFAULT <constant>. Nothing was written"
-        )
-        raise NotSupported(message, columns=named)
-    return schema_from_ddl(columns)
+    try:
+        return schema_from_ddl(text)
+    except SchemaInvalid as fault:
+        try:
+            named = [new.field.name for new in columns_from_ddl(text) if new.default is not None]
+        except SchemaInvalid:
+            raise fault from None
+        if not named:
+            raise
+    message = (
+        f"DEFAULT of {', '.join(named)}: a table is made first, then ALTER TABLE t ALTER COLUMN {named[0]} "
+        "SET DEFAULT <constant>. Nothing was written"
+    )
+    raise NotSupported(message, columns=named)
 
 
 def _drop(spark: SparkSession, asked: DropTable) -> DataFrame | None:

@@ -11,7 +11,7 @@ from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
 from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
-from indextables.query.stored import generated_columns
+from indextables.query.stored import generated_columns, identity_columns
 from indextables.spark.session import registry, spark_schema
 from indextables.sql.spark.statements import ShowTable
 from indextables.table.rows import folder_of
@@ -121,10 +121,12 @@ def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | No
 def _statement(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> str:
     """A CREATE TABLE that makes such a table. Its LOCATION stands there where the catalog did not choose it."""
     columns, generated = [], generated_columns(snapshot.schema)
+    numbered = identity_columns(snapshot.schema)
     for field in _fields(snapshot):
         comment = (field.metadata or {}).get("comment")
         words = [f"  {_name(field.name)} {field.dataType.simpleString()}", "" if field.nullable else "NOT NULL"]
         words += [f"GENERATED ALWAYS AS ({generated[field.name]})"] if field.name in generated else []
+        words += [f"GENERATED {numbered[field.name].sql}"] if field.name in numbered else []
         words += [] if comment is None else [f"COMMENT {_quoted(comment)}"]
         columns.append(" ".join(word for word in words if word))
     lines = [f"CREATE TABLE {name.replace('`', '')} (", ",\n".join(columns) + ")", "USING indextables"]

@@ -35,7 +35,7 @@ from indextables.log.wire import (
 from indextables.query.evaluate import evaluate_value
 from indextables.query.expr import columns_of
 from indextables.query.parse import parse_value
-from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION, default_text, stored_name
+from indextables.query.stored import CURRENT_DEFAULT, EXISTS_DEFAULT, MADE_BY, default_text, identity_of, stored_name
 from indextables.table.alter.wishes import AddColumns, AlterColumn, DropColumns, NewColumn, RenameColumn
 from indextables.table.rows import (
     Evolution,
@@ -125,7 +125,7 @@ def _added(metadata: Metadata, schema: pa.Schema, wish: AddColumns, zone: str) -
             message = f"there is a column {names[new.field.name.lower()]} already: give another name, or alter it"
             raise InvalidArgument(message, column=new.field.name)
         check_free([new.field.name])
-        if GENERATION in (new.field.metadata or {}):
+        if not MADE_BY.isdisjoint(new.field.metadata or {}):
             message = (
                 f"{new.field.name} cannot be generated: rows that are there have no value of it. Add a plain column"
             )
@@ -202,6 +202,8 @@ def _altered(metadata: Metadata, schema: pa.Schema, wish: AlterColumn, zone: str
     field = changed = find(schema, wish.column)
     features: list[str] = []
     if not isinstance(wish.type, msgspec.UnsetType) and wish.type != field.type:
+        if identity_of(field) is not None:
+            raise InvalidArgument(f"{field.name} is an identity column, and stays BIGINT", column=field.name)
         changed = _widened(metadata, changed, wish.type)
         features.append(TYPE_WIDENING)
     told = dict(changed.metadata or {})
@@ -212,7 +214,7 @@ def _altered(metadata: Metadata, schema: pa.Schema, wish: AlterColumn, zone: str
     if wish.default is None:
         told.pop(CURRENT_DEFAULT, None)
     elif not isinstance(wish.default, msgspec.UnsetType):
-        if GENERATION in told:
+        if not MADE_BY.isdisjoint(told):
             raise InvalidArgument(f"{field.name} is generated, and has no default", column=field.name)
         value = default_value(wish.default, changed, zone)
         told.pop(CURRENT_DEFAULT, None)

@@ -19,7 +19,6 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import schema_from_json, tracks_rows
 from indextables.query.convert import as_array
 from indextables.query.expr import columns_of
-from indextables.query.stored import generated_columns
 from indextables.split.file import with_ids
 from indextables.table.change.assigned import computed, is_storable, stored
 from indextables.table.change.clauses import Aliases, Bound, Choice, Clause, bind, check_clauses, source_columns
@@ -91,7 +90,7 @@ def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, 
         check_known(statement.source.schema, schema)
     after = schema if evolution is None else schema_from_json(evolution.metadata.schemaString)
     for clause in statement.clauses:
-        check_not_generated(clause.values or {}, schema)
+        check_not_generated(clause.values or {}, schema, inserts=clause.action == "insert")
     source = _with_keys_as_written(statement.source, statement.keys, after)
     bound = bind(
         statement.on,
@@ -101,7 +100,7 @@ def bound_merge(statement: Merge, env: Env, snapshot: Snapshot) -> tuple[Bound, 
         evolved=plain_schema(after, after.names) if statement.merge_schema else None,
         aliases=statement.aliases,
         zone=env.options[opt.TIME_ZONE],
-        generated=generated_columns(schema),
+        logged=schema,
     )
     return bound, source, evolution
 

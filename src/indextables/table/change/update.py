@@ -150,7 +150,8 @@ def written(env: Env, metadata: Metadata, rows: Rows, located: Located) -> Prepa
     target = target_of(metadata, env.over(metadata.configuration))
     if place_of_ids(rows.schema) is not None:
         target = bringing_ids(target)
-    adds = write_adds(env, target, fit(without_generated(rows, target.schema), target.schema, url=env.store.url))
+    rows = without_generated(rows, target.schema)
+    adds = write_adds(env, target, fit(rows, target.schema, url=env.store.url, has_numbers=True))
     return Prepared(located, adds, registered(metadata, target.plan))
 
 

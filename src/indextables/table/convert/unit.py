@@ -67,8 +67,8 @@ def convert_unit(env: Env, unit: bytes) -> bytes:
     target = target_of(work.metadata, env.over(work.metadata.configuration))
     read = _Digests(target)
     rows = Rows(pa.schema([_bare(field) for field in source.schema]), source.rows(places_of(source, work.files)))
-    fitted = fit(rows, target.schema, url=env.store.url).checked_by(read.update)
-    adds = write_adds(env, target, fitted)
+    fitted = fit(rows, target.schema, url=env.store.url, has_numbers=True).checked_by(read.update)
+    adds = write_adds(env, target, fitted, numbers=False)
     try:
         _compare(env, target, adds, read)
     except IndexTablesError:

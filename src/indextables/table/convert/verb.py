@@ -15,10 +15,19 @@ import msgspec
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated, TableNotFound
-from indextables.log.commit import Transaction, create_table, new_metadata
+from indextables.log.commit import Transaction, create_table, new_metadata, reserve
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import CONSTRAINT_PREFIX, Add, Metadata, check_not_foreign, check_rows_writable
+from indextables.log.wire import (
+    CONSTRAINT_PREFIX,
+    Add,
+    Metadata,
+    check_not_foreign,
+    check_rows_writable,
+    field_id,
+    schema_from_json,
+)
 from indextables.options import PREFIX
+from indextables.query.stored import Identity, identity_of
 from indextables.table.after_write import after_write
 from indextables.table.append import metrics_of
 from indextables.table.convert.plan import (
@@ -42,6 +51,8 @@ __all__ = ["ConvertReport", "ConvertRequest", "convert"]
 
 _UNITS_PER_SLOT = 2
 _EXPRESSION = "delta.generationExpression"
+_START, _STEP = "delta.identity.start", "delta.identity.step"
+_EXPLICIT, _HIGHEST = "delta.identity.allowExplicitInsert", "delta.identity.highWaterMark"
 _RULES = f"delta.{CONSTRAINT_PREFIX}"
 _INVARIANTS = "delta.invariants"
 
@@ -135,6 +146,7 @@ class _Conversion:
         chosen = everything(source)
         metadata = self._new_metadata(request)
         adds, rows = self._write(chosen, metadata)
+        self._reserve(metadata)
         try:
             created = create_table(log, metadata)
         except InvalidArgument:
@@ -160,6 +172,7 @@ class _Conversion:
         change = merged_schema(before.metadata, before.protocol, source.schema, log.env.options, url=log.url)
         metadata = before.metadata if change is None else change.metadata
         adds, rows = self._write(chosen, metadata)
+        self._reserve(metadata)
         return self._commit(before, chosen, adds, rows, change=change)
 
     def _new_metadata(self, request: ConvertRequest) -> Metadata:
@@ -198,6 +211,14 @@ class _Conversion:
             discard(self._log.env, adds)
             raise
         return adds, rows
+
+    def _reserve(self, metadata: Metadata) -> None:
+        """Let identity columns go on behind the numbers that the source has given."""
+        given = {name: told.get(_HIGHEST) for name, told in _told(self._source).items() if _STEP in told}
+        for field in schema_from_json(metadata.schemaString):
+            identity, number, highest = identity_of(field), field_id(field), given.get(field.name)
+            if identity is not None and number is not None and highest is not None:
+                reserve(self._log.env, number, (int(highest) - identity.start) // identity.step + 1)
 
     def _units(self, chosen: Chosen, metadata: Metadata) -> tuple[list[bytes], int | None]:
         """The units, and how many rows the source says that there are; None where it does not tell."""
@@ -260,21 +281,30 @@ class _Conversion:
             self._progress(Step("convert", done, total, rows=rows, bytes=size, files=len(adds)))
 
 
-def _generated(source: Opened) -> dict[str, str]:
-    """The generated columns of a Delta table, as properties of the new one."""
+def _told(source: Opened) -> dict[str, dict[str, Any]]:
+    """What the log of a Delta table says about each column."""
     if source.system != "Delta":
         return {}
-    told = {field["name"]: field.get("metadata") or {} for field in json.loads(source.metadata.schemaString)["fields"]}
-    return {f"generated.{name}": one[_EXPRESSION] for name, one in told.items() if _EXPRESSION in one}
+    return {field["name"]: field.get("metadata") or {} for field in json.loads(source.metadata.schemaString)["fields"]}
+
+
+def _generated(source: Opened) -> dict[str, str]:
+    """The generated and identity columns of a Delta table, as properties of the new one."""
+    found = {}
+    for name, told in _told(source).items():
+        if _EXPRESSION in told:
+            found[f"generated.{name}"] = told[_EXPRESSION]
+        if _STEP in told:
+            always = not told.get(_EXPLICIT, False)
+            found[f"generated.{name}"] = Identity(int(told.get(_START, 1)), int(told[_STEP]), always).sql
+    return found
 
 
 def _invariants(source: Opened) -> dict[str, str]:
     """The rules that older Delta tables keep in the metadata of a column. Raises InvalidArgument for what is none."""
-    if source.system != "Delta":
-        return {}
     found = {}
-    for field in json.loads(source.metadata.schemaString)["fields"]:
-        told = (field.get("metadata") or {}).get(_INVARIANTS)
+    for name, metadata in _told(source).items():
+        told = metadata.get(_INVARIANTS)
         if told is None:
             continue
         try:
@@ -283,11 +313,11 @@ def _invariants(source: Opened) -> dict[str, str]:
             text = None
         if not isinstance(text, str):
             message = (
-                f"the column {field['name']} of the source at {source.url} has {_INVARIANTS} that are no expression: "
+                f"the column {name} of the source at {source.url} has {_INVARIANTS} that are no expression: "
                 f"{str(told)[:200]}. Correct or drop them there"
             )
-            raise InvalidArgument(message, column=field["name"])
-        found[f"{_RULES}invariant_{field['name']}"] = text
+            raise InvalidArgument(message, column=name)
+        found[f"{_RULES}invariant_{name}"] = text
     return found
 
 

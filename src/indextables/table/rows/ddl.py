@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
-from indextables.query.stored import GENERATION
+from indextables.query.stored import GENERATION, MADE_BY, Identity
 from indextables.query.type_names import scalar_type, type_name
+from indextables.table.rows.identity import with_identity
 
 __all__ = ["schema_from_ddl"]
 
@@ -17,8 +18,9 @@ _BEFORE = "CREATE TABLE t ("
 
 _COMMENT = "CommentColumnConstraint"
 _GENERATED = "ComputedColumnConstraint"
+_IDENTITY = "GeneratedAsIdentityColumnConstraint"
 _NOT_NULL = "NotNullColumnConstraint"
-_KNOWN = (_COMMENT, _GENERATED, _NOT_NULL)
+_KNOWN = (_COMMENT, _GENERATED, _IDENTITY, _NOT_NULL)
 
 
 def schema_from_ddl(text: str) -> pa.Schema:
@@ -46,8 +48,8 @@ def _field(text: str, column: Any) -> pa.Field:
         word = other.sql("spark")
         message = (
             f"{word!r} of column {column.name} in the schema {text!r} is not offered there: a column has NOT NULL, "
-            "COMMENT and GENERATED ALWAYS AS (<expression>). ALTER TABLE sets defaults and constraints later; identity "
-            "columns and keys are not offered"
+            "COMMENT, GENERATED ALWAYS AS (<expression>), and GENERATED ALWAYS or BY DEFAULT AS IDENTITY (START WITH s "
+            "INCREMENT BY i). ALTER TABLE sets defaults and constraints later; keys are not offered"
         )
         raise SchemaInvalid(message, schema=text, column=column.name)
     required = any(
@@ -58,7 +60,18 @@ def _field(text: str, column: Any) -> pa.Field:
     told = {} if comment is None else {"comment": comment}
     made = (part.kind.this.sql("spark") for part in column.constraints if type(part.kind).__name__ == _GENERATED)
     told |= {GENERATION.decode(): expression for expression in made}
-    return pa.field(column.name, _type(text, column.kind), nullable=not required, metadata=told or None)
+    field = pa.field(column.name, _type(text, column.kind), nullable=not required, metadata=told or None)
+    numbered = (part.kind for part in column.constraints if type(part.kind).__name__ == _IDENTITY)
+    return next((with_identity(field, _identity(text, kind)) for kind in numbered), field)
+
+
+def _identity(text: str, kind: Any) -> Identity:
+    told = {name: kind.args.get(name) for name in ("start", "increment")}
+    try:
+        numbers = {name: int(value.sql().replace(" ", "")) for name, value in told.items() if value is not None}
+    except ValueError as cause:
+        raise _fault(text) from cause
+    return Identity(numbers.get("start", 1), numbers.get("increment", 1), bool(kind.this))
 
 
 def _type(text: str, kind: Any) -> pa.DataType:
@@ -72,7 +85,7 @@ def _type(text: str, kind: Any) -> pa.DataType:
         return pa.map_(_type(text, inner[0]), _type(text, inner[1]))
     if name == "STRUCT" and inner:
         fields = [_field(text, part) for part in inner]
-        if any(GENERATION in (field.metadata or {}) for field in fields):
+        if any(not MADE_BY.isdisjoint(field.metadata or {}) for field in fields):
             raise SchemaInvalid(f"a field inside a struct cannot be generated: {text!r}", schema=text)
         return pa.struct(fields)
     raise SchemaInvalid(f"type {kind.sql('spark')!r} in the schema {text!r} is not offered", schema=text)

@@ -35,7 +35,7 @@ from indextables.log.wire import (
     without_ids,
 )
 from indextables.options import Options
-from indextables.query.stored import GENERATION, has_stored_name
+from indextables.query.stored import MADE_BY, has_stored_name
 from indextables.table.rows.indexing import nested_texts, wanted_indexing, without_settings
 from indextables.table.rows.partitions import check_partition_columns, remembering
 from indextables.table.rows.rows import PYTHON_DOOR, Door, Rows, fits
@@ -156,13 +156,17 @@ def replaced_schema(
 
 
 def _check_plain(field: pa.Field, known: pa.Field | None) -> None:
-    """Raises SchemaInvalid for a column that is to be generated and is not so already."""
-    wanted = (field.metadata or {}).get(GENERATION)
-    if wanted is not None and (known is None or (known.metadata or {}).get(GENERATION) != wanted):
+    """Raises SchemaInvalid for a column that is to be generated, or numbered, and is not so already."""
+    wanted, told = _made(field), {} if known is None else _made(known)
+    if wanted and wanted != told:
         message = (
             f"column {field.name} cannot become generated: that is declared when a table is made. Make a new table"
         )
         raise SchemaInvalid(message, column=field.name)
+
+
+def _made(field: pa.Field) -> dict[bytes, bytes]:
+    return {key: value for key, value in (field.metadata or {}).items() if key in MADE_BY}
 
 
 def _unmapped(schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Schema:

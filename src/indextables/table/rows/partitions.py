@@ -19,6 +19,7 @@ from indextables.errors import InvalidArgument, PathEscape
 from indextables.lazy import pc
 from indextables.log.wire import Metadata, encode_path, key_of
 from indextables.query.partition import HIVE_NULL, can_partition, partition_to_text
+from indextables.query.stored import identity_of
 
 __all__ = [
     "FORMER_KEY",
@@ -68,6 +69,8 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> list[s
         if not can_partition(schema.field(name).type):
             message = f"a column of type {schema.field(name).type} cannot partition a table: {name!r}"
             raise InvalidArgument(message, column=name)
+        if identity_of(schema.field(name)) is not None:
+            raise InvalidArgument(f"a table cannot be partitioned by the identity column {name}", column=name)
         found.append(name)
     if found and len(found) == len(schema.names):
         raise InvalidArgument("a table needs a column that is not a partition column", columns=found)

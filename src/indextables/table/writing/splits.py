@@ -24,9 +24,11 @@ from indextables.errors import (
 from indextables.log.commit import personal_columns
 from indextables.log.wire import REGISTRY_PREFIX, Add, Metadata, encode_path, key_of, schema_from_json
 from indextables.options import Options
+from indextables.query.stored import identity_columns
 from indextables.split.file import Columns, with_ids
 from indextables.split.index import IndexPlan, plan_fields
 from indextables.table.rows import FittedRows, Rules, check_as_personal, folder_of, rules_of, split_rows
+from indextables.table.writing.numbering import Numbering
 
 if TYPE_CHECKING:
     # Searches come here for `target_of`, and need no writer.
@@ -105,12 +107,15 @@ def registered(metadata: Metadata, plan: IndexPlan) -> Metadata | None:
     return msgspec.structs.replace(metadata, configuration=configuration)
 
 
-def write_adds(env: Env, target: WriteTarget, rows: FittedRows) -> list[Add]:
+def write_adds(env: Env, target: WriteTarget, rows: FittedRows, *, numbers: bool = True) -> list[Add]:
     """Durable splits for all rows, which fit the target's schema, as `add` actions; on any failure nothing of it stays.
 
+    Where it `numbers` rows, those without a number in an identity column get one.
     Raises what taking a batch raises (SchemaMismatch for a value that does not fit), ConstraintViolation for a row that
     breaks a rule of the table, SplitError, StoreError.
     """
+    if numbers and identity_columns(target.schema):
+        rows = rows.changed_by(Numbering(env, target.schema).into)
     check = target.rules.over(target.schema)
     rows = rows if check is None else rows.checked_by(check)
     with contextlib.closing(_Writers(env, target)) as writers:
