@@ -60,15 +60,15 @@ TIMESTAMP_AS_OF = asked_text(
     kind="a time, or milliseconds since 1970",
 )
 _FEED = "arguments of `changes()`"
-READ_CHANGE_FEED = asked_flag(
-    "readChangeFeed", "read what versions did to rows; needs `startingVersion`", instead=_FEED
-)
+READ_CHANGE_FEED = asked_flag("readChangeFeed", "read what versions did, from `startingVersion` on", instead=_FEED)
 ENDING_VERSION = asked_version("endingVersion", "the last version of a change feed", instead=_FEED)
 ENDING_TIMESTAMP = asked_text("endingTimestamp", "a change feed ends with the last commit until then", instead=_FEED)
+NET_CHANGES = asked_flag("netChanges", "fold a change feed into the first and last image of each row", instead=_FEED)
+SKIP_UNCHANGED = asked_flag("skipUnchanged", "leave updates out of a change feed that changed nothing", instead=_FEED)
 
 LOADING: tuple[CallOption[object], ...] = (
     *(WHERE, SEARCH, COLUMNS, LIMIT, VERSION_AS_OF, TIMESTAMP_AS_OF),
-    *(READ_CHANGE_FEED, ENDING_VERSION, ENDING_TIMESTAMP),
+    *(READ_CHANGE_FEED, ENDING_VERSION, ENDING_TIMESTAMP, NET_CHANGES, SKIP_UNCHANGED),
 )
 
 PARTITION_BY = asked_names(

@@ -13,6 +13,8 @@ from indextables.spark.session.settings import SESSION, ReadOptions, Settings, W
 
 EXAMPLES = {
     "readChangeFeed": ("true", "change_feed", True),
+    "netChanges": ("true", "net", True),
+    "skipUnchanged": ("true", "skip_unchanged", True),
     "endingVersion": ("5", "ending_version", 5),
     "endingTimestamp": ("2026-01-01", "ending_timestamp", "2026-01-01"),
     "where": ("id = 1", "where", "id = 1"),

@@ -31,6 +31,9 @@ def table(tmp_path_factory):
     return made
 
 
+IN_SPARK = {"skip_unchanged": "skipUnchanged"}
+
+
 def plain(frame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in frame.select("k", "m", *META[:2]).collect())
 
@@ -67,6 +70,9 @@ def test_a_table_gives_its_changes_as_a_dataframe(spark, table):
     some = ours.changes(5, 6, columns=["k"], where="m = 'word 10' OR _change_type = 'delete'")
     assert some.columns == ["k", *META]
     assert sorted(row.k for row in some.collect()) == [0, 1, 2, 10]
+    for asked in ({"net": True}, {"skip_unchanged": True}, {"net": True, "skip_unchanged": True}):
+        given = {IN_SPARK.get(name, name): flag for name, flag in asked.items()}
+        assert plain(ours.changes(2, 6, **given)) == told(table, 2, 6, **asked) != told(table, 2, 6)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,7 @@ def test_a_table_gives_its_changes_as_a_dataframe(spark, table):
         ({}, "startingVersion"),
         ({"startingVersion": 99}, "99"),
         ({"startingVersion": 0, "search": "word"}, "search"),
+        ({"readChangeFeed": "false", "netChanges": "true"}, "netChanges goes with readChangeFeed"),
         ({"startingVersion": 0, "endingVersion": 3, "endingTimestamp": "2026-01-01T00:00:00Z"}, "endingVersion"),
     ],
 )

@@ -132,6 +132,8 @@ class ReadOptions(CallOptions, frozen=True, kw_only=True):
     change_feed: bool = False
     ending_version: int | None = None
     ending_timestamp: str | None = None
+    net: bool = False
+    skip_unchanged: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -154,6 +156,8 @@ class ReadOptions(CallOptions, frozen=True, kw_only=True):
             change_feed=texts[opt.READ_CHANGE_FEED] or False,
             ending_version=texts[opt.ENDING_VERSION],
             ending_timestamp=texts[opt.ENDING_TIMESTAMP],
+            net=texts[opt.NET_CHANGES] or False,
+            skip_unchanged=texts[opt.SKIP_UNCHANGED] or False,
         )
 
 

@@ -19,7 +19,18 @@ from indextables.spark.session import READING, check_session, instant_ms, task_s
 from indextables.spark.source.read import TableReader, as_field
 from indextables.spark.source.stream_read import TableStreamReader
 from indextables.spark.tasks import TASK_BYTES
-from indextables.table.feed import Asked, Bundle, Changes, Feed, FeedTail, Unit, feed_schema, range_of, read_bundle
+from indextables.table.feed import (
+    Asked,
+    Bundle,
+    Changes,
+    Feed,
+    FeedTail,
+    Unit,
+    feed_schema,
+    range_of,
+    read_bundle,
+    read_net,
+)
 
 if TYPE_CHECKING:
     from indextables.log.read import Log, Snapshot
@@ -44,8 +55,23 @@ class FeedPartition(InputPartition):  # type: ignore[misc]
         self.zone = zone
 
 
+class NetPartition(InputPartition):  # type: ignore[misc]
+    """A whole range, which one task folds."""
+
+    def __init__(self, bundles: list[Bundle], schema: pa.Schema, zone: str) -> None:
+        super().__init__(None)
+        self.bundles = bundles
+        self.schema = schema
+        self.zone = zone
+
+
 class FeedReader(TableReader):
     """Reads the changes up to one version, whatever is committed meanwhile."""
+
+    def __init__(self, *, net: bool = False, skip_unchanged: bool = False, **given: Any) -> None:
+        super().__init__(**given)
+        self._net = net
+        self._skip_unchanged = skip_unchanged
 
     def partitions(self) -> Sequence[InputPartition]:
         """The changes of the range. Raises VersionExpired, VersionNotFound, InvalidArgument, SchemaMismatch."""
@@ -63,34 +89,44 @@ class FeedReader(TableReader):
         wanted = self._asked(end.schema, options[opt.TIME_ZONE])
         feed = Feed(log, env, end.metadata, wanted.reads, wanted.pushed)
         with naming_the_first(log, first):
+            if self._net:
+                return [NetPartition(list(feed.bundles(first, last)), end.schema, options[opt.TIME_ZONE])]
             return feed_partitions(feed.bundles(first, last), end.schema, options[opt.TIME_ZONE])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of one task. Raises SplitCorrupt, VersionExpired, StoreError."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        if not isinstance(partition, FeedPartition):
+        if not isinstance(partition, FeedPartition | NetPartition):
             return
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         session = task_session()
         check_session(session, READING)
         env, asked = self._env(session), self._asked(partition.schema, partition.zone)
-        for batch in read_bundle(env, partition.bundle, asked):
+        if isinstance(partition, NetPartition):
+            found = read_net(env, lambda: iter(partition.bundles), asked)
+        else:
+            found = read_bundle(env, partition.bundle, asked)
+        for batch in found:
             spelled = {name.lower(): place for place, name in enumerate(batch.schema.names)}
             columns = [as_field(batch.column(spelled[field.name.lower()]), field) for field in wanted]
             yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
     def _asked(self, schema: pa.Schema, zone: str) -> Asked:
         where = self.predicate(feed_schema(schema), zone)
-        return Asked.of(schema, self._schema.names, where, skip_unchanged=False)
+        return Asked.of(schema, self._schema.names, where, skip_unchanged=self._skip_unchanged)
 
 
 class FeedStreamReader(TableStreamReader):
     """Reads what is changed in one table, from a place on."""
 
+    def __init__(self, *, skip_unchanged: bool = False, **given: Any) -> None:
+        self._skip_unchanged = skip_unchanged
+        super().__init__(**given)
+
     def make_reader(self, **given: Any) -> TableReader:
         """What reads in tasks."""
-        return FeedReader(**given)
+        return FeedReader(skip_unchanged=self._skip_unchanged, **given)
 
     def make_tail(self, log: Log, snapshot: Snapshot) -> Tail:
         """What knows the history."""

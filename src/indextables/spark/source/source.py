@@ -13,6 +13,8 @@ the statement only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -117,11 +119,11 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             _refuse_reading(asked, f"{why} {_BY_PATH}")
         url = self._path(asked, schema)
         _check_renamed(schema, url)
-        kind = TableReader
+        kind: Callable[..., TableReader] = TableReader
         if asked.change_feed:
             from indextables.spark.source.feed_read import FeedReader
 
-            kind = FeedReader
+            kind = partial(FeedReader, net=asked.net, skip_unchanged=asked.skip_unchanged)
         return kind(
             url=url,
             options=asked.table_options,
@@ -163,11 +165,13 @@ class IndexTablesSource(DataSource):  # type: ignore[misc]
             if name in asked.names:
                 raise InvalidArgument(f"a stream has no {name}: use where", option=name)
         url = self._path(asked, schema)
-        kind = TableStreamReader
+        kind: Callable[..., TableStreamReader] = TableStreamReader
+        if asked.net:
+            raise InvalidArgument("a stream cannot be folded: it has no end", option=opt.NET_CHANGES.key)
         if asked.change_feed:
             from indextables.spark.source.feed_read import FeedStreamReader
 
-            kind = FeedStreamReader
+            kind = partial(FeedStreamReader, skip_unchanged=asked.skip_unchanged)
         return kind(
             url=url,
             options=asked.table_options,
@@ -285,6 +289,9 @@ def _check_feed(asked: ReadOptions) -> None:
     if len(ends) > 1 or (ends and not asked.change_feed):
         message = "endingVersion or endingTimestamp, one of them, goes with readChangeFeed"
         raise InvalidArgument(message, option=ends[0])
+    alone = [name for name in (opt.NET_CHANGES.key, opt.SKIP_UNCHANGED.key) if name in asked.names]
+    if alone and not asked.change_feed:
+        raise InvalidArgument(f"{alone[0]} goes with readChangeFeed", option=alone[0])
     for name in (opt.SEARCH.key, opt.LIMIT.key) if asked.change_feed else ():
         if name in asked.names:
             raise InvalidArgument(f"a change feed has no {name}: use where, or limit() of the DataFrame", option=name)

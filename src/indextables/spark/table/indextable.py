@@ -33,7 +33,7 @@ from indextables.spark.table.altering import Altering
 from indextables.spark.table.builder import TableBuilder
 from indextables.spark.table.changing import Changing
 from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
-from indextables.table.arguments import check_count, check_mapping, check_names, check_text, check_version
+from indextables.table.arguments import check_count, check_flag, check_mapping, check_names, check_text, check_version
 from indextables.table.environment import table_env
 from indextables.table.maintenance import CacheReport
 from indextables.table.read import column_names, detail_of, lease_if_asked, live_rows
@@ -212,6 +212,8 @@ class IndexTable(Altering, Changing):
         toTimestamp: dt.datetime | str | int | None = None,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        net: bool = False,
+        skipUnchanged: bool = False,
     ) -> DataFrame:
         """Return which rows versions inserted, deleted and updated, as a DataFrame that tasks read.
 
@@ -225,6 +227,8 @@ class IndexTable(Altering, Changing):
             toTimestamp: Instead: end at the last commit at this time or earlier.
             columns: The columns of the table to return; all by default.
             where: A SQL predicate, which may also read `_change_type` and the like.
+            net: Fold the range into one change per row: its first and its last image. One task does it.
+            skipUnchanged: Leave out updates whose two images are equal in the columns that are returned.
 
         Raises:
             VersionExpired: Cleanup took what the range needs; `earliest` is the first version that works.
@@ -251,6 +255,8 @@ class IndexTable(Altering, Changing):
             given[opt.WHERE.key] = check_text("where", where)
             if zone is not None:
                 given[opt.TIME_ZONE.key] = zone
+        flags = {opt.NET_CHANGES.key: ("net", net), opt.SKIP_UNCHANGED.key: ("skipUnchanged", skipUnchanged)}
+        given |= {key: "true" for key, (name, flag) in flags.items() if check_flag(name, flag)}
         reader = plain_reader(self.spark).format("indextables")
         for key, value in {**options, **given}.items():
             reader = reader.option(key, str(value))

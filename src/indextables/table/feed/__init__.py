@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Asked,
         feed_schema,
         read_bundle,
+        read_net,
     )
     from indextables.table.feed.tail import FeedTail
     from indextables.table.feed.units import Bundle, Unit
@@ -29,6 +30,7 @@ __all__ = [
     "naming_the_first",
     "range_of",
     "read_bundle",
+    "read_net",
 ]
 
 if not TYPE_CHECKING:
@@ -39,6 +41,7 @@ if not TYPE_CHECKING:
                 "Asked",
                 "feed_schema",
                 "read_bundle",
+                "read_net",
             ),
             "tail": ("FeedTail",),
             "units": ("Bundle", "Unit"),
