@@ -297,9 +297,9 @@ class Reading(World):
     @rule(which=handles, module=st.booleans())
     def verify(self, which: int, module: bool) -> None:
         if module:
-            report = self.it.verify(str(self.path), options={}, data_files=True)
+            report = self.it.verify(str(self.path), options={}, data_files=True, rules=True)
         else:
-            report = self.handle(which).table.verify(data_files=True)
+            report = self.handle(which).table.verify(data_files=True, rules=True)
         assert report.ok, report.findings
         assert report.version == self.book.newest
 

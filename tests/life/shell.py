@@ -434,4 +434,4 @@ class Shell(World):
         if rebuilt and self.book.now.rows:
             self.lines("rebuild", self.path, "--at", place / "rebuilt", "--with-old-rows")
         assert self.lines("verify", self.path) is not None
-        assert self.lines("verify", self.path, "--no-data-files") is not None
+        assert self.lines("verify", self.path, "--no-data-files", "--rules") is not None

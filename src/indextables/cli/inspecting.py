@@ -156,6 +156,7 @@ def verify(
       indextables verify logs
       indextables verify logs && echo sound
       indextables verify logs --no-data-files
+      indextables verify logs --rules
     """
     import msgspec
 
@@ -163,7 +164,8 @@ def verify(
     from indextables.cli import outcome, render
 
     # Not through an open table: what is to be explained may keep it from opening.
-    report = indextables.verify(table, options=pairs(option, "--option"), data_files=request.data_files)
+    asked = {"data_files": request.data_files, "rules": request.rules}
+    report = indextables.verify(table, options=pairs(option, "--option"), **asked)
     if as_json:
         render.json_lines(msgspec.structs.asdict(finding) for finding in report.findings)
     else:

@@ -184,13 +184,14 @@ class Looking(Handle):
         self._log.check_table()
         return describe_verb.describe_state(self._log.env)
 
-    def verify(self, *, data_files: bool = True) -> VerifyReport:
+    def verify(self, *, data_files: bool = True, rules: bool = False) -> VerifyReport:
         """Check every file of the log, and that every data file exists and is the one that the log names.
 
-        Nothing is changed, and no row is read. `data_files=False` checks the log alone. Raises TableNotFound,
-        StoreError; everything else that is wrong stands in the report.
+        Nothing is changed, and no row is read. `data_files=False` checks the log alone; `rules=True` reads all rows and
+        tells which break a rule of the table: NOT NULL, constraints, generated and identity columns. Raises
+        TableNotFound, StoreError; everything else that is wrong stands in the report.
         """
-        request = Verify(data_files=data_files)
+        request = Verify(data_files=data_files, rules=rules)
         self._log.check_table()
         return verify_verb.verify_table(self._log.env, request)
 

@@ -245,9 +245,13 @@ class Mirror(Request, frozen=True):
 
 
 class Verify(Request, frozen=True):
-    """Check the log and, with `data_files`, that every live data file is there and is its own."""
+    """Check the log and, with `data_files`, that every live data file is there and is its own.
+
+    With `rules` every row is read: does it keep NOT NULL, the constraints, the generated and identity columns?
+    """
 
     data_files: Annotated[bool, _flag("Also look at the data files.")] = True
+    rules: Annotated[bool, _flag("Also read all rows, and tell those that break a rule of the table.")] = False
 
 
 REQUESTS: tuple[type[Request], ...] = (

@@ -58,6 +58,7 @@ FindingKind = Literal[
     "data-file-missing",
     "data-file-size",
     "data-file",
+    "rule",
 ]
 
 Look = Callable[[Env, pa.Table], Iterable[tuple[str, str]]]

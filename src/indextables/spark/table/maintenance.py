@@ -255,13 +255,14 @@ class Maintenance:
         target = None if at is None else SparkHandle(self.spark, at, self._handle.options).env()
         return repair_table(self._handle.env(), target)
 
-    def verify(self, *, dataFiles: bool = True) -> VerifyReport:
+    def verify(self, *, dataFiles: bool = True, rules: bool = False) -> VerifyReport:
         """Check every file of the log, and that every data file exists and is the one that the log names.
 
-        Nothing is changed, and no row is read. `dataFiles=False` checks the log alone. Raises TableNotFound,
-        StoreError; everything else that is wrong stands in the report.
+        Nothing is changed, and no row is read. `dataFiles=False` checks the log alone; `rules=True` reads all rows, in
+        this process, and tells which break a rule of the table. Raises TableNotFound, StoreError; everything else that
+        is wrong stands in the report.
         """
-        request = Verify(data_files=dataFiles)
+        request = Verify(data_files=dataFiles, rules=rules)
         return verify_table(self._handle.env(), request)
 
     def describeState(self) -> StateDescription:

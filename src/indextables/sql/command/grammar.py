@@ -60,7 +60,7 @@ SYNTAX: dict[str, str] = {
     "DESCRIBE": f"DESCRIBE INDEXTABLES (STATE | DETAIL | HEALTH | SKIPS | HISTORY | TRANSACTION LOG) {_TABLE} "
     "[LIMIT <n>, after HISTORY] [INCLUDE ALL, after TRANSACTION LOG]",
     "CLEAR SKIPS": f"CLEAR INDEXTABLES SKIPS FROM {_TABLE} [PATHS ('<path>', ...)]",
-    "VERIFY": f"VERIFY INDEXTABLES {_TABLE} [LOG ONLY]",
+    "VERIFY": f"VERIFY INDEXTABLES {_TABLE} [LOG ONLY] [WITH RULES]",
     "REPAIR": f"REPAIR INDEXFILES TRANSACTION LOG {_TABLE} [AT LOCATION '<path>']",
     "INVALIDATE CACHE": f"INVALIDATE [INDEXTABLES] TRANSACTION LOG CACHE [FOR [TABLE] {_TABLE}]",
     "FLUSH CACHE": f"FLUSH INDEXTABLES [SEARCHER | DISK] CACHE [FOR [TABLE] {_TABLE}]",
@@ -342,9 +342,9 @@ def _clear_skips(at: Cursor) -> st.Command:
 def _verify(at: Cursor) -> st.Command:
     at.expect("VERIFY", "|".join(KEYWORDS))
     target = at.target()
-    log_only = at.accept("LOG", "ONLY")
-    at.end("LOG ONLY")
-    return st.Ask(target=target, request=Verify(data_files=not log_only))
+    log_only, rules = at.accept("LOG", "ONLY"), at.accept("WITH", "RULES")
+    at.end("LOG ONLY", "WITH RULES")
+    return st.Ask(target=target, request=Verify(data_files=not log_only, rules=rules))
 
 
 def _repair(at: Cursor) -> st.Command:

@@ -17,6 +17,7 @@ from indextables.log.wire import (
     Protocol,
     has_own_splits,
     schema_from_json,
+    schema_to_json,
     with_feature,
 )
 from indextables.query.expr import IsNull, Node, Not, Or
@@ -85,21 +86,31 @@ def check_kept_by_rows(env: Env, snapshot: Snapshot, wish: AddConstraint) -> Non
         raise ConstraintViolation(message, constraint=name, expression=wish.check, rows=count, row=row)
 
 
-def broken_rows(env: Env, snapshot: Snapshot, node: Node) -> tuple[int, dict[str, object] | None]:
+def broken_rows(
+    env: Env, snapshot: Snapshot, node: Node, *, by_rows: bool = False
+) -> tuple[int, dict[str, object] | None]:
     """For how many rows a predicate is not true, and the first of them, if any.
 
-    Files whose partition values, bounds and null counts prove that it is true for all rows are not read.
+    Files whose partition values, bounds and null counts prove that it is true for all rows are not read, unless it is
+    to be told `by_rows` alone.
     """
-    files = _unproven(snapshot, node)
+    files = snapshot.files if by_rows else _unproven(snapshot, node)
     if not files.num_rows:
         return 0, None
     with still_there(env, snapshot.version):
-        searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
+        metadata = _lenient(snapshot.metadata) if by_rows else snapshot.metadata
+        searcher = searcher_over(env, metadata, refs_of(env, files, snapshot.schema))
         found = searcher.matches(None, where=Or((Not(node), IsNull(node)))).hits
         if not len(found):
             return 0, None
         first = searcher.rows(found.take(pa.array([0]).to_numpy()))
     return len(found), shown_row(first, personal_columns(snapshot.metadata.configuration))
+
+
+def _lenient(metadata: Metadata) -> Metadata:
+    """The metadata of a table whose rows may hold null anywhere."""
+    fields = [field.with_nullable(nullable=True) for field in schema_from_json(metadata.schemaString)]
+    return msgspec.structs.replace(metadata, schemaString=schema_to_json(pa.schema(fields)))
 
 
 def _unproven(snapshot: Snapshot, node: Node) -> pa.Table:

@@ -41,13 +41,16 @@ Path = str | os.PathLike[str]
 _NAME = re.compile(r"(?:^|/)split-([0-9a-f]{32})\.split$")
 
 
-def verify(path: Path, options: Mapping[str, object] | None = None, *, data_files: bool = True) -> VerifyReport:
+def verify(
+    path: Path, options: Mapping[str, object] | None = None, *, data_files: bool = True, rules: bool = False
+) -> VerifyReport:
     """Check every file of the log, and that every data file exists and is the one that the log names.
 
-    The table need not open for this. Nothing is changed, and no row is read; `data_files=False` checks the log alone.
-    Raises TableNotFound, StoreError; everything else that is wrong stands in the report.
+    The table need not open for this. Nothing is changed, and no row is read; `data_files=False` checks the log alone,
+    `rules=True` reads all rows and tells which break a rule of the table. Raises TableNotFound, StoreError; everything
+    else that is wrong stands in the report.
     """
-    return verify_table(open_env(path, options), Verify(data_files=data_files))
+    return verify_table(open_env(path, options), Verify(data_files=data_files, rules=rules))
 
 
 def repair(path: Path, *, at: Path | None = None, options: Mapping[str, object] | None = None) -> RepairReport:

@@ -1,12 +1,14 @@
 """Does a table keep its promises? The log by its own rules, and of each split whether it is the one that the log names.
 
-Nothing is changed, and no row is read: the footer, the directory of the index and the deletion vector of a split tell.
+Nothing is changed, and no row is read unless rules are to be checked: the footer, the directory of the index and the
+deletion vector of a split tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 
 from indextables.env import Env
@@ -14,6 +16,7 @@ from indextables.errors import DvCorrupt, ObjectNotFound, PathEscape, SplitError
 from indextables.log.care import VerifyReport
 from indextables.log.care import verify as verify_log
 from indextables.split.file import SplitReader
+from indextables.table.maintenance.rules_kept import broken_rules
 from indextables.table.read import refs_of
 from indextables.table.requests import Verify
 
@@ -23,11 +26,14 @@ _AT_A_TIME = 1_024
 
 
 def verify_table(env: Env, request: Verify) -> VerifyReport:
-    """Check every file of the log; where it is asked for also that every live split is there and is its own.
+    """Check every file of the log; where it is asked for also every live split, and whether rows keep the rules.
 
     Raises TableNotFound, StoreError; everything else is a finding of the report.
     """
-    return verify_log(env, data_files=request.data_files, look=_wrong_splits)
+    report = verify_log(env, data_files=request.data_files, look=_wrong_splits)
+    if not request.rules:
+        return report
+    return msgspec.structs.replace(report, findings=(*report.findings, *broken_rules(env)))
 
 
 def _wrong_splits(env: Env, files: pa.Table) -> Iterator[tuple[str, str]]:
