@@ -151,6 +151,27 @@ def test_no_number_is_given_twice_after_restore_overwrite_rename_or_repair(table
     assert indextables.verify(repaired.url).ok
 
 
+@pytest.mark.parametrize("step", [3, -3])
+def test_a_rebuilt_table_keeps_what_files_tell_of_rules_and_gives_no_number_twice(path, step):
+    schema = SCHEMA.append(pa.field("size", pa.int32()))
+    words = {"id": f"ALWAYS AS IDENTITY (INCREMENT BY {step})", "size": "length(name)"}
+    table = indextables.create(path, schema, generated=words)
+    table.append([{"name": name} for name in "abc"])
+    table.append([{"name": "d"}])
+    for name in ("*.json", "*.crc") if step > 0 else ("*",):
+        for file in (path / "_transaction_log").rglob(name):
+            if file.is_file():
+                file.unlink()
+    indextables.invalidate_caches()
+    indextables.rebuild(path)
+    rebuilt = indextables.open(path)
+    assert {"generatedColumns", "identityColumns"} <= set(rebuilt.protocol.writerFeatures)
+    rebuilt.append([{"name": "long"}])
+    assert numbers(rebuilt) == {"a": 1, "b": 1 + step, "c": 1 + 2 * step, "d": 1 + 3 * step, "long": 1 + 4 * step}
+    assert rebuilt.to_arrow(where="name = 'long'")["size"].to_pylist() == [4]
+    assert indextables.verify(path, rules=True).ok
+
+
 def test_a_column_that_is_dropped_and_a_table_that_is_made_again(table, path):
     table.drop_columns("id")
     table.append([{"name": "c"}])

@@ -21,6 +21,8 @@ from indextables.log.commit import Staged, counted, permission
 from indextables.log.wire import (
     ADD_TYPE,
     FILES_SCHEMA,
+    GENERATED_COLUMNS,
+    IDENTITY_COLUMNS,
     LOG_DIR,
     TYPE_WIDENING,
     Metadata,
@@ -28,15 +30,18 @@ from indextables.log.wire import (
     TableState,
     assign_ids,
     encode_path,
+    field_id,
     new_table_protocol,
     parse_key,
     remember_ids,
+    schema_from_json,
     schema_to_json,
     tracks_rows,
     widened,
     with_feature,
 )
 from indextables.query.partition import HIVE_NULL
+from indextables.query.stored import generated_columns, identity_columns
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["SplitFacts", "folder_values", "rebuild_log"]
@@ -45,12 +50,12 @@ _SPLIT_SUFFIX = ".split"
 _SPARK_TYPE = b"spark.type"
 
 _LOST = (
-    "splits that had been removed but not purged are back; deletion vectors and history are gone, so that rows that "
-    "were deleted are back, too"
+    "splits that had been removed but not purged are back; deletion vectors, constraints and history are gone, so that "
+    "rows that were deleted are back, too"
 )
 
 # What is left of a log when its versions and checkpoints are gone: none of it says what the table was.
-_REMAINS = frozenset({"crc", "manifest", "pointer", "intent"})
+_REMAINS = frozenset({"crc", "manifest", "pointer", "intent", "claim"})
 
 
 class SplitFacts(msgspec.Struct, frozen=True):
@@ -123,8 +128,11 @@ def rebuild_log(
     )
     needed = protocol or new_table_protocol()
     needed = with_feature(needed, TYPE_WIDENING) if is_widened else needed
+    numbered = schema_from_json(metadata.schemaString)
+    needed = with_feature(needed, GENERATED_COLUMNS) if generated_columns(numbered) else needed
+    needed = with_feature(needed, IDENTITY_COLUMNS) if identity_columns(numbered) else needed
     state = TableState(version=-1, protocol=needed, metadata=metadata, files=files)
-    version = write_log(target or env, _numbered(state, facts.values()), "REBUILD")
+    version = write_log(target or env, _numbered(state, facts.values()), "REBUILD", _places(numbered, facts.values()))
     return RepairReport(
         source_version=-1,
         version=version,
@@ -137,6 +145,19 @@ def rebuild_log(
 def folder_values(key: str) -> list[tuple[str, str]]:
     """The folders `column=value` above a file, as they are spelled."""
     return [(name, value) for part in key.split("/")[:-1] for name, equals, value in [part.partition("=")] if equals]
+
+
+def _places(schema: pa.Schema, facts: Iterable[SplitFacts]) -> dict[int, int]:
+    """How many places of the sequence of each identity column rows have taken, by the id of the column."""
+    found: dict[int, int] = {}
+    for name, identity in identity_columns(schema).items():
+        number = field_id(schema.field(name))
+        for fact in facts if number is not None else ():
+            last = (fact.max_values if identity.step > 0 else fact.min_values).get(name)
+            if last is not None and number is not None:
+                taken = (int(last) - identity.start) // identity.step + 1
+                found[number] = max(found.get(number, 0), taken)
+    return found
 
 
 def _numbered(state: TableState, facts: Iterable[SplitFacts]) -> TableState:

@@ -35,7 +35,7 @@ from indextables.log.checkpoint import (
     write_checkpoint,
 )
 from indextables.log.checkpoint.avro import read_list
-from indextables.log.commit import Claim, newest_claims, permission, put_claims
+from indextables.log.commit import newest_claims, permission, reserve
 from indextables.log.read import Log, newest_readable, replay
 from indextables.log.wire import (
     ADD_TYPE,
@@ -102,7 +102,8 @@ def repair_log(source: Env, target: Env) -> RepairReport:
     warnings = [found.lost] if found.lost else []
     if missing:
         warnings.append(f"{len(missing)} splits are gone; their rows are lost")
-    version = write_log(target, msgspec.structs.replace(state, files=kept), "REPAIR", newest_claims(source))
+    places = {field: held.end for field, held in newest_claims(source).items()}
+    version = write_log(target, msgspec.structs.replace(state, files=kept), "REPAIR", places)
     return RepairReport(
         source_version=state.version,
         version=version,
@@ -143,10 +144,10 @@ def _pointer(env: Env, ref: StateRef) -> Pointer:
     return pointer_of(env, ref, totals_of(state.files), len(state.files), state.protocol.minReaderVersion)
 
 
-def write_log(place: Env, state: TableState, operation: str, claims: Mapping[int, Claim] = MappingProxyType({})) -> int:
+def write_log(place: Env, state: TableState, operation: str, places: Mapping[int, int] = MappingProxyType({})) -> int:
     """Versions 0 and 1 and the checkpoint of 1; what is there already must be the same.
 
-    Sequences go on behind `claims`.
+    The sequences of identity columns go on behind `places`, by the ids of the columns.
     """
     env = msgspec.structs.replace(place, options=place.over(state.metadata.configuration))
     permission.ask_broken(env)
@@ -154,7 +155,8 @@ def write_log(place: Env, state: TableState, operation: str, claims: Mapping[int
         # Also where version 0 is free: it may have been cleaned up.
         return _same_log(env, state)
     # Before there is a table whose writers would count from the start.
-    put_claims(env, claims)
+    for field, taken in places.items():
+        reserve(env, field, taken)
     now = env.ambient.now_ms()
     first: list[Action] = [_commit_info(env, state.metadata, operation, now), state.protocol, state.metadata]
     if env.store.put_if_absent(version_key(0), _encode(env, first, None)) is not PutAnswer.CREATED:

@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.log.commit import head, permission
-    from indextables.log.commit.claims import Claim, claim, newest_claims, put_claims, reserve
+    from indextables.log.commit.claims import Claim, claim, newest_claims, reserve
     from indextables.log.commit.conflict import bring_rows, merge_registry
     from indextables.log.commit.create import Created, create_table, new_metadata
     from indextables.log.commit.head import Head
@@ -44,7 +44,6 @@ __all__ = [
     "next_row_id",
     "permission",
     "personal_columns",
-    "put_claims",
     "queue_of",
     "removes_of",
     "reserve",
@@ -57,7 +56,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "claims": ("Claim", "claim", "newest_claims", "put_claims", "reserve"),
+            "claims": ("Claim", "claim", "newest_claims", "reserve"),
             "conflict": ("bring_rows", "merge_registry"),
             "create": ("Created", "create_table", "new_metadata"),
             "head": ("Head",),

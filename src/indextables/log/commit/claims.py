@@ -13,7 +13,6 @@ hour, and one that took longer than ten minutes is not used.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 
 import msgspec
 
@@ -24,7 +23,7 @@ from indextables.log.read import clock
 from indextables.log.wire import SEQUENCE_DIR, claim_key, parse_key, sequence_dir
 from indextables.storage.store import ObjectMeta, PutAnswer
 
-__all__ = ["Claim", "claim", "newest_claims", "put_claims", "reserve"]
+__all__ = ["Claim", "claim", "newest_claims", "reserve"]
 
 _PATIENCE_MS = 600_000
 _KEPT_MS = 3_600_000
@@ -107,12 +106,6 @@ def newest_claims(env: Env) -> dict[int, Claim]:
         if file is not None and file.kind == "claim":
             newest[int(file.id or "0")] = meta
     return {field: _read(env, meta) for field, meta in newest.items()}
-
-
-def put_claims(env: Env, claims: Mapping[int, Claim]) -> None:
-    """Let the sequences of a table that is made anew go on behind these claims. Raises StoreError."""
-    for field, held in claims.items():
-        env.store.put(claim_key(field, held.first), msgspec.json.encode(_Content(held.count)))
 
 
 def _listing(env: Env, field: int) -> list[ObjectMeta]:
