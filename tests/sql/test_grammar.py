@@ -157,6 +157,7 @@ SPELLINGS = [
     ),
     ("VERIFY INDEXTABLES logs", st.Ask(target=NAME, request=Verify())),
     ("VERIFY INDEXTABLES logs LOG ONLY", st.Ask(target=NAME, request=Verify(data_files=False))),
+    ("VERIFY INDEXTABLES logs WITH RULES", st.Ask(target=NAME, request=Verify(rules=True))),
     ("FLUSH INDEXTABLES CACHE FOR TABLE logs", st.FlushCache(target=NAME)),
     (
         "RESTORE INDEXTABLE logs TO TIMESTAMP AS OF 1700000000000",

@@ -15,6 +15,7 @@ from indextables.cli import main
 from indextables.errors import (
     CommitConflict,
     ConstraintViolation,
+    IndexTablesError,
     InvalidArgument,
     MetadataChanged,
     ProtocolUnsupported,
@@ -339,3 +340,32 @@ def test_a_conversion_takes_the_rules_of_a_delta_table_over_or_refuses_them_by_n
     with pytest.raises(ConstraintViolation, match="id = 500"):
         indextables.convert(tmp_path / "delta", tmp_path / "t", properties={"constraints.odd": "id > 0"})
     assert ids(table) == [1, 2]
+
+
+def test_only_files_that_nothing_proves_are_opened(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    for first in (0, 10, 200):
+        table.append([{"id": first + n, "name": f"n{n}"} for n in range(3)])
+    last = table.files("id >= 200")["path"].to_pylist()
+    for split in (tmp_path / "t").rglob("*.split"):
+        if split.relative_to(tmp_path / "t").as_posix() not in last:
+            split.unlink()
+    indextables.invalidate_caches()
+    table = indextables.open(tmp_path / "t")
+    table.add_constraint("few", "id < 100 OR (id % 2 >= 0 AND name <> 'x')")
+    with pytest.raises(ConstraintViolation, match="3 rows that are there"):
+        table.add_constraint("fewer", "id < 200 OR id % 2 = 5")
+    for split in (tmp_path / "t").rglob("*.split"):
+        split.unlink()
+    indextables.invalidate_caches()
+    table = indextables.open(tmp_path / "t")
+    table.add_constraint("proven", "id < 300 AND name IS NOT NULL")
+    table.alter_column("name", nullable=False)
+    table.add_columns("note string DEFAULT 'none'")
+    table.rename_column("note", "said")
+    table.alter_column("said", comment="why")
+    table.drop_columns("said")
+    table.set_properties({"team": "a"})
+    table.drop_constraint("proven")
+    with pytest.raises(IndexTablesError):
+        table.add_constraint("unproven", "id % 2 >= 0")

@@ -67,7 +67,7 @@ LONG: dict[type[rq.Request], tuple[str, ...]] = {
     rq.Prewarm: ("PREWARM INDEXTABLES t ON FIELDS (a) WHERE d = 1",),
     rq.ClearSkips: ("CLEAR INDEXTABLES SKIPS FROM t PATHS ('a')",),
     rq.Mirror: ("MIRROR INDEXTABLES t STOP",),
-    rq.Verify: ("VERIFY INDEXTABLES t LOG ONLY",),
+    rq.Verify: ("VERIFY INDEXTABLES t LOG ONLY WITH RULES",),
 }
 """Statements that have every clause among them."""
 

@@ -12,7 +12,7 @@ from indextables.errors import IndexTablesError, InvalidArgument, QueryInvalid, 
 from indextables.log.care import Finding
 from indextables.log.commit import newest_claims, personal_columns
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import field_id
+from indextables.log.wire import SEQUENCE_DIR, field_id
 from indextables.query.expr import Column, IsNull, Node, Not
 from indextables.query.parse import parse
 from indextables.query.stored import Identity, generated_columns, identity_columns
@@ -98,7 +98,7 @@ def _numbers(env: Env, snapshot: Snapshot, name: str, identity: Identity) -> Ite
         yield _finding(
             snapshot,
             f"rows have numbers of {name}, up to {shown or last}, that no claim covers: they will be given again. Put "
-            "the folder _transaction_log/_sequences back from a copy",
+            f"the folder {SEQUENCE_DIR} back from a copy",
         )
 
 
