@@ -137,7 +137,7 @@ BUGS = [
     ),
     Bug(
         "rows that are there and null are taken for rows that keep a new constraint",
-        CONSTRAINTS,
+        TABLE + "read/broken.py",
         "where=Or((Not(node), IsNull(node)))",
         "where=Not(node)",
         TESTS,

@@ -126,11 +126,8 @@ def rebuild_log(
         [adds.column(f.name) if f.name in adds.column_names else pa.nulls(len(adds), f.type) for f in FILES_SCHEMA],
         schema=FILES_SCHEMA,
     )
-    needed = protocol or new_table_protocol()
-    needed = with_feature(needed, TYPE_WIDENING) if is_widened else needed
     numbered = schema_from_json(metadata.schemaString)
-    needed = with_feature(needed, GENERATED_COLUMNS) if generated_columns(numbered) else needed
-    needed = with_feature(needed, IDENTITY_COLUMNS) if identity_columns(numbered) else needed
+    needed = _needed(protocol or new_table_protocol(), numbered, is_widened=is_widened)
     state = TableState(version=-1, protocol=needed, metadata=metadata, files=files)
     version = write_log(target or env, _numbered(state, facts.values()), "REBUILD", _places(numbered, facts.values()))
     return RepairReport(
@@ -145,6 +142,16 @@ def rebuild_log(
 def folder_values(key: str) -> list[tuple[str, str]]:
     """The folders `column=value` above a file, as they are spelled."""
     return [(name, value) for part in key.split("/")[:-1] for name, equals, value in [part.partition("=")] if equals]
+
+
+def _needed(protocol: Protocol, schema: pa.Schema, *, is_widened: bool) -> Protocol:
+    """The protocol with the features that the table must name."""
+    wanted = {
+        TYPE_WIDENING: is_widened,
+        GENERATED_COLUMNS: bool(generated_columns(schema)),
+        IDENTITY_COLUMNS: bool(identity_columns(schema)),
+    }
+    return with_feature(protocol, *(feature for feature, is_wanted in wanted.items() if is_wanted))
 
 
 def _places(schema: pa.Schema, facts: Iterable[SplitFacts]) -> dict[int, int]:

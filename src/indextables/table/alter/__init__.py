@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.table.alter.constraints import broken_rows
     from indextables.table.alter.ddl import columns_from_ddl, type_from_ddl
     from indextables.table.alter.properties import indexed, settled
     from indextables.table.alter.tracking import enable_row_tracking
@@ -43,7 +42,6 @@ __all__ = [
     "UpgradeProtocol",
     "Wish",
     "alter",
-    "broken_rows",
     "columns_from_ddl",
     "enable_row_tracking",
     "indexed",
@@ -55,7 +53,6 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "constraints": ("broken_rows",),
             "ddl": (
                 "columns_from_ddl",
                 "type_from_ddl",

@@ -18,7 +18,7 @@ from indextables.log.wire import (
 )
 from indextables.query.expr import Column, IsNull, Not
 from indextables.table.alter.columns import evolved, find
-from indextables.table.alter.constraints import broken_rows, check_kept_by_rows, check_rules, constrained
+from indextables.table.alter.constraints import check_kept_by_rows, check_rules, constrained
 from indextables.table.alter.personal import forget_bounds, marks_personal
 from indextables.table.alter.properties import named, numbered, wants_row_ids
 from indextables.table.alter.tracking import enable_row_tracking
@@ -35,6 +35,7 @@ from indextables.table.alter.wishes import (
     Wish,
 )
 from indextables.table.environment import table_env
+from indextables.table.read import broken_rows
 from indextables.table.rows import Evolution, words_of
 from indextables.table.writing import registered, target_of
 

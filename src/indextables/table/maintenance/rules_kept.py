@@ -16,9 +16,8 @@ from indextables.log.wire import SEQUENCE_DIR, field_id
 from indextables.query.expr import Column, IsNull, Node, Not
 from indextables.query.parse import parse
 from indextables.query.stored import Identity, generated_columns, identity_columns
-from indextables.table.alter import broken_rows
 from indextables.table.environment import table_env
-from indextables.table.read import scan_table
+from indextables.table.read import broken_rows, scan_table
 from indextables.table.rows import bound, rules_of, words_of
 
 __all__ = ["broken_rules"]

@@ -8,6 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.table.read import inspect
+    from indextables.table.read.broken import broken_rows
     from indextables.table.read.dataset import dataset_of
     from indextables.table.read.foreign import count_foreign, detail_of_foreign, scan_foreign
     from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
@@ -65,6 +66,7 @@ __all__ = [
     "Tail",
     "actions_of",
     "aggregate_rows",
+    "broken_rows",
     "check_rows_readable",
     "column_names",
     "column_sizes",
@@ -116,6 +118,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "broken": ("broken_rows",),
             "dataset": ("dataset_of",),
             "foreign": ("count_foreign", "detail_of_foreign", "scan_foreign"),
             "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
