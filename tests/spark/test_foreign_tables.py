@@ -111,6 +111,13 @@ def test_every_verb_that_writes_is_refused_by_name(spark, delta):
     for name in sorted(refused):
         with pytest.raises(NotSupported, match="only read here"):
             getattr(table, name)()
+    for text in (
+        "DELETE FROM {} WHERE id = 1",
+        "UPDATE {} SET id = 1",
+        "MERGE INTO {} AS t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(NotSupported, match="only read here"):
+            indextables.sql(spark, text.format(f"indextables.`{delta}`"))
     assert {place: place.read_bytes() for place in delta.rglob("*") if place.is_file()} == before
 
 

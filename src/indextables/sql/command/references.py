@@ -476,6 +476,9 @@ def _role(text: str, node: Any) -> Literal["read", "insert"] | None:
         return "insert"
     if isinstance(parent, exp.Delete | exp.Update | exp.Merge) and is_target:
         verb = type(parent).__name__.upper()
-        message = f"{verb} is not offered for tables of IndexTables: overwrite partitions with replaceWhere instead"
+        message = (
+            f"{verb}: there is no table of IndexTables at {node.name}, and tables of other systems are only read here. "
+            "Check the path, or copy the rows into a table of ours with convert. Nothing was written"
+        )
         raise NotSupported(message, query=text)
     return None if isinstance(parent, exp.Create | exp.Cache) and is_target else "read"
