@@ -95,6 +95,7 @@ def test_delete_takes_the_rows_that_a_loop_would(world):
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
     table = world.table
+    tasks = indextables.IndexTable.forPath(world.spark, world.path, {"search.driver.maxSplits": "0"}).alias("t")
     for condition, search, is_meant, found_by in (
         ("id < 40 AND p = 'a'", None, lambda r: r["id"] < 40 and r["p"] == "a", "files"),
         ("f > 1", None, lambda r: r["f"] is not None and (r["f"] != r["f"] or r["f"] > 1), "scan"),
@@ -109,10 +110,12 @@ def test_delete_takes_the_rows_that_a_loop_would(world):
         gone = world.those(is_meant)
         dry = table.delete(condition, search, dryRun=True).collect()[0]
         assert (dry.num_deleted_rows, dry.version, dry.dry_run) == (len(gone), None, True)
-        told = world.check(table.delete(condition, search), deleted=gone, found_by=found_by)
+        if found_by == "scan" and isinstance(condition, str):
+            assert dry.located_by == "index", "the driver looks at few rows"
+        chosen = tasks if found_by == "scan" else table
+        told = world.check(chosen.delete(condition, search), deleted=gone, found_by=found_by)
         assert told.metrics["numDeletedRows"] == len(gone)
     # The index in tasks.
-    tasks = indextables.IndexTable.forPath(world.spark, world.path, {"search.driver.maxSplits": "0"}).alias("t")
     gone = world.those(lambda r: r["id"] in (110, 111))
     answer = tasks.delete("TEXTSEARCH(t.msg, '110 OR 111') AND t.k LIKE 'k11%'", "request")
     world.check(answer, deleted=gone, found_by="index")
@@ -196,7 +199,7 @@ def test_rows_are_found_where_spark_cannot_tell_files_apart(spark, tmp_path):
     made = indextables.create(path, SCHEMA, indexing={"msg": "text"})
     made.append([row(number) for number in range(10)])
     copy_split(path, "other/splits")
-    table = indextables.IndexTable.forPath(spark, str(path))
+    table = indextables.IndexTable.forPath(spark, str(path), {"search.driver.maxSplits": "0"})
     assert table.delete("id < 3 AND length(k) > 0").collect()[0].num_deleted_rows == 6
     assert table.update("length(k) > 0", {"msg": "'changed'"}).collect()[0].num_updated_rows == 14
     assert sorted(indextables.open(path).to_arrow(["id"])["id"].to_pylist()) == sorted([*range(3, 10)] * 2)
@@ -357,7 +360,7 @@ def _refuses(world, frame):
 @pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by tasks"])
 def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path, monkeypatch, here):
     if not here:
-        monkeypatch.setattr("indextables.spark.change.merging._HERE_ROWS", -1)
+        monkeypatch.setattr("indextables.spark.change.here._MOST_TARGET_ROWS", -1)
         # Rows come to the driver as bitmaps that Spark makes.
         monkeypatch.setattr("indextables.spark.change.addresses._MOST_PLAIN", -1)
     world = World(spark, tmp_path / "t")

@@ -28,6 +28,7 @@ from indextables.query.scope import Side, Sides
 from indextables.spark.change.addresses import CLAUSE, Addressed, Gathered, addressed, empty, gathered
 from indextables.spark.change.conditions import Text, analysed, fitting, quoted, told, understood
 from indextables.spark.change.door import Door
+from indextables.spark.change.here import few_rows, merge_here
 from indextables.spark.change.pairing import Pairing
 from indextables.spark.change.source import SID, Source
 from indextables.spark.change.writing import bases_of, write_rows
@@ -75,9 +76,6 @@ _BROADCAST_ROWS = 200_000
 _FEW_KEYS = 100
 """Up to so many rows of the source, files are looked at for each key; for more by the least and the greatest."""
 
-_HERE_ROWS, _HERE_TARGET_ROWS = 20_000, 4_000_000
-"""An upsert of so few rows, into a table of so many, ends on the driver before a job would."""
-
 _MOST_STARTS = 3
 _LOST = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 """What Spark says where the only copy of a computed row is gone."""
@@ -100,7 +98,8 @@ def merge_rows(door: Door, asked: MergeAsked, terms: Terms, progress: Progress |
         raise InvalidArgument(f"source and table are both called {door.alias}: give one of them another alias")
     for _ in range(_MOST_STARTS):
         try:
-            return execute(door.log, _Merge(door, asked), terms, progress)
+            here = merge_here(door, asked)
+            return execute(door.log, here or _Merge(door, asked), terms, progress)
         except jvm_errors() as error:
             if not any(sign in str(error) for sign in _LOST):
                 raise
@@ -125,29 +124,13 @@ def upsert_rows(
     if missing := [name for name in on if source.column(name) is None]:
         message = f"the source has no column {', '.join(missing)}, which is part of the key"
         raise InvalidArgument(message, columns=missing)
-    if _ends_here(door, source, on):
-        rows = source.frame.drop(SID).toArrow()
+    rows = few_rows(door, source, on)
+    if rows is not None:
         return merge_verb.upsert(door.log, rows, on, merge_schema=evolves, terms=terms, progress=progress)
     text = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in on)
     clauses = (Clause("matched", "update"), Clause("not matched", "insert"))
     named = msgspec.structs.replace(door, alias="t")
     return merge_rows(named, MergeAsked(source, text, clauses, evolves, tuple(on)), terms, progress)
-
-
-def _ends_here(door: Door, source: Source, on: Sequence[str]) -> bool:
-    """True if the driver finds and writes the rows sooner than a job would, or is the only one that can."""
-    snapshot = door.log.snapshot()
-    if not door.log.env.store.outlives_process:
-        return True
-    if source.rows > _HERE_ROWS or source.known_schema() is None:
-        return False
-    rows = pc.sum(snapshot.files["numRecords"]).as_py() or 0
-    if rows <= _HERE_TARGET_ROWS:
-        return True
-    fields = target_of(snapshot.metadata, door.log.env.over(snapshot.metadata.configuration)).plan.fields
-    known = {(field.column or "").lower() for field in fields if field.kind == "string" and field.indexed}
-    # About one key per 5,000 rows: then the index finds them for less than reading their column.
-    return any(name.lower() in known for name in on) and source.rows * 5_000 < rows
 
 
 class _Merge:
@@ -214,6 +197,7 @@ class _Merging:
             _ = self._pairing.pairs(none, planned, values=True).schema
             _ = self._pairing.inserts(planned, None).schema
         self._pairs: DataFrame | None = None
+        self._new: DataFrame | None = None
         self._found: Addressed | None = None
 
     def locate(self) -> Located:
@@ -262,9 +246,8 @@ class _Merging:
         if updated:
             frames.append(self._pairs.where(F.col(CLAUSE).isin(updates)).select(*names, *internal))
         if tally.inserted:
-            frames.append(
-                self._pairing.inserts(self._keyed(self._asked.source.frame), self._pairs).select(*names, *internal)
-            )
+            assert self._new is not None  # noqa: S101 - as well
+            frames.append(self._new.select(*names, *internal))
         adds = []
         if frames:
             frame = reduce(lambda left, right: left.unionByName(right), frames)
@@ -302,9 +285,12 @@ class _Merging:
         return F.broadcast(source) if self._asked.source.rows <= _BROADCAST_ROWS else source
 
     def _count_inserts(self, pairs: DataFrame) -> int:
+        """How many rows come. They are computed with that, and kept for the tasks that write them."""
         if not self._pairing.of("not matched"):
             return 0
-        return int(self._pairing.inserts(self._keyed(self._asked.source.frame), pairs).select(SID).count())
+        new = self._pairing.inserts(self._keyed(self._asked.source.frame), pairs)
+        self._new = new.localCheckpoint(eager=False)
+        return int(self._new.count())
 
     def _may_matter(self, files: pa.Table) -> Any:
         """For each file whether it may hold a match, or a row that a clause takes without one."""
@@ -353,25 +339,21 @@ class _Merging:
         """What the keys of the source say about a row that matches one of them."""
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-        if not self._asked.source.rows:
-            return [Or(())]
+        source = self._asked.source
         named = [(node, quoted(name)) for node, name in keys if not pa.types.is_floating(node.type)]
-        if not named:
-            return []
-        source = self._asked.source.frame
-        if self._asked.source.rows <= _FEW_KEYS:
-            values = source.select(*(F.col(name).alias(str(n)) for n, (_, name) in enumerate(named))).toArrow()
+        ends = source.ends([name for _, name in named])
+        if not source.rows:
+            return [Or(())]
+        if named and source.rows <= _FEW_KEYS:
+            values = source.frame.select(*(F.col(name).alias(str(n)) for n, (_, name) in enumerate(named))).toArrow()
             known = [pc.unique(column).drop_null() for column in values.columns]
             return [
                 In(node, tuple(found)) if len(found) else Or(())
                 for (node, _), found in zip(named, known, strict=True)
                 if found.type == node.type
             ]
-        ends = [end(name).alias(f"{n}{end.__name__}") for n, (_, name) in enumerate(named) for end in (F.min, F.max)]
-        told_ends = source.agg(*ends).toArrow()
         terms: list[Node] = []
-        for place, (node, _) in enumerate(named):
-            least, most = (told_ends.column(place * 2 + end)[0] for end in (0, 1))
+        for (node, _), (least, most) in zip(named, ends, strict=True):
             if least.type != node.type:
                 continue
             if not least.is_valid:

@@ -1,8 +1,8 @@
 """Deletes and updates on a cluster: rows for which a condition is true, or that a search finds, in one version.
 
 Spark finds them with its own scan, by file and row number, where it can evaluate the condition; the index answers a
-search and a look for a key, on the driver or in tasks. A file is not opened where the log proves that all of its rows
-are meant, or none.
+search and a look for a key, on the driver or in tasks. The driver looks at few rows itself, where a condition means the
+same to it as to Spark. A file is not opened where the log proves that all of its rows are meant, or none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from indextables import options as opt
@@ -69,6 +70,9 @@ __all__ = ["delete_rows", "update_rows"]
 
 _FEW_VALUES = 1_000
 """Values of a key that the index is asked for; more are found by a scan."""
+
+_FEW_ROWS = 2_000_000
+"""Rows that the driver looks at in some tenths of a second of a core, about what a job takes to begin."""
 
 
 def delete_rows(
@@ -135,7 +139,7 @@ class _Removal:
         rows = all_rows(whole)
         if not others.num_rows:
             return Located(rows, whole=whole.num_rows)
-        if known.searches or _is_about_keys(self.env, self.snapshot, known.where):
+        if known.searches or _is_about_keys(self.env, self.snapshot, known.where) or self._ends_here(others):
             text = self._condition if isinstance(self._condition, str) else None
             found = self._by_index(others, text, known)
             return Located(rows | found, whole=whole.num_rows, searched=others.num_rows)
@@ -151,6 +155,11 @@ class _Removal:
             frame = rows.frame if self._condition is None else rows.frame.where(expression(self._condition))
             found = gathered(frame.select(FILE, ROW, F.lit(0).alias(CLAUSE)), rows)
         return found[0].rows if found else {}
+
+    def _ends_here(self, files: pa.Table) -> bool:
+        """True if the driver has looked at so few rows, by the index and by columns, before a job would begin."""
+        rows = pc.sum(files["numRecords"]).as_py() or 0
+        return rows <= _FEW_ROWS and fits_driver(self.env, self.snapshot, files)
 
     def _by_index(self, files: pa.Table, text: str | None, selection: Selection) -> dict[str, BitMap]:
         if fits_driver(self.env, self.snapshot, files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from indextables.spark.session import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 __all__ = ["SID", "Source"]
 
@@ -59,6 +61,29 @@ class Source:
         if self._rows is None:
             self._rows = int(self.frame.count())
         return self._rows
+
+    def ends(self, columns: Sequence[str]) -> list[tuple[pa.Scalar, pa.Scalar]]:
+        """The least and the greatest value of each of these columns, null where there is none; counts rows with it."""
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+        asked = [end(name).alias(f"{n}{end.__name__}") for n, name in enumerate(columns) for end in (F.min, F.max)]
+        told = self.frame.agg(F.count(F.lit(1)).alias("rows"), *asked).toArrow()
+        self._rows = told["rows"][0].as_py()
+        return [(told.column(place)[0], told.column(place + 1)[0]) for place in range(1, told.num_columns, 2)]
+
+    def held(self, most: int | None = None) -> pa.Table:
+        """The rows themselves, `most` of them."""
+        frame = self.frame.drop(SID)
+        with analysed("the source"):
+            found = (frame if most is None else frame.limit(most)).toArrow()
+        if most is None or found.num_rows < most:
+            self._rows = found.num_rows
+        return found
+
+    def type_of(self, name: str) -> DataType | None:
+        """The type of a column, in any case; None if there is none."""
+        found = [field.dataType for field in self._schema.fields if field.name.lower() == name.lower()]
+        return found[0] if found else None
 
     @property
     def schema(self) -> pa.Schema:

@@ -51,7 +51,7 @@ class MergeBuilder:
     def whenNotMatchedInsert(
         self, condition: Text | None = None, values: Mapping[str, object] | None = None
     ) -> MergeBuilder:
-        """Add a row for each of the source that matches none; columns without a value are null."""
+        """Add a row for each of the source that matches none; columns without a value have their default."""
         return self._with("not matched", "insert", condition, _values("values", values))
 
     def whenNotMatchedInsertAll(self, condition: Text | None = None) -> MergeBuilder:
