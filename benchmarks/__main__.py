@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.harness import report
 
-SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark"}
+SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark", "delta_side"}
 
 
 _INSIDE = re.compile(r"^\s*(?:from|import) indextables\.(?!cli\b|errors\b|spark\.table\b)|^from tests\.", re.MULTILINE)

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -126,12 +124,8 @@ def test_the_record_has_every_statement_and_no_other():
 @pytest.mark.timeout(0)
 def test_the_record_is_what_delta_answers(tmp_path):
     """In an environment of its own: ours has another Spark."""
-    python = tmp_path / "env" / "bin" / "python"
-    uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "--quiet", tmp_path / "env"], check=True)
-    wanted = ["pyspark==4.2.0", "delta-spark==4.4.0"]
-    subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, *wanted], check=True)
-    told = {name: text for name, text in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    script = Path(__file__).with_name("record_delta.py")
-    subprocess.run([python, script, tmp_path / "record.json"], check=True, env={**told, "TZ": "UTC"})
+    from benchmarks.delta_side import plain_environment, python_with_delta
+
+    python, script = python_with_delta(tmp_path / "env"), Path(__file__).with_name("record_delta.py")
+    subprocess.run([python, script, tmp_path / "record.json"], check=True, env={**plain_environment(), "TZ": "UTC"})
     assert json.loads((tmp_path / "record.json").read_text(encoding="utf-8")) == RECORD
