@@ -35,6 +35,7 @@ NO_MEMORY = {
     "indextables.option_values._REGISTRY": "declarations, complete when options.py is loaded",
     "indextables.option_values._TOGETHER": "declarations, complete when options.py is loaded",
     "indextables.log.wire.author.engine_info": PURE,
+    "indextables.log.wire.codec._decoded_lately": PURE,
     "indextables.log.wire.paths._root": PURE,
     "indextables.log.wire.schema.schema_from_json": PURE,
     "indextables.query.charset._categories": PURE,

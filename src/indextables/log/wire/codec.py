@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -175,6 +176,18 @@ def decode_version(data: bytes, version: int, *, root_url: str = "", files: bool
 
     Raises LogCorrupt (with `version` and `line`), LimitExceeded, PathEscape.
     """
+    # Who lost a race against a small version reads it again as a part of the table, and with the next checkpoint.
+    if files and len(data) <= _SMALL_BYTES:
+        return _decoded_lately(data, version, root_url)
+    return _decoded(data, version, root_url, files=files)
+
+
+@lru_cache(maxsize=64)
+def _decoded_lately(data: bytes, version: int, root_url: str) -> VersionContent:
+    return _decoded(data, version, root_url, files=True)
+
+
+def _decoded(data: bytes, version: int, root_url: str, *, files: bool) -> VersionContent:
     reader = _Reader(version, root_url, files=files)
     try:
         for block in line_blocks(data, lambda reason: corrupt(version, None, reason)):
@@ -246,6 +259,7 @@ _ONCE = ("commitInfo", "protocol", "metaData")
 
 # Lines that are neither add nor remove cost a Python object each.
 MAX_OTHER_LINES = 1_000_000
+_SMALL_BYTES = 16 << 10
 
 
 class _Reader:
