@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import logging
 import os
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
@@ -20,7 +16,6 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import InvalidArgument, NotSupported
 from indextables.foreign import ForeignSource, find_source
-from indextables.log.care import open_log
 from indextables.log.wire import schema_to_json
 from indextables.query.parse import parse
 from indextables.spark.session import instant_ms, session_zone, spark_schema
@@ -28,18 +23,15 @@ from indextables.spark.session.frames import frame_of
 from indextables.spark.table.indextable import IndexTable, detail_frame
 from indextables.spark.tasks import Place, SparkHandle, for_each
 from indextables.table.arguments import check_count, check_text, check_version
-from indextables.table.convert import ConvertRequest, Opened, WantedFile, convert, grouped, open_source, places_of
+from indextables.table.convert import Opened, WantedFile, copy_to_search, grouped, open_source, places_of
 from indextables.table.environment import open_env
 from indextables.table.read import column_names, count_foreign, detail_of_foreign
-from indextables.table.running import Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["ForeignIndexTable", "foreign_frame", "foreign_table"]
-
-_LOGGER = logging.getLogger("indextables")
+__all__ = ["ForeignIndexTable", "SearchedCopy", "foreign_frame", "foreign_table", "searched_copy"]
 
 _SHARED = frozenset({"spark", "url", "forPath", "forName", "isIndexTable"})
 """What needs nothing of a log of ours, or makes a table elsewhere."""
@@ -90,13 +82,25 @@ def foreign_frame(
     return for_each(spark, work, map(msgspec.msgpack.encode, units), shown)
 
 
+class SearchedCopy(NamedTuple):
+    """The rows of a version as a table of ours."""
+
+    version: int
+    table: IndexTable
+
+
+def searched_copy(table: IndexTable, env: Env, version: int) -> SearchedCopy:
+    """A version of another system's table as one of ours, in a folder of the driver that goes with `table`."""
+    copied = copy_to_search(env, version, "IndexTable.convert")
+    weakref.finalize(table, copied.remove)
+    return SearchedCopy(version, IndexTable(table.spark, copied.log.url, _BY_THE_DRIVER))
+
+
 class ForeignIndexTable(IndexTable):
     """A table of Delta, Iceberg or a folder of Parquet files, which is only read. `IndexTable.forPath` returns one.
 
     Every call works on the newest version, unless it names another.
     """
-
-    _copied: _Copy | None = None
 
     @property
     def system(self) -> str:
@@ -164,27 +168,10 @@ class ForeignIndexTable(IndexTable):
     def _copy(self) -> IndexTable:
         """The rows of the newest version as a table of ours, in a folder of the driver."""
         env = self._handle.env()
-        snapshot = self._source(env).snapshot()
-        if self._copied is None or self._copied.version != snapshot.version:
-            _LOGGER.warning(
-                "a search in a table of %s copies all its rows to the driver first (%s): copy them for good with "
-                "IndexTable.convert, and search there",
-                snapshot.system,
-                self.url,
-            )
-            folder = tempfile.mkdtemp(prefix="indextables-search-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            texts = [field.name for field in snapshot.schema if pa.types.is_string(field.type)]
-            request = ConvertRequest(version=snapshot.version, partition_by=(), indexing=dict.fromkeys(texts, "text"))
-            target = open_env(Path(folder) / "copy")
-            convert(env, open_log(target), request, runner=Threads(target, width=4))
-            self._copied = _Copy(snapshot.version, IndexTable(self.spark, target.store.url, _BY_THE_DRIVER))
+        version = self._source(env).snapshot().version
+        if self._copied is None or self._copied.version != version:
+            self._copied = searched_copy(self, env, version)
         return self._copied.table
-
-
-class _Copy(NamedTuple):
-    version: int
-    table: IndexTable
 
 
 class _Asked(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from indextables.spark.table.foreign import SearchedCopy
     from indextables.table.convert import ConvertReport
     from indextables.table.running import Progress
 
@@ -50,6 +51,8 @@ __all__ = ["IndexTable", "detail_frame"]
 
 class IndexTable(Altering, Changing):
     """A table in a Spark session. Every call works on the newest version, unless it names another."""
+
+    _copied: SearchedCopy | None = None
 
     @classmethod
     def forPath(
@@ -292,6 +295,8 @@ class IndexTable(Altering, Changing):
         check_count("limit", limit)
         place = self._handle.place()
         snapshot, env, question = self._asked(place, check_text("a query", query), where, columns, highlight, limit)
+        if not has_own_splits(snapshot.protocol):
+            return self._copy_of(snapshot, env).search(query, columns, where, limit, highlight)
         return search_rows(self.spark, env, snapshot, question, self._handle.runner(place=place), place)
 
     def count(self, query: str | None = None, where: str | None = None) -> int:
@@ -302,6 +307,8 @@ class IndexTable(Altering, Changing):
         if query is not None:
             place = self._handle.place()
             snapshot, env, question = self._asked(place, check_text("a query", query), where)
+            if not has_own_splits(snapshot.protocol):
+                return self._copy_of(snapshot, env).count(query, where)
             return count_matches(env, snapshot, question, self._handle.runner(place=place))
         known = live_rows(self._handle.log().snapshot().files) if where is None else None
         return int(self.toDF(where).count()) if known is None else known
@@ -313,6 +320,14 @@ class IndexTable(Altering, Changing):
         """
         forget_in_workers(self.url)
         return super().invalidateCaches()
+
+    def _copy_of(self, snapshot: Snapshot, env: Env) -> IndexTable:
+        """The rows of a version whose splits are of IndexTables4Spark, whose indexes cannot be asked."""
+        from indextables.spark.table.foreign import searched_copy
+
+        if self._copied is None or self._copied.version != snapshot.version:
+            self._copied = searched_copy(self, env, snapshot.version)
+        return self._copied.table
 
     def _asked(
         self,
