@@ -27,8 +27,8 @@ check: $(VENV)/.test ## Format, lint, types, layers
 	@PYTHONPATH=src $(BIN)/lint-imports --no-logo
 	@$(RUN) -m tests.house
 
-bench: $(VENV)/.bench ## Measure ours and the peers in one run, with bars
-	@$(RUN) -m benchmarks
+bench: $(VENV)/.bench ## Measure ours and the peers in one run, with bars, and draw them into docs/images
+	@$(RUN) -m benchmarks --plots docs/images
 
 soak: $(VENV)/.bench ## Run the volume that does not fit into `make test` (hours)
 	@$(RUN) -m tests.parts --soak

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--scale small|full] [MODULE ...]`: each module in a process of its own.
+"""`python -m benchmarks [--scale small|full] [--plots FOLDER] [MODULE ...]`: each module in a process of its own.
 
 Those that go through the public API run first: they measure what a user sees. The others reach inside, for engineers
 who look for the reason, and say so.
@@ -13,9 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.harness import report
+from benchmarks.harness import machine, report
+from benchmarks.plots import save
 
-SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark", "delta_side"}
+SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark", "delta_side", "plots"}
 
 
 _INSIDE = re.compile(r"^\s*(?:from|import) indextables\.(?!cli\b|errors\b|spark\.table\b)|^from tests\.", re.MULTILINE)
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("modules", nargs="*")
     parser.add_argument("--scale", choices=["small", "full", "soak"], default="full")
     parser.add_argument("--here", action="store_true", help="run the one module named in this process")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw the bars of each module as SVG there")
     given = parser.parse_args()
     found = sorted(
         (p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in SUPPORT),
@@ -39,11 +41,15 @@ def main() -> int:
     if given.here:
         module = importlib.import_module(f"benchmarks.{given.modules[0]}")
         inner = " (inner functions, for engineers)" if reaches_inside(given.modules[0]) else ""
-        report(module.__doc__.strip().splitlines()[0] + inner, module.run(given.scale))
+        title, bars = module.__doc__.strip().splitlines()[0] + inner, module.run(given.scale)
+        report(title, bars)
+        if given.plots is not None:
+            save(given.plots, given.modules[0], title, f"scale {given.scale}, {machine()}", bars)
         return 0
+    plots = [] if given.plots is None else ["--plots", str(given.plots)]
     codes = [
         subprocess.run(
-            [sys.executable, "-m", "benchmarks", "--here", "--scale", given.scale, name], check=False
+            [sys.executable, "-m", "benchmarks", "--here", "--scale", given.scale, *plots, name], check=False
         ).returncode
         for name in given.modules or found
     ]

@@ -49,7 +49,10 @@ def machine() -> str:
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     today = datetime.now(UTC).date().isoformat()
     python = platform.python_version()
-    return f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()}, Python {python}, {today}"
+    load = os.getloadavg()[2]
+    return (
+        f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()}, Python {python}, {today}, load {load:.0f}"
+    )
 
 
 def report(title: str, bars: list[Bar]) -> None:

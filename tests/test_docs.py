@@ -6,6 +6,7 @@ A block marked `spark` runs in a Spark session and is tested with Spark. No bloc
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 from pathlib import Path
 
@@ -48,11 +49,36 @@ def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
     run(path, "", {})
 
 
+@pytest.mark.usefixtures("with_upkeep")
+def test_the_examples_of_the_readme_run_twice(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        run(ROOT / "README.md", "", {})
+
+
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", pages(marked="spark"), ids=name)
 def test_the_spark_examples_of_a_page_run(path, spark, tmp_path):
     run(path, "spark", {"spark": spark, "path": str(tmp_path / "table")})
+
+
+REFERENCE = re.compile(r"^::: (\S+)\n    options: \{([^\n]*)\}$", re.MULTILINE)
+
+
+def test_the_reference_is_titled_by_public_names():
+    found = [entry for page in sorted((ROOT / "docs" / "reference").glob("*.md")) for entry in titles(page)]
+    assert len(found) > 15
+    for place, title in found:
+        # `indextables.sql` is a package that can be called.
+        if title.startswith("indextables.") and title != "indextables.sql":
+            assert pkgutil.resolve_name(title) is pkgutil.resolve_name(place), title
+
+
+def titles(page: Path) -> list[tuple[str, str]]:
+    """What each entry describes, and its title; one without a title of its own would show where its code lies."""
+    entries = [found for found in REFERENCE.finditer(page.read_text()) if "show_root_heading: false" not in found[2]]
+    return [(found[1], re.search(r'heading: "([^"]+)"', found[2])[1]) for found in entries]
 
 
 def imported(code: str) -> set[str]:
