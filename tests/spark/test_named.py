@@ -132,6 +132,36 @@ def test_a_table_is_made_by_a_query_and_has_its_own_place(session, tmp_path):
     assert not spark.catalog.tableExists("placed")
 
 
+def test_partitions_are_named_by_an_insert_and_replaced(session):
+    spark = session
+    spark.sql("CREATE TABLE logs (id BIGINT, day DATE, hour INT) USING indextables PARTITIONED BY (day, hour)")
+    spark.sql("INSERT INTO logs PARTITION (day = '2026-01-01') SELECT id, int(id % 2) FROM range(4)")
+    spark.sql("INSERT INTO logs PARTITION (hour = :h, day = DATE'2026-01-02') VALUES (10)", args={"h": 7})
+    spark.sql("INSERT INTO logs PARTITION (day, hour) (id, hour, day) VALUES (11, 8, DATE'2026-01-02')")
+    both = [0, 1, 2, 3, 10, 11]
+    assert ids(spark.sql("SELECT id FROM logs")) == both
+    spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-02') SELECT id + 10, int(id) FROM logs WHERE id > 10")
+    assert lines(spark.sql("SELECT id, hour FROM logs WHERE day > DATE'2026-01-01'")) == [(21, 11)]
+    assert ids(spark.sql("SELECT id FROM logs")) == [0, 1, 2, 3, 21]
+    spark.sql("INSERT INTO logs REPLACE WHERE hour = 1 SELECT 30, DATE'2026-01-01', 1")
+    assert ids(spark.sql("SELECT id FROM logs")) == [0, 2, 21, 30]
+    spark.sql("INSERT OVERWRITE logs WITH (replaceWhere = 'hour = 1') BY NAME SELECT 1 AS hour, 31 AS id")
+    assert ids(spark.sql("SELECT id FROM logs")) == [0, 2, 21, 31]
+    with pytest.raises(InvalidArgument, match="1 of the new rows do not satisfy 'hour = 1'"):
+        spark.sql("INSERT INTO logs REPLACE WHERE hour = 1 SELECT 40, DATE'2026-01-01', 2")
+    with pytest.raises(InvalidArgument, match="logs is not partitioned by id"):
+        spark.sql("INSERT INTO logs PARTITION (id = 1) SELECT 1, 2")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-01', hour) VALUES (50, 0)")
+        assert ids(spark.sql("SELECT id FROM logs")) == [21, 31, 50]
+        spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-02', hour = 11) SELECT 1 WHERE false")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert ids(spark.sql("SELECT id FROM logs")) == [31, 50]
+    assert lines(spark.sql("SHOW TABLES LIKE 'indextables_*'")) == []
+
+
 def test_alter_table_by_name_changes_the_table_and_its_entry(session):
     spark = session
     spark.sql("CREATE TABLE logs (id BIGINT, s STRING) USING indextables")

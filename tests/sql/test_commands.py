@@ -39,6 +39,7 @@ COLUMNS = {
     "TRUNCATE INDEXTABLES TIME TRAVEL logs": "path version oldest states versions manifests failed reason",
     "CHECKPOINT INDEXTABLES logs": "path version format size_bytes",
     "COMPACT INDEXTABLES logs": "path version format size_bytes",
+    "DROP INDEXTABLE IF EXISTS 'nothing'": "path deleted",
     "DESCRIBE INDEXTABLES STATE logs": (
         "path format version num_files total_bytes num_manifests num_entries num_tombstones tombstone_ratio "
         "needs_compaction skips created_ms size_bytes protocol_version tokens_from pointer_version checkpoints unusable"
@@ -302,3 +303,18 @@ def test_a_fault_is_told_before_anything_is_done(context, place):
 def test_what_is_no_command_is_left_alone(context):
     for text in ("SELECT 1", "INSERT INTO logs VALUES (1)", ""):
         assert run_command(text, context) is None
+
+
+def test_a_table_is_dropped_by_name_or_path_with_all_that_is_its_own(context, place):
+    (place / "notes.txt").write_text("another's")
+    with pytest.raises(CommandSyntaxError, match=r"syntax: DROP INDEXTABLE \[IF EXISTS\]"):
+        run(context, "DROP INDEXTABLE logs NOW")
+    assert indextables.open(place).count() == 4
+    row = only_row(context, "DROP INDEXTABLE logs")
+    assert (row["path"], row["deleted"] > 8) == (f"file://{place}", True)
+    assert [file.name for file in place.rglob("*")] == ["notes.txt"]
+    with pytest.raises(TableNotFound):
+        run(context, f"DROP INDEXTABLE '{place}'")
+    assert only_row(context, "DROP INDEXTABLE IF EXISTS logs")["deleted"] == 0
+    with pytest.raises(TableNotFound, match="the names are logs"):
+        run(context, "DROP INDEXTABLE other")

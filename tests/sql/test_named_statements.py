@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from indextables.errors import CommandSyntaxError, NotSupported
+from indextables.sql.command import ShowTable
 from indextables.sql.spark.statements import (
     CacheTable,
     DropTable,
     MakeTable,
     Moved,
-    ShowTable,
     TruncateTable,
     named_statement,
 )

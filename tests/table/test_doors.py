@@ -84,7 +84,8 @@ STATEMENTS = {
 """Statements that are no request, and what does the same in Python."""
 
 ROWS = {st.DeleteRows, st.UpdateRows, st.MergeRows, st.Explain}
-OF_THEIR_OWN = {st.AlterTable, st.Ask, st.Checkpoint, st.ConvertTable, st.CreateTable, st.DescribeLog, *ROWS}
+MADE_AND_GONE = {st.AlterTable, st.ConvertTable, st.CreateTable, st.DropTable}
+OF_THEIR_OWN = {st.Ask, st.Checkpoint, st.DescribeLog, *MADE_AND_GONE, *ROWS}
 """Statements with clauses that Python says otherwise: by two methods, by a schema, by one version, by a builder."""
 
 WHICH_TABLE = {"path", "options", "target"}

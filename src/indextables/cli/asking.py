@@ -10,7 +10,7 @@ from indextables.cli.parameters import counted
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Ask, Context, DeleteRows
+    from indextables.sql.command import Ask, Context, DeleteRows, DropTable
     from indextables.table.running import Progress
 
 __all__ = ["Declined", "Quiet", "Yes", "agreed", "bar", "can_ask", "is_asked", "question_of"]
@@ -53,7 +53,7 @@ def agreed(question: str) -> None:
         raise outcome.Leave(outcome.FAILED)
 
 
-def question_of(command: Ask | DeleteRows, context: Context) -> str | None:
+def question_of(command: Ask | DeleteRows | DropTable, context: Context) -> str | None:
     """What to ask before a command of SQL, by what a dry run of it tells; None if it would do nothing.
 
     Raises what the command raises.
@@ -79,11 +79,14 @@ def question_of(command: Ask | DeleteRows, context: Context) -> str | None:
     return f"Delete {count} ({size}) of {table} for good?"
 
 
-def _all_rows(command: DeleteRows, context: Context) -> str | None:
-    from indextables.sql.command import is_table
+def _all_rows(command: DeleteRows | DropTable, context: Context) -> str | None:
+    from indextables.sql.command import DropTable, is_table
     from indextables.table.read import live_rows
 
     log = context.log(command.target)
+    if isinstance(command, DropTable):
+        # A log that cannot be read is no reason to keep the table.
+        return f"Drop {log.url} with all rows and versions for good?" if is_table(log) else None
     rows = live_rows(log.snapshot().files) if is_table(log) else 0
     return None if rows == 0 else f"Delete all {'' if rows is None else f'{rows:,} '}rows of {command.target.text}?"
 

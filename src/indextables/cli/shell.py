@@ -18,7 +18,7 @@ from indextables.errors import IndexTablesError, QueryInvalid
 from indextables.sql.local import split_statements
 
 if TYPE_CHECKING:
-    from indextables.sql.command import Ask, Context, DeleteRows
+    from indextables.sql.command import Ask, Context, DeleteRows, DropTable
     from indextables.sql.local import LocalSession
 
 __all__ = ["ask_at_prompt", "ask_once", "prompt", "run_script"]
@@ -36,19 +36,27 @@ _PLAIN_WORDS = ("help", "exit", "quit")
 """What may be typed without a backslash and without a semicolon."""
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "TEXTSEARCH(", "count(*)", "JOIN", "DESCRIBE"),
-    *("MERGE SPLITS", "PURGE INDEXTABLE", "DESCRIBE INDEXTABLES HISTORY", "CHECKPOINT INDEXTABLES", "VERSION AS OF"),
+    *(
+        "SHOW TABLES",
+        "DROP INDEXTABLE",
+        "MERGE SPLITS",
+        "PURGE INDEXTABLE",
+        "DESCRIBE INDEXTABLES HISTORY",
+        "CHECKPOINT INDEXTABLES",
+        "VERSION AS OF",
+    ),
     *("DELETE FROM", "UPDATE", "SET", "MERGE INTO", "USING", "WHEN MATCHED", "WHEN NOT MATCHED", "EXPLAIN"),
 )
 
 
-def ask_once(command: Ask | DeleteRows, context: Context) -> None:
+def ask_once(command: Ask | DeleteRows | DropTable, context: Context) -> None:
     """Ask before a command that takes something away; leaves with 1 unless the answer is yes."""
     question = question_of(command, context)
     if question is not None:
         agreed(question)
 
 
-def ask_at_prompt(command: Ask | DeleteRows, context: Context) -> None:
+def ask_at_prompt(command: Ask | DeleteRows | DropTable, context: Context) -> None:
     """Ask before a command that takes something away. Raises Declined unless the answer is yes."""
     question = question_of(command, context)
     if question is None:
@@ -153,14 +161,10 @@ class _Shell:
         return True
 
     def _describe(self, name: str | None) -> None:
-        import pyarrow as pa
-
         if name is None:
-            render.rows(pa.table({"table": self._session.names}), as_json=False)
+            render.rows(self._session.run("SHOW TABLES"), as_json=False)
             return
-        fields = [(field.name, str(field.type)) for field in self._session.schema(name)]
-        names, types = zip(*fields, strict=True)
-        render.rows(pa.table({"column": list(names), "type": list(types)}), as_json=False)
+        render.rows(self._session.run(f"DESCRIBE {name}"), as_json=False)
 
     def _run(self, statement: str) -> None:
         began = time.monotonic()

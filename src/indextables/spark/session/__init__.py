@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from indextables.spark.session.schema import arrow_schema, spark_schema
     from indextables.spark.session.settings import (
+        OVERWRITE_MODE,
         READING,
         SESSION,
         WRITING,
@@ -65,6 +66,7 @@ __all__ = [
     "BASE",
     "COLUMN_KEY",
     "NOT_TOLD",
+    "OVERWRITE_MODE",
     "OWN_KEY",
     "PATH_KEY",
     "READING",
@@ -149,6 +151,7 @@ if not TYPE_CHECKING:
             "schema": ("arrow_schema", "spark_schema"),
             "settings": (
                 "CallOptions",
+                "OVERWRITE_MODE",
                 "READING",
                 "ReadOptions",
                 "SESSION",

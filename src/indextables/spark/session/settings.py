@@ -25,6 +25,7 @@ from indextables.table.arguments import PartitionMode, check_partition_mode, che
 
 __all__ = [
     "NAMES",
+    "OVERWRITE_MODE",
     "READING",
     "SESSION",
     "WRITING",
@@ -58,8 +59,9 @@ NAMES = ("path", "paths", *READING, *WRITING)
 _OWN = {name.lower(): name for name in (*NAMES, SESSION)}
 _ALMOST = {**_OWN, OPTIMIZE_WRITE.key.lower(): OPTIMIZE_WRITE.key}
 _LIKENESS = 0.85
-_OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
-_FAMILIES = (PREFIX, "spark.hadoop.fs.", "fs.", _OVERWRITES.lower())
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+"""What Spark calls the setting of a session that says which partitions an overwrite replaces."""
+_FAMILIES = (PREFIX, "spark.hadoop.fs.", "fs.", OVERWRITE_MODE.lower())
 
 
 class Settings:
@@ -261,7 +263,7 @@ def check_session(session: Mapping[str, str], names: Sequence[str]) -> None:
 
 def session_overwrites(session: Mapping[str, str]) -> str | None:
     """What Spark's own setting says about overwrites of partitions; None if the session does not have it."""
-    return next((value for key, value in session.items() if key.lower() == _OVERWRITES.lower()), None)
+    return next((value for key, value in session.items() if key.lower() == OVERWRITE_MODE.lower()), None)
 
 
 @contextlib.contextmanager

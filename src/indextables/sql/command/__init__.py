@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     )
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import KEYWORDS, Args, Cursor, literal
-    from indextables.sql.command.grammar import parse_command
+    from indextables.sql.command.grammar import SYNTAX, parse_command
     from indextables.sql.command.kinds import check_kind
     from indextables.sql.command.lexer import Token, first_word, tokens, unquoted
-    from indextables.sql.command.making import once, pairs
+    from indextables.sql.command.making import drop_rule, once, pairs
     from indextables.sql.command.references import (
         FORMAT,
         Found,
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
         unsigned_zeros,
     )
     from indextables.sql.command.run import Consent, execute, run_command
+    from indextables.sql.command.showing import ShowTable, describe_rule, show_rule, shown
     from indextables.sql.command.statements import (
         Ask,
         DeleteRows,
+        DropTable,
         MergeRows,
         OnlyIfOurs,
         RowChange,
@@ -62,6 +64,7 @@ __all__ = [
     "FORMAT",
     "KEYWORDS",
     "QUOTED",
+    "SYNTAX",
     "Args",
     "Ask",
     "Beside",
@@ -69,6 +72,7 @@ __all__ = [
     "Context",
     "Cursor",
     "DeleteRows",
+    "DropTable",
     "Found",
     "LocalContext",
     "MergeRows",
@@ -76,6 +80,7 @@ __all__ = [
     "Read",
     "Reference",
     "RowChange",
+    "ShowTable",
     "SourceRows",
     "TableName",
     "Token",
@@ -85,6 +90,8 @@ __all__ = [
     "check_plan",
     "check_statement",
     "check_texts",
+    "describe_rule",
+    "drop_rule",
     "execute",
     "explain_rows",
     "find_references",
@@ -103,6 +110,8 @@ __all__ = [
     "parse_command",
     "query_of",
     "run_command",
+    "show_rule",
+    "shown",
     "statements",
     "table_names",
     "tokens",
@@ -128,10 +137,10 @@ if not TYPE_CHECKING:
             ),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "Cursor", "KEYWORDS", "literal"),
-            "grammar": ("parse_command",),
+            "grammar": ("SYNTAX", "parse_command"),
             "kinds": ("check_kind",),
             "lexer": ("Token", "first_word", "tokens", "unquoted"),
-            "making": ("once", "pairs"),
+            "making": ("drop_rule", "once", "pairs"),
             "references": (
                 "FORMAT",
                 "Found",
@@ -155,9 +164,11 @@ if not TYPE_CHECKING:
                 "unsigned_zeros",
             ),
             "run": ("Consent", "execute", "run_command"),
+            "showing": ("ShowTable", "describe_rule", "show_rule", "shown"),
             "statements": (
                 "Ask",
                 "DeleteRows",
+                "DropTable",
                 "MergeRows",
                 "OnlyIfOurs",
                 "RowChange",

@@ -18,7 +18,7 @@ from indextables.sql.command import statements as st
 from indextables.sql.command.altering import ALTER_SYNTAX, alter_rule, begins_a_wish
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
-from indextables.sql.command.making import convert_rule, create_rule, once, place_of
+from indextables.sql.command.making import convert_rule, create_rule, drop_rule, once, place_of
 from indextables.sql.command.row_grammar import (
     ROW_SYNTAX,
     explained,
@@ -54,6 +54,7 @@ SYNTAX: dict[str, str] = {
     "[TRANSACTION LOG RETENTION <n> DAYS | HOURS] [FORCE] [DRY RUN]",
     "VACUUM": f"VACUUM {_TABLE} [RETAIN <n> HOURS] [DRY RUN]",
     "DROP PARTITIONS": f"DROP INDEXTABLES PARTITIONS FROM {_TABLE} WHERE <partition predicate> [DRY RUN]",
+    "DROP": f"DROP INDEXTABLE [IF EXISTS] {_TABLE}",
     "TRUNCATE TIME TRAVEL": f"TRUNCATE INDEXTABLES TIME TRAVEL {_TABLE} [DRY RUN]",
     "CHECKPOINT": f"CHECKPOINT INDEXTABLES {_TABLE}",
     "COMPACT": f"COMPACT INDEXTABLES {_TABLE}",
@@ -133,6 +134,9 @@ def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | Non
         return (first, rule, True) if _changes_rows(words) else None
     if first in _SHARED and not _names_a_table(ours=ours, head=head):
         return (first, _SHARED[first], True) if len(head) > 1 else None
+    # What cannot be undone is asked for in one way only.
+    if words[:2] == ["DROP", "INDEXTABLE"] and third != "PARTITIONS":
+        return "DROP", drop_rule, False
     found = _RULES.get(first) if ours else None
     return None if found is None else (*found, False)
 

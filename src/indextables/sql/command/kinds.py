@@ -16,21 +16,23 @@ __all__ = ["check_kind"]
 
 _ALIKE = 0.75
 _HEAD_TOKENS = 4
-_ONLY_QUERIES = "only queries are run here: give a SELECT statement"
+_ONLY_QUERIES = "only queries (SELECT ...) and commands of ours are run here"
 _INSTEAD = {
     "ALTER": "ALTER TABLE changes columns and properties of a table of ours",
     "COPY": "to_arrow(), to_pandas() and `indextables search --json` give rows to others",
     "DELETE": "delete(where) of a table deletes rows, as this statement does in a LocalSession",
-    "INSERT": "append(rows) of a table adds rows",
+    "CREATE": "CREATE INDEXTABLE makes a table",
+    "DROP": "DROP INDEXTABLE deletes a table with all its rows and versions",
+    "INSERT": "append(rows) of a table, or `indextables ingest`, adds rows",
     "MERGE": "merge(rows, on) of a table merges rows, as this statement does in a LocalSession",
-    "SHOW": "schema of a table tells its columns, history() its versions",
+    "SHOW": "SHOW TABLES, COLUMNS, PARTITIONS, TBLPROPERTIES and CREATE TABLE are for names of a LocalSession",
     "TABLE": "write SELECT * FROM the table",
-    "TRUNCATE": "delete() of a table deletes all of its rows",
+    "TRUNCATE": "delete() of a table, or DELETE FROM in a LocalSession, deletes all of its rows",
     "UPDATE": "update(values, where) of a table changes rows, as this statement does in a LocalSession",
 }
 _NO_QUERIES = frozenset(_INSTEAD) | {
-    *("ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "COMMENT", "COMMIT", "CREATE", "DEALLOCATE", "DECLARE"),
-    *("DETACH", "DROP", "END", "EXECUTE", "EXPORT", "FETCH", "GRANT", "IMPORT", "KILL", "LOAD", "LOCK"),
+    *("ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "COMMENT", "COMMIT", "DEALLOCATE", "DECLARE"),
+    *("DETACH", "END", "EXECUTE", "EXPORT", "FETCH", "GRANT", "IMPORT", "KILL", "LOAD", "LOCK"),
     *("PRAGMA", "PREPARE", "REFRESH", "RENAME", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SET"),
     *("START", "UNCACHE", "UNLOAD", "UNLOCK", "UPSERT", "USE"),
 }

@@ -1,4 +1,4 @@
-"""Parses the commands that make tables: CREATE and CONVERT. Pure."""
+"""Parses the commands that make tables and take them away: CREATE, CONVERT and DROP. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from indextables.sql.command import statements as st
 from indextables.sql.command.cursor import KEYWORDS, Cursor
 
-__all__ = ["convert_rule", "create_rule", "once", "pairs", "place_of"]
+__all__ = ["convert_rule", "create_rule", "drop_rule", "once", "pairs", "place_of"]
 
 
 def create_rule(at: Cursor) -> st.Command:
@@ -30,6 +30,15 @@ def create_rule(at: Cursor) -> st.Command:
         at.fail("LOCATION '<path>', because the table is given by name")
     values = {"target": target, "columns": columns, "if_not_exists": quiet, **given}
     return msgspec.convert(values, st.CreateTable)
+
+
+def drop_rule(at: Cursor) -> st.DropTable:
+    """DROP INDEXTABLE."""
+    at.expect("DROP", "INDEXTABLE")
+    quiet = at.accept("IF", "EXISTS")
+    target = at.target()
+    at.end()
+    return st.DropTable(target, quiet)
 
 
 def _create_clause(at: Cursor, given: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from indextables.log.read import history, shared_cache
 from indextables.log.wire import raw_lines
 from indextables.sql.command import statements as st
 from indextables.sql.command.altering import alter_table
-from indextables.sql.command.context import Context, moment_ms
+from indextables.sql.command.context import Context, is_table, moment_ms
 from indextables.sql.command.cursor import Args
 from indextables.sql.command.grammar import parse_command
 from indextables.sql.command.results import rows_of, table_of
@@ -53,8 +53,8 @@ else:
 
 __all__ = ["Consent", "clear_unit", "execute", "run_command"]
 
-Consent: TypeAlias = Callable[[st.Ask | st.DeleteRows, Context], None]
-"""Called before a command that takes something away, unless it is a dry run, and before a DELETE of every row.
+Consent: TypeAlias = Callable[[st.Ask | st.DeleteRows | st.DropTable, Context], None]
+"""Called before a command that takes something away, unless it is a dry run, a DELETE of every row included.
 
 What it raises ends the command, nothing done.
 """
@@ -79,7 +79,8 @@ def run_command(
         request = command.request
         if isinstance(request, rq.Irreversible) and not request.dry_run:
             consent(command, context)
-    if consent is not None and isinstance(command, st.DeleteRows) and command.where is None:
+    takes_all = isinstance(command, st.DropTable) or (isinstance(command, st.DeleteRows) and command.where is None)
+    if consent is not None and isinstance(command, st.DeleteRows | st.DropTable) and takes_all:
         consent(command, context)
     return None if command is None else execute(command, context)
 
@@ -166,6 +167,14 @@ def _create(command: st.CreateTable, context: Context) -> pa.Table:
     if name is not None:
         context.register(name, log.url)
     return table_of([{"path": log.url, "name": name, "version": version, "created": is_new}], CREATED)
+
+
+def _drop(command: st.DropTable, context: Context) -> pa.Table:
+    from indextables.table.maintenance import drop_table
+
+    log = context.log(command.target)
+    count = 0 if command.if_exists and not is_table(log) else drop_table(log)
+    return table_of([{"path": log.url, "deleted": count}], _GONE)
 
 
 def _convert(command: st.ConvertTable, context: Context) -> pa.Table:
@@ -351,6 +360,7 @@ _TRUNCATED = pa.schema(
     ]
 )
 _KEYS = pa.schema([("path", pa.string()), ("kind", pa.string())])
+_GONE = pa.schema([("path", pa.string()), ("deleted", pa.int64())])
 _CLEARED = pa.schema([("path", pa.string()), ("cleared", pa.int64())])
 _CACHES = pa.schema([("path", pa.string()), ("processes", pa.list_(pa.string())), ("bytes", pa.int64())])
 CHECKPOINT = pa.schema(
@@ -399,6 +409,7 @@ _VERBS: dict[type, Callable[[Any, Context], pa.Table]] = {
     st.Checkpoint: _checkpoint,
     st.CreateTable: _create,
     st.ConvertTable: _convert,
+    st.DropTable: _drop,
     st.DescribeDetail: _describe_detail,
     st.DescribeHistory: _describe_history,
     st.DescribeLog: _describe_log,

@@ -28,6 +28,7 @@ __all__ = [
     "DescribeLog",
     "DescribeSkips",
     "DescribeState",
+    "DropTable",
     "Explain",
     "FlushCache",
     "InvalidateCache",
@@ -144,6 +145,13 @@ class CreateTable(_Command, frozen=True):
     indexing: dict[str, str] = {}
 
 
+class DropTable(_Command, frozen=True):
+    """The table goes with all its rows and versions, wherever it is; with `if_exists` there need be none."""
+
+    target: TableName
+    if_exists: bool = False
+
+
 class DeleteRows(_Command, frozen=True):
     """The rows for which `where`, a text of SQL that may hold TEXTSEARCH, is true go; all rows without it.
 
@@ -224,6 +232,7 @@ Command: TypeAlias = (
     | InvalidateCache
     | FlushCache
     | CreateTable
+    | DropTable
     | AlterTable
     | DeleteRows
     | UpdateRows

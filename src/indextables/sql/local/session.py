@@ -16,12 +16,13 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
+from indextables.errors import CommandSyntaxError, InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Beside,
     Consent,
+    Cursor,
     Found,
     LocalContext,
     OnlyIfOurs,
@@ -29,11 +30,15 @@ from indextables.sql.command import (
     SourceRows,
     TableName,
     Token,
+    describe_rule,
     find_references,
+    first_word,
     moment_ms,
     parse_command,
     query_of,
     run_command,
+    show_rule,
+    shown,
     table_names,
     tokens,
     unquoted,
@@ -155,7 +160,28 @@ class LocalSession:
                 raise InvalidArgument(message, query=text)
             context = self._context_of(terms_of(txn, user_metadata, expect_version, dry_run=dry_run))
         rows = run_command(text, context, params, consent=None if dry_run else self._consent)
+        if rows is None:
+            rows = self._shown(text)
         return self._select(text, params) if rows is None else rows
+
+    def _shown(self, text: str) -> pa.Table | None:
+        """The answer to SHOW and DESCRIBE of names of this session; None for all other statements."""
+        if first_word(text) not in ("SHOW", "DESCRIBE", "DESC"):
+            return None
+        words = [token.upper for token in tokens(text) if token.text != ";"]
+        if words == ["SHOW", "TABLES"]:
+            return pa.table({"table": pa.array(self.names, pa.string())})
+        at = Cursor(text, list(tokens(text)), None, "")
+        try:
+            asked = show_rule(at) if words[0] == "SHOW" else describe_rule(at)
+        except CommandSyntaxError:
+            return None
+        if asked is None or asked.name.lower() not in self._names:
+            return None
+        target = TableName(asked.name, is_path=False)
+        snapshot = self._snapshot(target)
+        # Tables of others are described by the engine.
+        return shown(asked, asked.name, self._log(target)[0].url, snapshot) if isinstance(snapshot, Snapshot) else None
 
     def _context_of(self, terms: Terms | None) -> LocalContext:
         return LocalContext(

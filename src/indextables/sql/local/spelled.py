@@ -38,7 +38,9 @@ INSTEAD = {
     "element_at": "write list[1] or struct['field']",
     "percentile": "write approx_percentile_cont(x, 0.95)",
     "percentile_approx": "write approx_percentile_cont(x, 0.95)",
+    "score": "write _score",
     "std": "write stddev(x)",
+    "textsearch": "explain(query, where) of a table tells how a search is answered",
 }
 """What to write instead of a function that DataFusion does not have."""
 

@@ -16,16 +16,15 @@ from indextables.spark.catalog import NewTable, drop_named, full_name, make_tabl
 from indextables.spark.session import frame_of, registry
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
-from indextables.sql.command import Cursor, is_table, table_names, tokens
+from indextables.sql.command import Cursor, ShowTable, is_table, shown, table_names, tokens
 from indextables.sql.spark.altering import CANNOT_ALTER, what_it_alters
 from indextables.sql.spark.cached import cache_table, uncache_table
-from indextables.sql.spark.showing import shown
+from indextables.sql.spark.inserting import partition_values
 from indextables.sql.spark.statements import (
     CacheTable,
     DropTable,
     MakeTable,
     Moved,
-    ShowTable,
     TruncateTable,
     named_statement,
 )
@@ -184,7 +183,7 @@ def _entry(spark: SparkSession, name: str) -> tuple[str, registry.Entry | None]:
 def _show(spark: SparkSession, asked: ShowTable, url: str) -> DataFrame:
     full, entry = _entry(spark, asked.name)
     snapshot = SparkHandle(spark, url).log().snapshot()
-    return frame_of(spark, shown(asked, full, url, snapshot, entry))
+    return frame_of(spark, shown(asked, full, url, snapshot, is_managed=entry is not None and entry.is_managed))
 
 
 def _truncate(spark: SparkSession, asked: TruncateTable, url: str) -> None:
@@ -199,13 +198,11 @@ def _truncate(spark: SparkSession, asked: TruncateTable, url: str) -> None:
 def _values(text: str, known: set[str], name: str) -> str:
     """`a = 1, b = 'x'` as a predicate. Raises InvalidArgument for a column that does not partition the table."""
     at = Cursor(text, list(tokens(text)), None, "PARTITION (<column> = <value>, ...)")
-    found = []
-    while True:
-        column = at.name("a partition column")
+    given = partition_values(at)
+    at.end()
+    for column, value in given.items():
         if column.lower() not in known:
             raise InvalidArgument(f"{name} is not partitioned by {column}", column=column)
-        at.expect_mark("=")
-        found.append(f"`{column}` <=> {at.predicate(what='a value', marks=',')}")
-        if not at.accept_mark(","):
-            at.end()
-            return " AND ".join(found)
+        if value is None:
+            raise InvalidArgument(f"PARTITION ({column}) needs a value: {column} = ...", column=column)
+    return " AND ".join(f"`{column}` <=> {value}" for column, value in given.items())

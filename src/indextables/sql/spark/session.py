@@ -11,43 +11,28 @@ from __future__ import annotations
 import functools
 import logging
 import types
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from indextables.errors import (
-    InvalidArgument,
-    LimitExceeded,
-    NotSupported,
-    QueryInvalid,
-    StoreError,
-    TableNotFound,
-)
-from indextables.log.read import Log, Snapshot
-from indextables.query.expr import Node
-from indextables.query.parse import parse
+from indextables import options as opt
+from indextables.errors import InvalidArgument, NotSupported, StoreError
+from indextables.log.read import Log
 from indextables.spark.catalog import install, uninstall
-from indextables.spark.scan import native_scan
-from indextables.spark.search import count_marked, marked_rows
 from indextables.spark.session import (
+    OVERWRITE_MODE,
     frame_of,
     is_temporary_reference,
     jvm_errors,
-    plain_reader,
     raising_ours,
-    reads_otherwise,
     registry,
     session_zone,
+    spark_schema,
     unknown_table,
 )
-from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle, forget_in_workers
 from indextables.sql.command import (
     FORMAT,
-    Args,
-    Found,
     OnlyIfOurs,
-    Reference,
     RowChange,
     SourceRows,
     TableName,
@@ -60,18 +45,14 @@ from indextables.sql.command import (
     is_unread_query,
     keeps_text,
     may_read,
-    moment_ms,
     run_command,
     table_names,
-    value_of,
 )
-from indextables.sql.spark.cached import cached_version
 from indextables.sql.spark.catalog import after_alter, run_named
 from indextables.sql.spark.frames import unwrap_frames, wrap_frames
-from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
+from indextables.sql.spark.inserting import Insert, insert_statement, plain_insert
+from indextables.sql.spark.opened import Opened, kept
 from indextables.sql.spark.views import SEARCHES_ITSELF, noted, refused_search, searches, with_views
-from indextables.table.environment import table_env
-from indextables.table.read import MarkedRows, live_rows
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
@@ -90,6 +71,10 @@ _PLACE = "__indextables_{}"
 _CANNOT_FOLLOW = (
     "{} means a table of IndexTables, which cannot be given to Spark in this form of statement: make a temporary view, "
     "IndexTable.forName(spark, name).toDF().createOrReplaceTempView('v'), and name the view"
+)
+_CANNOT_INSERT = (
+    "the query of this INSERT cannot be read: make a temporary view of it, CREATE TEMPORARY VIEW v AS ..., and insert "
+    "SELECT * FROM v. Nothing was written"
 )
 _CANNOT_LAST = (
     "{} means a table of IndexTables in this session only, and a view of the catalog is for all: CREATE TEMPORARY VIEW"
@@ -149,12 +134,24 @@ def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], befo
     if named is not None:
         return named
     context = SessionContext(spark)
+    asked = insert_statement(text, args)
+    if asked is not None and context.means(asked.target):
+        text, options = _plain(context, asked)
+        return _query(spark, text, asked.query[1] or None, kwargs, original, options)
     rows = run_command(text, context, args)
     if first_word(text) == "ALTER":
         after_alter(spark, text, args, context.is_table_name, is_done=rows is not None)
     if rows is not None:
         return frame_of(spark, rows)
     return _query(spark, text, args, kwargs, original)
+
+
+def _plain(context: SessionContext, asked: Insert) -> tuple[str, dict[str, str]]:
+    """An INSERT without the clauses that Spark hands to no source of Python, and what they say to the write."""
+    metadata = context.log(asked.target).metadata_at().metadata
+    columns = {field.name: field.dataType.simpleString() for field in spark_schema(metadata.schemaString).fields}
+    mode = asked.options.get(opt.PARTITION_OVERWRITE_MODE.key) or context.spark.conf.get(OVERWRITE_MODE, "static")
+    return plain_insert(asked, columns, metadata.partitionColumns, is_dynamic=mode.lower() == "dynamic")
 
 
 class SessionContext:
@@ -173,7 +170,10 @@ class SessionContext:
         return session_zone(self.spark) or "UTC"
 
     def knows(self, asked: OnlyIfOurs) -> bool:
-        target = asked.target
+        return self.means(asked.target)
+
+    def means(self, target: TableName) -> bool:
+        """True if a path or a name is that of a table of ours."""
         if not target.is_path:
             return self.is_table_name(target.text)
         try:
@@ -280,9 +280,14 @@ def _original(spark: SparkSession) -> Any:
 
 
 def _query(
-    spark: SparkSession, text: str, args: Any, kwargs: dict[str, Any], original: Callable[..., Any]
+    spark: SparkSession,
+    text: str,
+    args: Any,
+    kwargs: dict[str, Any],
+    original: Callable[..., Any],
+    write_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-
+    """Run a statement that is no command; `write_options` are those of the write of an INSERT."""
     given = {} if args is None else {"args": args}
     context = SessionContext(spark)
     has_search = searches(text)
@@ -294,11 +299,14 @@ def _query(
             return original(text, **given, **kwargs)
         is_known = known.__contains__
     found = find_references(text, is_known, is_format=bool(kwargs), args=args)
+    if found is None and write_options:
+        # Spark would drop them, and replace other rows than the statement says.
+        raise NotSupported(_CANNOT_INSERT, query=text)
     if found is None and has_search:
         return refused_search(text, lambda: original(text, **given, **kwargs))
     if found is None:
         return _not_followed(context, text, args, lambda: original(text, **given, **kwargs))
-    opened = _Opened(context, found, args)
+    opened = Opened(context, found, args, write_options or {})
     rewritten = opened.rewritten()
     given = {} if rewritten.args is None else {"args": rewritten.args}
     frames = {
@@ -308,16 +316,10 @@ def _query(
     }
     views = {ref.number: opened.target(ref) for ref in found.references if ref.role == "insert"}
     if found.keeps_names:
-        views |= {number: _kept(frame) for number, frame in frames.items()}
+        views |= {number: kept(frame) for number, frame in frames.items()}
         frames = {}
-    pieces = []
-    for piece in rewritten.pieces:
-        if isinstance(piece, str):
-            pieces.append(piece if kwargs else piece.replace("{", "{{").replace("}", "}}"))
-        else:
-            pieces.append(views.get(piece) or "{" + _PLACE.format(piece) + "}")
     named = {_PLACE.format(number): frame for number, frame in frames.items()}
-    joined = "".join(pieces)
+    joined = _joined(rewritten, views, is_format=bool(kwargs))
     if not named and not kwargs:
         joined = joined.replace("{{", "{").replace("}}", "}")
     is_kept = False
@@ -335,6 +337,17 @@ def _query(
             for view in views.values():
                 spark.catalog.dropTempView(view.strip("`"))
     return answer if args or kwargs else noted(spark, answer, found, opened.place)
+
+
+def _joined(rewritten: Rewritten, views: Mapping[int, str], *, is_format: bool) -> str:
+    """The text for Spark, where `{name}` stands for a DataFrame; braces of the statement itself are doubled."""
+    pieces = []
+    for piece in rewritten.pieces:
+        if isinstance(piece, str):
+            pieces.append(piece if is_format else piece.replace("{", "{{").replace("}", "}}"))
+        else:
+            pieces.append(views.get(piece) or "{" + _PLACE.format(piece) + "}")
+    return "".join(pieces)
 
 
 def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[], DataFrame]) -> DataFrame:
@@ -358,143 +371,3 @@ def _not_followed(context: SessionContext, text: str, args: Any, run: Callable[[
             raise
         raise NotSupported(_CANNOT_FOLLOW.format(repr(unknown)), query=text) from error
     return frame
-
-
-class _Opened:
-    """The tables of one statement, each looked at once, so that all references to one see one version."""
-
-    def __init__(self, context: SessionContext, found: Found, args: Args | None) -> None:
-        self._context = context
-        self._found = found
-        self._args = args
-        self._tables: dict[str, SparkHandle] = {}
-        self._logs: dict[str, Log] = {}
-        self._snapshots: dict[tuple[str, str], Snapshot] = {}
-        self._counted: dict[int, int] = {}
-
-    def rewritten(self) -> Rewritten:
-        """The statement as Spark gets it, in which the rows that our indexes and logs can count are counted."""
-        columns = [self.columns(reference) for reference in self._found.references]
-        rewritten = rewrite_for_spark(self._found, columns, self._args)
-        asked = [ref for ref, need in zip(self._found.references, rewritten.needs, strict=True) if need.counts]
-        for reference in asked:
-            counted = self._count(reference, rewritten.needs[reference.number])
-            if counted is not None:
-                self._counted[reference.number] = counted
-        left = {reference.number for reference in asked} - self._counted.keys()
-        return rewrite_for_spark(self._found, columns, self._args, spark_counts=left) if left else rewritten
-
-    def columns(self, reference: Reference) -> list[str]:
-        return list(self.snapshot(reference).schema.names)
-
-    def table(self, reference: Reference) -> SparkHandle:
-        table = self._context.table(TableName(reference.name, is_path=reference.is_path))
-        return self._tables.setdefault(table.url, table)
-
-    def place(self, reference: Reference) -> tuple[str, int]:
-        return self.table(reference).url, self.snapshot(reference).version
-
-    def log(self, reference: Reference) -> Log:
-        table = self.table(reference)
-        if table.url not in self._logs:
-            self._logs[table.url] = table.log()
-        return self._logs[table.url]
-
-    def snapshot(self, reference: Reference) -> Snapshot:
-        """The version that a reference reads. Raises TableNotFound, VersionNotFound, VersionExpired."""
-        log = self.log(reference)
-        as_of = reference.as_of
-        value = None if as_of is None else value_of(as_of.token, self._found.tokens, self._args)
-        key = (log.url, "" if as_of is None else f"{as_of.kind} {value}")
-        if key not in self._snapshots:
-            self._snapshots[key] = self._load(log, None if as_of is None else as_of.kind, value)
-        return self._snapshots[key]
-
-    def _load(self, log: Log, kind: str | None, value: Any) -> Snapshot:
-        if kind is None:
-            return log.snapshot()
-        if kind == "timestamp":
-            return log.snapshot(timestamp_ms=moment_ms(value, self._context.time_zone))
-        if isinstance(value, str) and value.isascii() and value.isdigit():
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
-        return log.snapshot(value)
-
-    def frame(self, reference: Reference, need: Need, *, lasting: bool = False) -> DataFrame:
-        """The rows that a reference stands for; a `lasting` DataFrame keeps none of them in memory."""
-        table, snapshot = self.table(reference), self.snapshot(reference)
-        if need.counts:
-            return _number(table.spark, self._counted[reference.number])
-        env = table_env(self.log(reference).env, snapshot.metadata)
-        # Spark applies them itself, in its own zone, whatever the options of the table say.
-        where, missed = self._understood(need.filters, snapshot)
-        if not need.required and not need.marked:
-            if cached_version(table.spark, table.url) == snapshot.version:
-                where = None
-            return native_scan(
-                table.spark,
-                env,
-                snapshot,
-                columns=None,
-                where=where,
-                text=None,
-                fallback=table.reader_options(table.place()),
-            )
-        names = snapshot.schema.names if need.columns is None else need.columns
-        asked = MarkedRows(tuple(names), tuple(need.required), tuple(need.marked), need.score)
-        limit = None if missed else need.limit
-        return marked_rows(table, env, snapshot, asked, where=where, limit=limit, lasting=lasting)
-
-    def _count(self, reference: Reference, need: Need) -> int | None:
-        """The rows that a count asks for; None if Spark had better count them."""
-        table, snapshot = self.table(reference), self.snapshot(reference)
-        if need.required:
-            where, missed = self._understood(need.filters, snapshot)
-            env = table_env(self.log(reference).env, snapshot.metadata)
-            return None if missed else count_marked(table, env, snapshot, MarkedRows((), need.required), where=where)
-        if need.filters:
-            return None
-        counted = live_rows(snapshot.files)
-        if counted is None:
-            counted = IndexTable(table.spark, table.url).toDF(versionAsOf=snapshot.version).count()
-        return int(counted)
-
-    def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> tuple[Node | None, bool]:
-        """The filters that mean the same to us, together, and whether there are others, which Spark alone answers."""
-        found = []
-        zone = self._context.time_zone
-        for text in filters:
-            try:
-                parse(text, snapshot.schema, time_zone=zone)
-            except (QueryInvalid, LimitExceeded, InvalidArgument):
-                # The zone of the session may have no name.
-                continue
-            if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
-                found.append(f"({text})")
-        node = parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
-        return node, len(found) < len(filters)
-
-    def target(self, reference: Reference) -> str:
-        """A view that rows can be inserted into."""
-        table = self.table(reference)
-        if reference.as_of is not None:
-            raise InvalidArgument("rows are inserted into the newest version: leave out AS OF")
-        if not is_table(self.log(reference)):
-            raise TableNotFound(
-                f"there is no table at {table.url}: make it with CREATE INDEXTABLE first", url=table.url
-            )
-        reader = plain_reader(table.spark).format("indextables").options(**table.reader_options(table.place()))
-        return _kept(reader.load(table.url))
-
-
-def _number(spark: SparkSession, rows: int) -> DataFrame:
-    """One row that stands for so many."""
-    return spark.range(1).selectExpr(f"CAST({rows} AS BIGINT) AS {COUNTED}")
-
-
-def _kept(frame: DataFrame) -> str:
-    """A temporary view of its own."""
-    name = f"indextables_{uuid.uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    return f"`{name}`"

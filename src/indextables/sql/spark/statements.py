@@ -12,9 +12,24 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from indextables.errors import CommandSyntaxError, NotSupported
-from indextables.sql.command import FORMAT, KEYWORDS, Args, Cursor, TableName, Token, first_word, once, pairs, tokens
+from indextables.sql.command import (
+    FORMAT,
+    SYNTAX,
+    Args,
+    Cursor,
+    ShowTable,
+    TableName,
+    Token,
+    describe_rule,
+    drop_rule,
+    first_word,
+    once,
+    pairs,
+    show_rule,
+    tokens,
+)
 
-__all__ = ["CacheTable", "DropTable", "MakeTable", "Moved", "Named", "ShowTable", "TruncateTable", "named_statement"]
+__all__ = ["CacheTable", "DropTable", "MakeTable", "Moved", "Named", "TruncateTable", "named_statement"]
 
 MAKE = (
     "[CREATE [OR REPLACE] | REPLACE] TABLE [IF NOT EXISTS] <name> "
@@ -22,12 +37,8 @@ MAKE = (
     "[PARTITIONED BY (<column>, ...)] [LOCATION '<path>'] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)] [AS <query>]"
 )
-DROP = "DROP INDEXTABLE [IF EXISTS] ('<path>' | <name> | indextables.`<path>`)"
 _FIRST = frozenset({"CREATE", "REPLACE", "DROP", "TRUNCATE", "SHOW", "DESCRIBE", "DESC", "CACHE", "UNCACHE", "ALTER"})
 _QUERY = frozenset({"AS", "SELECT", "WITH", "FROM", "VALUES", "TABLE"})
-_NO_TABLES = frozenset(
-    {"QUERY", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "PROCEDURE", "HISTORY", "DETAIL"}
-)
 
 
 class MakeTable(msgspec.Struct, frozen=True):
@@ -56,14 +67,6 @@ class TruncateTable(msgspec.Struct, frozen=True):
 
     name: str
     partition: str | None = None
-
-
-class ShowTable(msgspec.Struct, frozen=True):
-    """`key` is the property, or the column, that is asked about."""
-
-    name: str
-    what: Literal["columns", "partitions", "tblproperties", "create", "describe", "extended"]
-    key: str | None = None
 
 
 class CacheTable(msgspec.Struct, frozen=True):
@@ -96,8 +99,8 @@ def named_statement(text: str, args: Args | None = None) -> Named | None:
     words = [token.upper for token in found[:6]]
     if first in ("CREATE", "REPLACE"):
         return _make(Cursor(text, found, args, MAKE), found, words)
-    if first == "DROP" and words[1:2] and words[1] in KEYWORDS and words[2:3] != ["PARTITIONS"]:
-        return _drop_indextable(Cursor(text, found, args, DROP))
+    if first == "DROP" and words[1:2] == ["INDEXTABLE"] and words[2:3] != ["PARTITIONS"]:
+        return _drop_indextable(Cursor(text, found, args, SYNTAX["DROP"]))
     try:
         return _of_spark(Cursor(text, found, args, ""), first)
     except CommandSyntaxError:
@@ -193,11 +196,8 @@ def _uses_ours(found: Sequence[Token]) -> bool:
 
 
 def _drop_indextable(at: Cursor) -> DropTable:
-    at.expect("DROP", "|".join(KEYWORDS))
-    quiet = at.accept("IF", "EXISTS")
-    target = at.target()
-    at.end()
-    return DropTable(target, quiet, with_rows=True)
+    asked = drop_rule(at)
+    return DropTable(asked.target, asked.if_exists, with_rows=True)
 
 
 def _of_spark(at: Cursor, first: str) -> Named | None:
@@ -206,9 +206,9 @@ def _of_spark(at: Cursor, first: str) -> Named | None:
     if first == "TRUNCATE":
         return _truncate(at)
     if first == "SHOW":
-        return _show(at)
+        return show_rule(at)
     if first in ("DESCRIBE", "DESC"):
-        return _describe(at)
+        return describe_rule(at)
     return _alter(at) if first == "ALTER" else _cache(at)
 
 
@@ -228,51 +228,6 @@ def _truncate(at: Cursor) -> TruncateTable:
     partition = at.inside("partition values") if at.accept("PARTITION") else None
     at.end()
     return TruncateTable(name, partition)
-
-
-def _show(at: Cursor) -> ShowTable | None:
-    at.expect("SHOW")
-    if at.accept("CREATE", "TABLE"):
-        found = ShowTable(".".join(at.dotted("a table")), "create")
-    elif at.accept("COLUMNS"):
-        at.expect("IN|FROM")
-        name = ".".join(at.dotted("a table"))
-        schema = ".".join(at.dotted("a schema")) + "." if at.accept("IN|FROM") else ""
-        found = ShowTable(schema + name, "columns")
-    elif at.accept("PARTITIONS"):
-        found = ShowTable(".".join(at.dotted("a table")), "partitions")
-        if at.accept("PARTITION"):
-            found = msgspec.structs.replace(found, key=at.inside("partition values"))
-    elif at.accept("TBLPROPERTIES"):
-        found = ShowTable(".".join(at.dotted("a table")), "tblproperties")
-        if at.accept_mark("("):
-            found = msgspec.structs.replace(found, key=_key(at))
-            at.expect_mark(")")
-    else:
-        return None
-    at.end()
-    return found
-
-
-def _key(at: Cursor) -> str:
-    token = at.token
-    return at.string() if token is not None and token.kind == "text" else ".".join(at.dotted("a key"))
-
-
-def _describe(at: Cursor) -> ShowTable | None:
-    at.expect("DESCRIBE|DESC")
-    at.accept("TABLE")
-    if at.token is None or at.token.upper in _NO_TABLES | _QUERY | KEYWORDS:
-        return None
-    what: Literal["describe", "extended"] = "extended" if at.accept("EXTENDED|FORMATTED") else "describe"
-    name = ".".join(at.dotted("a table"))
-    if at.sees("AS") or at.sees("PARTITION"):
-        return None
-    following = at.ahead(0)
-    named = following is not None and following.kind in ("word", "name")
-    column = ".".join(at.dotted("a column")) if named else None
-    at.end()
-    return ShowTable(name, what, column)
 
 
 def _cache(at: Cursor) -> CacheTable | None:

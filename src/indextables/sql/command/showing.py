@@ -1,9 +1,11 @@
-"""What SHOW and DESCRIBE say of a table of ours: in Spark's columns, from our log. Pure."""
+"""SHOW and DESCRIBE of a table: what is asked, and what the log says to it, in Spark's columns. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Literal
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,21 +14,80 @@ from indextables.log.read import Snapshot
 from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
 from indextables.query.stored import generated_columns, identity_columns
-from indextables.spark.session import registry, spark_schema
-from indextables.sql.spark.statements import ShowTable
+from indextables.sql.command.cursor import KEYWORDS, Cursor
 from indextables.table.rows import folder_of
 
-__all__ = ["shown"]
+__all__ = ["ShowTable", "describe_rule", "show_rule", "shown"]
 
 _TEXT = pa.string()
 _HIDDEN = (REGISTRY_PREFIX, "columnMapping.", "partitioning.former")
 """Properties that the library keeps for itself."""
 
+_SHORT = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_NO_TABLES = frozenset(
+    {"QUERY", "FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "PROCEDURE", "HISTORY", "DETAIL"}
+)
+_QUERY = frozenset({"AS", "SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 _LINES = pa.schema([("col_name", _TEXT), ("data_type", _TEXT), ("comment", _TEXT)])
 _INFO = pa.schema([("info_name", _TEXT), ("info_value", _TEXT)])
 
 
-def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> pa.Table:
+class ShowTable(msgspec.Struct, frozen=True):
+    """`key` is the property, or the column, that is asked about."""
+
+    name: str
+    what: Literal["columns", "partitions", "tblproperties", "create", "describe", "extended"]
+    key: str | None = None
+
+
+def show_rule(at: Cursor) -> ShowTable | None:
+    """SHOW of one table; None for all others. Raises CommandSyntaxError."""
+    at.expect("SHOW")
+    if at.accept("CREATE", "TABLE"):
+        found = ShowTable(".".join(at.dotted("a table")), "create")
+    elif at.accept("COLUMNS"):
+        at.expect("IN|FROM")
+        name = ".".join(at.dotted("a table"))
+        schema = ".".join(at.dotted("a schema")) + "." if at.accept("IN|FROM") else ""
+        found = ShowTable(schema + name, "columns")
+    elif at.accept("PARTITIONS"):
+        found = ShowTable(".".join(at.dotted("a table")), "partitions")
+        if at.accept("PARTITION"):
+            found = msgspec.structs.replace(found, key=at.inside("partition values"))
+    elif at.accept("TBLPROPERTIES"):
+        found = ShowTable(".".join(at.dotted("a table")), "tblproperties")
+        if at.accept_mark("("):
+            found = msgspec.structs.replace(found, key=_key(at))
+            at.expect_mark(")")
+    else:
+        return None
+    at.end()
+    return found
+
+
+def _key(at: Cursor) -> str:
+    token = at.token
+    return at.string() if token is not None and token.kind == "text" else ".".join(at.dotted("a key"))
+
+
+def describe_rule(at: Cursor) -> ShowTable | None:
+    """DESCRIBE of a table or column; None for all others. Raises CommandSyntaxError."""
+    at.expect("DESCRIBE|DESC")
+    at.accept("TABLE")
+    if at.token is None or at.token.upper in _NO_TABLES | _QUERY | KEYWORDS:
+        return None
+    what: Literal["describe", "extended"] = "extended" if at.accept("EXTENDED|FORMATTED") else "describe"
+    name = ".".join(at.dotted("a table"))
+    if at.sees("AS") or at.sees("PARTITION"):
+        return None
+    following = at.ahead(0)
+    named = following is not None and following.kind in ("word", "name")
+    column = ".".join(at.dotted("a column")) if named else None
+    at.end()
+    return ShowTable(name, what, column)
+
+
+def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> pa.Table:
     """The answer to a statement about the table at `url`, whose full name is `name`. Raises InvalidArgument."""
     if asked.what == "columns":
         return pa.table({"col_name": pa.array(snapshot.schema.names, _TEXT)})
@@ -35,12 +96,16 @@ def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, entry: regi
     if asked.what == "tblproperties":
         return _properties(asked, snapshot)
     if asked.what == "create":
-        return pa.table({"createtab_stmt": [_statement(name, url, snapshot, entry)]})
+        return pa.table({"createtab_stmt": [_statement(name, url, snapshot, is_managed=is_managed)]})
     if asked.key is not None:
         return _column(asked, snapshot)
     lines = _columns(snapshot)
     if asked.what == "extended":
-        lines += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(name, url, snapshot, entry)]
+        lines += [
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            *_details(name, url, snapshot, is_managed=is_managed),
+        ]
     return pa.Table.from_pylist([dict(zip(_LINES.names, line, strict=True)) for line in lines], schema=_LINES)
 
 
@@ -72,12 +137,35 @@ def _own_properties(snapshot: Snapshot) -> dict[str, str]:
     return {key: given[key] for key in sorted(given) if not key.startswith(_HIDDEN)}
 
 
-def _fields(snapshot: Snapshot) -> list[Any]:
-    return list(spark_schema(snapshot.metadata.schemaString).fields)
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    type: str
+    nullable: bool
+    comment: str | None
+
+
+def _fields(snapshot: Snapshot) -> list[_Field]:
+    fields = json.loads(snapshot.metadata.schemaString)["fields"]
+    return [
+        _Field(f["name"], _type(f["type"]), f.get("nullable", True), (f.get("metadata") or {}).get("comment"))
+        for f in fields
+    ]
+
+
+def _type(kind: Any) -> str:
+    """A type of a schema as people write it."""
+    if not isinstance(kind, dict):
+        return _SHORT.get(kind, str(kind))
+    if kind["type"] == "struct":
+        inner = (f"{field['name']}:{_type(field['type'])}" for field in kind["fields"])
+        return f"struct<{','.join(inner)}>"
+    if kind["type"] == "array":
+        return f"array<{_type(kind['elementType'])}>"
+    return f"map<{_type(kind['keyType'])},{_type(kind['valueType'])}>"
 
 
 def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
-    lines = {f.name: (f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment")) for f in _fields(snapshot)}
+    lines = {f.name: (f.name, f.type, f.comment) for f in _fields(snapshot)}
     found: list[tuple[str, str, str | None]] = list(lines.values())
     if snapshot.partition_columns:
         head = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
@@ -89,8 +177,7 @@ def _column(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
     wanted = (asked.key or "").lower()
     for field in _fields(snapshot):
         if field.name.lower() == wanted:
-            comment = (field.metadata or {}).get("comment", "NULL")
-            values = [field.name, field.dataType.simpleString(), comment]
+            values = [field.name, field.type, "NULL" if field.comment is None else field.comment]
             return pa.Table.from_arrays(
                 [pa.array(["col_name", "data_type", "comment"]), pa.array(values)], schema=_INFO
             )
@@ -98,7 +185,7 @@ def _column(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
     raise InvalidArgument(f"there is no column {asked.key} in {asked.name}; it has {there}", column=asked.key)
 
 
-def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> list[tuple[str, str, str]]:
+def _details(name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> list[tuple[str, str, str]]:
     catalog, schema, table = [*([""] * 3), *name.replace("`", "").split(".")][-3:]
     properties = ",".join(f"{key}={value}" for key, value in _own_properties(snapshot).items())
     bytes_of = pc.sum(snapshot.files["size"], min_count=0).as_py() or 0
@@ -106,7 +193,7 @@ def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | No
         "Catalog": catalog,
         "Database": schema,
         "Table": table,
-        "Type": "MANAGED" if entry is not None and entry.is_managed else "EXTERNAL",
+        "Type": "MANAGED" if is_managed else "EXTERNAL",
         "Provider": "indextables",
         "Comment": snapshot.metadata.description or "",
         "Table Properties": f"[{properties}]",
@@ -118,23 +205,22 @@ def _details(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | No
     return [(key, value, "") for key, value in found.items() if value]
 
 
-def _statement(name: str, url: str, snapshot: Snapshot, entry: registry.Entry | None) -> str:
+def _statement(name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> str:
     """A CREATE TABLE that makes such a table. Its LOCATION stands there where the catalog did not choose it."""
     columns, generated = [], generated_columns(snapshot.schema)
     numbered = identity_columns(snapshot.schema)
     for field in _fields(snapshot):
-        comment = (field.metadata or {}).get("comment")
-        words = [f"  {_name(field.name)} {field.dataType.simpleString()}", "" if field.nullable else "NOT NULL"]
+        words = [f"  {_name(field.name)} {field.type}", "" if field.nullable else "NOT NULL"]
         words += [f"GENERATED ALWAYS AS ({generated[field.name]})"] if field.name in generated else []
         words += [f"GENERATED {numbered[field.name].sql}"] if field.name in numbered else []
-        words += [] if comment is None else [f"COMMENT {_quoted(comment)}"]
+        words += [] if field.comment is None else [f"COMMENT {_quoted(field.comment)}"]
         columns.append(" ".join(word for word in words if word))
     lines = [f"CREATE TABLE {name.replace('`', '')} (", ",\n".join(columns) + ")", "USING indextables"]
     if snapshot.partition_columns:
         lines.append(f"PARTITIONED BY ({', '.join(map(_name, snapshot.partition_columns))})")
     if snapshot.metadata.description:
         lines.append(f"COMMENT {_quoted(snapshot.metadata.description)}")
-    if entry is None or not entry.is_managed:
+    if not is_managed:
         lines.append(f"LOCATION {_quoted(url)}")
     properties = [f"  {_quoted(key)} = {_quoted(value)}" for key, value in _own_properties(snapshot).items()]
     if properties:

@@ -1,0 +1,174 @@
+"""The tables of one statement of Spark: looked at, and given to it as DataFrames and views."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from indextables.errors import InvalidArgument, LimitExceeded, QueryInvalid, TableNotFound
+from indextables.log.read import Log, Snapshot
+from indextables.query.expr import Node
+from indextables.query.parse import parse
+from indextables.spark.scan import native_scan
+from indextables.spark.search import count_marked, marked_rows
+from indextables.spark.session import plain_reader, reads_otherwise
+from indextables.spark.table import IndexTable
+from indextables.spark.tasks import SparkHandle
+from indextables.sql.command import Args, Found, Reference, TableName, is_table, moment_ms, value_of
+from indextables.sql.spark.cached import cached_version
+from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
+from indextables.table.environment import table_env
+from indextables.table.read import MarkedRows, live_rows
+
+if TYPE_CHECKING:
+    from indextables.spark.session import DataFrame, SparkSession
+    from indextables.sql.spark.rewrite import Rewritten
+    from indextables.sql.spark.session import SessionContext
+
+__all__ = ["Opened", "kept"]
+
+
+class Opened:
+    """The tables of one statement, each looked at once, so that all references to one see one version."""
+
+    def __init__(
+        self, context: SessionContext, found: Found, args: Args | None, write_options: Mapping[str, str]
+    ) -> None:
+        """`write_options` are those of the write of an INSERT."""
+        self._context = context
+        self._write_options = write_options
+        self._found = found
+        self._args = args
+        self._tables: dict[str, SparkHandle] = {}
+        self._logs: dict[str, Log] = {}
+        self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._counted: dict[int, int] = {}
+
+    def rewritten(self) -> Rewritten:
+        """The statement as Spark gets it, in which the rows that our indexes and logs can count are counted."""
+        columns = [self.columns(reference) for reference in self._found.references]
+        rewritten = rewrite_for_spark(self._found, columns, self._args)
+        asked = [ref for ref, need in zip(self._found.references, rewritten.needs, strict=True) if need.counts]
+        for reference in asked:
+            counted = self._count(reference, rewritten.needs[reference.number])
+            if counted is not None:
+                self._counted[reference.number] = counted
+        left = {reference.number for reference in asked} - self._counted.keys()
+        return rewrite_for_spark(self._found, columns, self._args, spark_counts=left) if left else rewritten
+
+    def columns(self, reference: Reference) -> list[str]:
+        return list(self.snapshot(reference).schema.names)
+
+    def table(self, reference: Reference) -> SparkHandle:
+        table = self._context.table(TableName(reference.name, is_path=reference.is_path))
+        return self._tables.setdefault(table.url, table)
+
+    def place(self, reference: Reference) -> tuple[str, int]:
+        return self.table(reference).url, self.snapshot(reference).version
+
+    def log(self, reference: Reference) -> Log:
+        table = self.table(reference)
+        if table.url not in self._logs:
+            self._logs[table.url] = table.log()
+        return self._logs[table.url]
+
+    def snapshot(self, reference: Reference) -> Snapshot:
+        """The version that a reference reads. Raises TableNotFound, VersionNotFound, VersionExpired."""
+        log = self.log(reference)
+        as_of = reference.as_of
+        value = None if as_of is None else value_of(as_of.token, self._found.tokens, self._args)
+        key = (log.url, "" if as_of is None else f"{as_of.kind} {value}")
+        if key not in self._snapshots:
+            self._snapshots[key] = self._load(log, None if as_of is None else as_of.kind, value)
+        return self._snapshots[key]
+
+    def _load(self, log: Log, kind: str | None, value: Any) -> Snapshot:
+        if kind is None:
+            return log.snapshot()
+        if kind == "timestamp":
+            return log.snapshot(timestamp_ms=moment_ms(value, self._context.time_zone))
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidArgument(f"VERSION AS OF takes the number of a version, not {value!r}", version=value)
+        return log.snapshot(value)
+
+    def frame(self, reference: Reference, need: Need, *, lasting: bool = False) -> DataFrame:
+        """The rows that a reference stands for; a `lasting` DataFrame keeps none of them in memory."""
+        table, snapshot = self.table(reference), self.snapshot(reference)
+        if need.counts:
+            return _number(table.spark, self._counted[reference.number])
+        env = table_env(self.log(reference).env, snapshot.metadata)
+        # Spark applies them itself, in its own zone, whatever the options of the table say.
+        where, missed = self._understood(need.filters, snapshot)
+        if not need.required and not need.marked:
+            if cached_version(table.spark, table.url) == snapshot.version:
+                where = None
+            return native_scan(
+                table.spark,
+                env,
+                snapshot,
+                columns=None,
+                where=where,
+                text=None,
+                fallback=table.reader_options(table.place()),
+            )
+        names = snapshot.schema.names if need.columns is None else need.columns
+        asked = MarkedRows(tuple(names), tuple(need.required), tuple(need.marked), need.score)
+        limit = None if missed else need.limit
+        return marked_rows(table, env, snapshot, asked, where=where, limit=limit, lasting=lasting)
+
+    def _count(self, reference: Reference, need: Need) -> int | None:
+        """The rows that a count asks for; None if Spark had better count them."""
+        table, snapshot = self.table(reference), self.snapshot(reference)
+        if need.required:
+            where, missed = self._understood(need.filters, snapshot)
+            env = table_env(self.log(reference).env, snapshot.metadata)
+            return None if missed else count_marked(table, env, snapshot, MarkedRows((), need.required), where=where)
+        if need.filters:
+            return None
+        counted = live_rows(snapshot.files)
+        if counted is None:
+            counted = IndexTable(table.spark, table.url).toDF(versionAsOf=snapshot.version).count()
+        return int(counted)
+
+    def _understood(self, filters: Sequence[str], snapshot: Snapshot) -> tuple[Node | None, bool]:
+        """The filters that mean the same to us, together, and whether there are others, which Spark alone answers."""
+        found = []
+        zone = self._context.time_zone
+        for text in filters:
+            try:
+                parse(text, snapshot.schema, time_zone=zone)
+            except (QueryInvalid, LimitExceeded, InvalidArgument):
+                # The zone of the session may have no name.
+                continue
+            if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
+                found.append(f"({text})")
+        node = parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
+        return node, len(found) < len(filters)
+
+    def target(self, reference: Reference) -> str:
+        """A view that rows can be inserted into."""
+        table = self.table(reference)
+        if reference.as_of is not None:
+            raise InvalidArgument("rows are inserted into the newest version: leave out AS OF")
+        if not is_table(self.log(reference)):
+            raise TableNotFound(
+                f"there is no table at {table.url}: make it with CREATE INDEXTABLE first", url=table.url
+            )
+        # Spark drops the options that an INSERT gives a view in its text.
+        options = {**table.reader_options(table.place()), **self._write_options}
+        return kept(plain_reader(table.spark).format("indextables").options(**options).load(table.url))
+
+
+def _number(spark: SparkSession, rows: int) -> DataFrame:
+    """One row that stands for so many."""
+    return spark.range(1).selectExpr(f"CAST({rows} AS BIGINT) AS {COUNTED}")
+
+
+def kept(frame: DataFrame) -> str:
+    """A temporary view of its own."""
+    name = f"indextables_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    return f"`{name}`"
