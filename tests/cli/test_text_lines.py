@@ -188,6 +188,18 @@ def test_a_line_may_be_long_and_one_beyond_the_limit_is_named(tmp_path, monkeypa
     assert json.loads((tmp_path / "bad").read_text())["line"] == 2
 
 
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["ended", "open"])
+@pytest.mark.parametrize("beyond", [0, 1, 3])
+def test_the_limit_of_a_line_is_exact_wherever_a_block_ends(end, beyond):
+    lines = [b"a\n", b"x" * (10 + beyond) + end]
+    for size in range(1, 11):
+        found = list(blocks.blocks_of(io.BytesIO(b"".join(lines)), blocks.end_of_lines, 1, size, 10))
+        overlong = [(block.line, block.length) for block in found if block.length is not None]
+        assert overlong == ([(2, len(lines[1]))] if beyond else []), size
+        taken = b"".join(block.data for block in found if block.length is None)
+        assert taken == (lines[0] if beyond else b"".join(lines)), size
+
+
 def test_columns_that_come_later_are_added_where_that_is_asked_for(command, tmp_path):
     table, file = tmp_path / "t", tmp_path / "a.jsonl"
     file.write_text('{"n": 1, "s": {"a": 1}}\n')

@@ -39,7 +39,7 @@ def blocks_of(
 ) -> Iterator[Block]:
     """The blocks of a stream; `end` tells where the last whole line of some bytes ends. The last one may lack its end.
 
-    Raises what the stream raises.
+    `size`, the bytes that are read at once, is at most `limit`. Raises what the stream raises.
     """
     rest = b""
     while True:
@@ -48,8 +48,14 @@ def blocks_of(
         cut = end(rest) if data else len(rest)
         if cut:
             whole, rest = rest[:cut], rest[cut:]
-            yield Block(whole, line)
-            line += whole.count(b"\n")
+            # Only the first line can have begun in a block before, and be as long.
+            first = whole.find(b"\n") + 1 or len(whole)
+            if len(whole[:first].removesuffix(b"\n")) > limit:
+                yield Block(whole[:200], line, first)
+                whole, line = whole[first:], line + 1
+            if whole:
+                yield Block(whole, line)
+                line += whole.count(b"\n")
         if not data:
             return
         if len(rest) > limit:
