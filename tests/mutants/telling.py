@@ -86,4 +86,25 @@ BUGS = [
         'told[key] = _LITERAL.sub("?", text) if is_merge else text',
         PERSONAL_TESTS,
     ),
+    Bug(
+        "an overwrite of a partition that is named replaces every row",
+        "indextables/sql/spark/inserting.py",
+        "        options[opt.REPLACE_WHERE.key] = where\n",
+        "",
+        ("tests/sql/test_inserting.py",),
+    ),
+    Bug(
+        "a dynamic overwrite of one whole partition leaves it alone where there are no rows",
+        "indextables/sql/spark/inserting.py",
+        "not (is_dynamic and len(fixed) < len(partitioned_by))",
+        "not is_dynamic",
+        ("tests/sql/test_inserting.py",),
+    ),
+    Bug(
+        "a line beyond the limit is taken where its end is in the next block",
+        "indextables/cli/input/blocks.py",
+        'if len(whole[:first].removesuffix(b"\\n")) > limit:',
+        "if False:",
+        ("tests/cli/test_text_lines.py",),
+    ),
 ]

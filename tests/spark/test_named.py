@@ -151,14 +151,17 @@ def test_partitions_are_named_by_an_insert_and_replaced(session):
         spark.sql("INSERT INTO logs REPLACE WHERE hour = 1 SELECT 40, DATE'2026-01-01', 2")
     with pytest.raises(InvalidArgument, match="logs is not partitioned by id"):
         spark.sql("INSERT INTO logs PARTITION (id = 1) SELECT 1, 2")
+    dynamic = "WITH (partitionOverwriteMode = 'dynamic')"
+    spark.sql(f"INSERT OVERWRITE logs {dynamic} PARTITION (day = '2026-01-01', hour) VALUES (50, 0)")
+    assert ids(spark.sql("SELECT id FROM logs")) == [21, 31, 50]
+    spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-02', hour = 11) SELECT 1 WHERE false")
+    assert ids(spark.sql("SELECT id FROM logs")) == [31, 50]
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-01', hour) VALUES (50, 0)")
-        assert ids(spark.sql("SELECT id FROM logs")) == [21, 31, 50]
-        spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-02', hour = 11) SELECT 1 WHERE false")
+        with pytest.raises(NotSupported, match="is dynamic in this session"):
+            spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-01') VALUES (60, 0)")
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-    assert ids(spark.sql("SELECT id FROM logs")) == [31, 50]
     assert lines(spark.sql("SHOW TABLES LIKE 'indextables_*'")) == []
 
 

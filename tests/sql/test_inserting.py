@@ -7,13 +7,14 @@ import pytest
 from indextables.errors import InvalidArgument, NotSupported
 from indextables.sql.spark.inserting import insert_statement, plain_insert
 
+DYNAMIC = "WITH (partitionOverwriteMode = 'dynamic')"
 COLUMNS = {"id": "bigint", "day": "date", "message": "string", "hour": "int"}
 
 
-def plain(text, args=None, *, is_dynamic=False):
+def plain(text, args=None):
     asked = insert_statement(text, args)
     assert asked is not None
-    statement, options = plain_insert(asked, COLUMNS, ["day", "hour"], is_dynamic=is_dynamic)
+    statement, options = plain_insert(asked, COLUMNS, ["day", "hour"])
     return " ".join(statement.split()), options, asked.query[1]
 
 
@@ -34,18 +35,18 @@ def test_columns_are_listed_or_go_by_name():
 
 
 @pytest.mark.parametrize(
-    ("clause", "is_dynamic", "options"),
+    ("clause", "options"),
     [
-        ("PARTITION (day = DATE'2026-01-01')", False, ("`day` <=> DATE'2026-01-01'", "static")),
-        ("PARTITION (day = DATE'2026-01-01', hour)", True, (None, None)),
-        ("PARTITION (day = NULL, hour = 1)", True, ("`day` <=> NULL AND `hour` <=> 1", "static")),
-        ("PARTITION (day, hour)", False, (None, None)),
-        ("WITH (userMetadata = 'x')", False, (None, None)),
-        ("WITH (replaceWhere = 'hour = 1')", False, ("hour = 1", None)),
+        ("PARTITION (day = DATE'2026-01-01')", ("`day` <=> DATE'2026-01-01'", None)),
+        (f"{DYNAMIC} PARTITION (day = DATE'2026-01-01', hour)", (None, "dynamic")),
+        (f"{DYNAMIC} PARTITION (day = NULL, hour = 1)", ("`day` <=> NULL AND `hour` <=> 1", None)),
+        ("PARTITION (day, hour)", (None, None)),
+        ("WITH (userMetadata = 'x')", (None, None)),
+        ("WITH (replaceWhere = 'hour = 1')", ("hour = 1", None)),
     ],
 )
-def test_an_overwrite_replaces_the_partitions_that_it_names(clause, is_dynamic, options):
-    _, found, _ = plain(f"INSERT OVERWRITE logs {clause} SELECT 1", is_dynamic=is_dynamic)
+def test_an_overwrite_replaces_the_partitions_that_it_names(clause, options):
+    _, found, _ = plain(f"INSERT OVERWRITE logs {clause} SELECT 1")
     assert (found.get("replaceWhere"), found.get("partitionOverwriteMode")) == options
 
 

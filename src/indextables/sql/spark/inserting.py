@@ -18,6 +18,7 @@ __all__ = ["Insert", "insert_statement", "partition_values", "plain_insert"]
 
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 _OVERWRITE = "OVERWRITE"
+_MODE = opt.PARTITION_OVERWRITE_MODE.key.lower()
 
 
 class Insert(msgspec.Struct, frozen=True):
@@ -95,12 +96,12 @@ def partition_values(at: Cursor) -> dict[str, str | None]:
 
 
 def plain_insert(
-    asked: Insert, columns: Mapping[str, str], partitioned_by: Sequence[str], *, is_dynamic: bool
+    asked: Insert, columns: Mapping[str, str], partitioned_by: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
     """The statement without these clauses, and the options of its write.
 
-    `columns` has the Spark type of each column of the table. With `is_dynamic` an overwrite replaces the partitions
-    that its rows are in. Raises InvalidArgument for a column that does not partition the table.
+    `columns` has the Spark type of each column of the table. Raises InvalidArgument for a column that does not
+    partition it.
     """
     spelled = {name.lower(): name for name in partitioned_by}
     for name in asked.values:
@@ -118,9 +119,10 @@ def plain_insert(
             listed = (*(listed or (name for name in columns if name not in fixed)), *fixed)
     names = "BY NAME " if asked.by_name else "" if listed is None else f"({', '.join(map(_name, listed))}) "
     where = asked.replace_where
+    is_dynamic = any(key.lower() == _MODE and value.lower() == "dynamic" for key, value in options.items())
     if asked.verb == _OVERWRITE and fixed and not (is_dynamic and len(fixed) < len(partitioned_by)):
         where = " AND ".join(f"{_name(name)} <=> {value}" for name, value in fixed.items())
-        options.setdefault(opt.PARTITION_OVERWRITE_MODE.key, "static")
+        options = {key: value for key, value in options.items() if key.lower() != _MODE}
     if where is not None:
         if opt.REPLACE_WHERE.key.lower() in map(str.lower, options):
             message = "WITH (replaceWhere = ...) and the statement each say what is replaced: leave out one"

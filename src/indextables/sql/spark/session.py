@@ -14,7 +14,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported, StoreError
 from indextables.log.read import Log
 from indextables.spark.catalog import install, uninstall
@@ -75,6 +74,11 @@ _CANNOT_FOLLOW = (
 _CANNOT_INSERT = (
     "the query of this INSERT cannot be read: make a temporary view of it, CREATE TEMPORARY VIEW v AS ..., and insert "
     "SELECT * FROM v. Nothing was written"
+)
+_DYNAMIC = (
+    f"{OVERWRITE_MODE} is dynamic in this session, and Spark takes no INSERT OVERWRITE for a source in Python then: "
+    "unset it and write INSERT OVERWRITE {0} WITH (partitionOverwriteMode = 'dynamic') ..., or use "
+    "df.writeTo('{0}').overwritePartitions(). Nothing was written"
 )
 _CANNOT_LAST = (
     "{} means a table of IndexTables in this session only, and a view of the catalog is for all: CREATE TEMPORARY VIEW"
@@ -150,8 +154,9 @@ def _plain(context: SessionContext, asked: Insert) -> tuple[str, dict[str, str]]
     """An INSERT without the clauses that Spark hands to no source of Python, and what they say to the write."""
     metadata = context.log(asked.target).metadata_at().metadata
     columns = {field.name: field.dataType.simpleString() for field in spark_schema(metadata.schemaString).fields}
-    mode = asked.options.get(opt.PARTITION_OVERWRITE_MODE.key) or context.spark.conf.get(OVERWRITE_MODE, "static")
-    return plain_insert(asked, columns, metadata.partitionColumns, is_dynamic=mode.lower() == "dynamic")
+    if asked.verb == "OVERWRITE" and str(context.spark.conf.get(OVERWRITE_MODE, "")).lower() == "dynamic":
+        raise NotSupported(_DYNAMIC.format(asked.named), name=asked.named)
+    return plain_insert(asked, columns, metadata.partitionColumns)
 
 
 class SessionContext:
