@@ -28,6 +28,7 @@ from indextables.log.wire import (
     canonical_paths,
     empty_files,
     has_own_splits,
+    header_fields,
     path_rule,
     schema_from_json,
 )
@@ -74,10 +75,7 @@ def read_pruned(env: Env, ref: StateRef, where: Where, listed: StateList | None 
         return state
     schema = schema_from_json(state.metadata.schemaString)
     kept = prune(state.files, predicate, schema, state.metadata.partitionColumns, rules=stats_rules(state.protocol))
-    files = state.files.filter(kept)
-    return PrunedState(
-        version=state.version, protocol=state.protocol, metadata=state.metadata, files=files, tokens=state.tokens
-    )
+    return PrunedState(**header_fields(state), files=state.files.filter(kept))
 
 
 def inspect_state(env: Env, ref: StateRef) -> Inspected:

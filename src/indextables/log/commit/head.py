@@ -12,7 +12,7 @@ from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.commit import row_ids
 from indextables.log.commit.winner import Winner
 from indextables.log.read import Log, Snapshot
-from indextables.log.wire import Metadata, Protocol, Txn, crcfile, tracks_rows
+from indextables.log.wire import Metadata, Protocol, StateHeader, Txn, crcfile, tracks_rows
 
 __all__ = ["Head", "advance", "following_row_id", "forget", "head_of", "load", "recall", "remember"]
 
@@ -41,15 +41,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """The head as a snapshot knows it."""
+    """The head as a snapshot knows it, without reading its files."""
+    header = snapshot.header
+    window = header.tokens
     return Head(
         version=snapshot.version,
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
-        in_commit_timestamp=snapshot.in_commit_timestamp,
-        token=_token_at(snapshot),
-        txns=snapshot.txns,
-        next_row_id=_next_row_id(snapshot),
+        in_commit_timestamp=header.in_commit_timestamp,
+        token=window.token_at(snapshot.version) if window is not None and window.covers(snapshot.version) else None,
+        txns=header.txns,
+        next_row_id=_next_row_id(header),
     )
 
 
@@ -71,7 +73,7 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         return head_of(log.snapshot())
     following = row_ids.next_row_id(content.domains)
     if following is None and tracks_rows(protocol):
-        following = _next_row_id(log.snapshot(version)) if version > 0 else 0
+        following = _next_row_id(log.snapshot(version).header) if version > 0 else 0
     info = content.commit_info
     time = None if info is None else info.inCommitTimestamp
     return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c, next_row_id=following)
@@ -101,7 +103,7 @@ def following_row_id(log: Log, head: Head) -> int:
     """The id that the next new row of a table gets, which tracks rows; 0 if it is only now that it does."""
     if head.next_row_id is not None or not tracks_rows(head.protocol):
         return head.next_row_id or 0
-    return _next_row_id(log.snapshot(head.version)) or 0
+    return _next_row_id(log.snapshot(head.version).header) or 0
 
 
 def recall(log: Log) -> Head | None:
@@ -156,13 +158,8 @@ _MEMORY = process.declare(
 )
 
 
-def _next_row_id(snapshot: Snapshot) -> int | None:
+def _next_row_id(header: StateHeader) -> int | None:
     """The next id to give; 0 in a table that tracks rows and has none yet."""
-    if not tracks_rows(snapshot.protocol):
+    if not tracks_rows(header.protocol):
         return None
-    return row_ids.next_row_id(snapshot.domains.values()) or 0
-
-
-def _token_at(snapshot: Snapshot) -> str | None:
-    window = snapshot.tokens
-    return window.token_at(snapshot.version) if window is not None and window.covers(snapshot.version) else None
+    return row_ids.next_row_id(header.domains.values()) or 0

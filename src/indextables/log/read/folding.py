@@ -31,6 +31,7 @@ from indextables.log.wire import (
     VersionContent,
     bool_array,
     combined,
+    header_fields,
     int64_values,
     under_rule,
     vector_ids,
@@ -75,12 +76,8 @@ def replay_pruned(base: PrunedState, confirmed: Confirmed[VersionContent], *, pl
     """
     versions = under_rule(base.protocol, confirmed)
     _check_contiguous(base.version, versions)
-    metadata = next((c.metadata for c in reversed(versions) if c.metadata is not None), base.metadata)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
-    protocol = next((c.protocol for c in reversed(versions) if c.protocol is not None), base.protocol)
-    version = base.version + len(versions)
-    tokens = TokenWindow(version, (versions[-1].token,)) if versions else base.tokens
-    return PrunedState(version=version, protocol=protocol, metadata=metadata, files=files, tokens=tokens)
+    return PrunedState(**header_fields(header_after(base, versions)), files=files)
 
 
 def replay_plainly(
@@ -122,17 +119,7 @@ def _files_of(base: TableState | None) -> pa.Table:
 
 
 def _whole(header: StateHeader, files: pa.Table) -> TableState:
-    return TableState(
-        version=header.version,
-        protocol=header.protocol,
-        metadata=header.metadata,
-        files=files,
-        txns=header.txns,
-        domains=header.domains,
-        skips=header.skips,
-        tokens=header.tokens,
-        in_commit_timestamp=header.in_commit_timestamp,
-    )
+    return TableState(**header_fields(header), files=files)
 
 
 def _check_contiguous(below: int, versions: Sequence[VersionContent]) -> None:

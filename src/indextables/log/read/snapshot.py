@@ -14,15 +14,20 @@ from indextables.log.wire import (
     Metadata,
     Protocol,
     PrunedState,
+    StateHeader,
     TableState,
     TokenWindow,
     Txn,
     schema_from_json,
 )
 from indextables.process import Lock
+from indextables.query.expr import Literal
 from indextables.query.stored import stored_names
 
 __all__ = ["Snapshot"]
+
+_NOTHING = Literal(pa.scalar(False))  # noqa: FBT003
+"""A predicate that no file matches."""
 
 
 class Snapshot:
@@ -54,6 +59,7 @@ class Snapshot:
         self._load = load
         self._load_some = load_some
         self._state: TableState | None = None
+        self._header: StateHeader | None = None
         self._schema: pa.Schema | None = None
         self._lock = Lock()
 
@@ -85,6 +91,15 @@ class Snapshot:
             if self._state is None:
                 self._state = self._load()
             return self._state
+
+    @property
+    def header(self) -> StateHeader:
+        """What the table is apart from its files; none is read where the checkpoint tells without. As `state`."""
+        if self._state is not None:
+            return self._state
+        if self._header is None:
+            self._header = self._load_some(lambda _: _NOTHING)
+        return self._header
 
     def checked(self, check: Callable[[TableState | PrunedState], object]) -> Snapshot:
         """The same; `check` is shown what is loaded before anybody else, and raises if it is not what is meant."""
@@ -119,7 +134,7 @@ class Snapshot:
     @property
     def txns(self) -> dict[str, Txn]:
         """The newest batch of each application."""
-        return self.state.txns
+        return self.header.txns
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:

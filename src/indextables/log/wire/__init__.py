@@ -161,6 +161,7 @@ if TYPE_CHECKING:
         StateTotals,
         TableState,
         TokenWindow,
+        header_fields,
         token_of,
     )
 
@@ -272,6 +273,7 @@ __all__ = [
     "field_id",
     "former_names",
     "has_own_splits",
+    "header_fields",
     "highest_ever",
     "identity",
     "int64_array",
@@ -477,6 +479,7 @@ if not TYPE_CHECKING:
                 "StateTotals",
                 "TableState",
                 "TokenWindow",
+                "header_fields",
                 "token_of",
             ),
         },

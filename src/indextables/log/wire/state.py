@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,7 @@ __all__ = [
     "StateTotals",
     "TableState",
     "TokenWindow",
+    "header_fields",
     "token_of",
 ]
 
@@ -85,6 +86,11 @@ class StateHeader(msgspec.Struct, frozen=True):
     in_commit_timestamp: int | None = None
 
 
+def header_fields(known: object) -> dict[str, Any]:
+    """The fields of a `StateHeader` that something with attributes of the same names has."""
+    return {name: getattr(known, name) for name in StateHeader.__struct_fields__}
+
+
 class TableState(StateHeader, frozen=True, kw_only=True):
     """The whole table at one version: `files` has `FILES_SCHEMA` and one row for each live path.
 
@@ -95,17 +101,13 @@ class TableState(StateHeader, frozen=True, kw_only=True):
     files: pa.Table
 
 
-class PrunedState(msgspec.Struct, frozen=True):
+class PrunedState(StateHeader, frozen=True, kw_only=True):
     """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
 
-    It answers that read and nothing else. `tokens` tell that of its version, where it is known.
+    It answers that read, and what the table is apart from its files.
     """
 
-    version: int
-    protocol: Protocol
-    metadata: Metadata
     files: pa.Table
-    tokens: TokenWindow | None = None
 
 
 class StateRef(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ from indextables.log.wire import (
     decode_version,
     empty_files,
     has_own_splits,
+    header_fields,
     parse_key,
     path_rule,
     schema_from_json,
@@ -83,9 +84,7 @@ def read_avro_pruned(
     infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
     files = live_entries(state, read_entries(env, ref, state, infos), complete=len(infos) == len(state.manifests))
     files = files.filter(prune(files, predicate, schema, columns, rules=rules))
-    return PrunedState(
-        version=state.version, protocol=state.protocol, metadata=state.metadata, files=files, tokens=state.tokens
-    )
+    return PrunedState(**header_fields(state), files=files)
 
 
 def read_list(env: Env, ref: StateRef, *, only_counts: bool = False) -> StateList:
@@ -193,17 +192,8 @@ def _whole(env: Env, ref: StateRef, state: StateList) -> TableState:
     """All of a completed list's entries."""
     assert state.metadata is not None  # noqa: S101 - complete_list found it
     assert state.protocol is not None  # noqa: S101 - as above
-    return TableState(
-        version=state.version,
-        protocol=state.protocol,
-        metadata=state.metadata,
-        files=live_entries(state, read_entries(env, ref, state, state.manifests), complete=True),
-        txns=state.txns,
-        domains=state.domains,
-        skips=state.skips,
-        tokens=state.tokens,
-        in_commit_timestamp=state.in_commit_timestamp,
-    )
+    files = live_entries(state, read_entries(env, ref, state, state.manifests), complete=True)
+    return TableState(**header_fields(state), files=files)
 
 
 def _schema(metadata: Metadata) -> pa.Schema | None:
