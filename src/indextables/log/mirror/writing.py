@@ -26,8 +26,10 @@ __all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "mak
 
 _LOGGER = logging.getLogger("indextables")
 
-_AT_ONCE = 2048
-"""Versions that are read and written together. To confirm some costs a look at the whole log, however few they are."""
+_CONFIRMED = 2048
+"""Versions that are confirmed together: that costs a look at the whole log, however few they are."""
+_AT_ONCE = 256
+"""Versions that are in memory together."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -91,19 +93,26 @@ def catch_up(log: Log, upto: int) -> int:
         newest = first
     _, protocol, metadata = log.metadata_at(newest)
     basis = Basis(protocol, metadata)
-    for contents in _contents(log, range(newest + 1, upto + 1)):
-        basis = _put_many(log, contents, basis)
+    # The first for itself: where Delta cannot show it, every commit finds that out anew, and needs no more for it.
+    missing = range(newest + 1, upto + 1)
+    for some in (missing[:1], *(missing[at : at + _CONFIRMED] for at in range(1, len(missing), _CONFIRMED))):
+        due = 0
+        try:
+            for contents in _contents(log, some):
+                basis, due = _put_many(log, contents, basis, due)
+        finally:
+            if due:
+                _write_checkpoint(log, due)
     return upto
 
 
-def _put_many(log: Log, contents: Sequence[tuple[int, Content]], basis: Basis) -> Basis:
+def _put_many(log: Log, contents: Sequence[tuple[int, Content]], basis: Basis, due: int) -> tuple[Basis, int]:
     """Mirror versions that follow each other, after one whose basis this is; the basis of the last one.
 
-    Of the checkpoints that are due, the last one is written: readers find every version without the others.
-    Raises as `_put`; the versions before the one that cannot be shown are there.
+    Of the checkpoints that are due, who catches up writes the last one: readers find every version without the others.
+    `due` is its version, 0 for none. Raises as `_put`; the versions before the one that cannot be shown are there.
     """
     wanted: list[tuple[int, bytes]] = []
-    due = 0
     try:
         for version, content in contents:
             basis = basis.after(content)
@@ -112,9 +121,7 @@ def _put_many(log: Log, contents: Sequence[tuple[int, Content]], basis: Basis) -
             due = version if _is_due(log, version, basis) else due
     finally:
         _put_bytes(log, wanted)
-        if due:
-            _write_checkpoint(log, due)
-    return basis
+    return basis, due
 
 
 def make_room(log: Log, cut: int) -> str | None:
@@ -193,12 +200,12 @@ def standing_of(log: Log) -> Standing | None:
 
 def _contents(log: Log, versions: range) -> Iterator[list[tuple[int, Content]]]:
     """The actions of each version, of files that are the committed ones, many at a time."""
-    # The first for itself: where Delta cannot show it, every commit finds that out anew, and needs no more for it.
-    for some in (versions[:1], *(versions[at : at + _AT_ONCE] for at in range(1, len(versions), _AT_ONCE))):
-        confirmed = log.read_versions(some)
+    confirmed = log.read_versions(versions, files=False)
+    for start in range(0, len(versions), _AT_ONCE):
+        some = versions[start : start + _AT_ONCE]
         raw = log.env.ambient.map("versions", log.env.store.get, [version_key(version) for version in some])
         found = []
-        for version, known, data in zip(some, confirmed, raw, strict=True):
+        for version, known, data in zip(some, confirmed[start : start + _AT_ONCE], raw, strict=True):
             content = read_content(data)
             if content.info is None or known.token is None or content.info.token != known.token:
                 content = read_content(log.stored(version))

@@ -200,10 +200,13 @@ class Log:
         return self.read_versions([version])[0]
 
     def read_versions(
-        self, versions: Sequence[int], *, above: VersionContent | None = None
+        self, versions: Sequence[int], *, above: VersionContent | None = None, files: bool = True
     ) -> Confirmed[VersionContent]:
-        """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`."""
-        contents = self._told(versions, lambda: self._versions.read(versions, above=above))
+        """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`.
+
+        Without `files` adds and removes may be left out.
+        """
+        contents = self._told(versions, lambda: self._versions.read(versions, above=above, files=files))
         for content in contents:
             if self.env.table_id is not None and content.table_id not in {None, self.env.table_id}:
                 self.check_table()
