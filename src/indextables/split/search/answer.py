@@ -22,6 +22,9 @@ from indextables.split.search.virtual import VirtualIndex
 
 _MOST_KEPT = 1_000
 """Hits that are kept with a plan."""
+_AT_ONCE = 4_096
+"""Hits that are asked for with their count; more take a second search, which knows how many there are."""
+
 _SMALLEST = 1e-30
 """Factors from here to its inverse keep a score what it is, a number above 0."""
 
@@ -152,8 +155,10 @@ class IndexShard:
 
     def everything(self) -> Hits:
         query = self.query(scored=False)
-        total = int(self.run(query, limit=1).count)
-        return self.hits(self.run(query, limit=total, count=False).hits) if total else no_hits()
+        found = self.run(query, limit=_AT_ONCE)
+        total = int(found.count)
+        # Tantivy makes room for as many as it may find: few are found at once, and how many there are with them.
+        return self.hits(found.hits if total <= _AT_ONCE else self.run(query, limit=total, count=False).hits)
 
     def _only_term(self) -> Terms | None:
         """The term whose document frequency is the answer: nothing else is asked, and no row is hidden."""
