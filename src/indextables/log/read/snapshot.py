@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
@@ -18,6 +19,7 @@ from indextables.log.wire import (
     TableState,
     TokenWindow,
     Txn,
+    bool_array,
     schema_from_json,
 )
 from indextables.process import Lock
@@ -25,9 +27,6 @@ from indextables.query.expr import Literal
 from indextables.query.stored import stored_names
 
 __all__ = ["Snapshot"]
-
-_NOTHING = Literal(pa.scalar(False))  # noqa: FBT003
-"""A predicate that no file matches."""
 
 
 class Snapshot:
@@ -98,7 +97,7 @@ class Snapshot:
         if self._state is not None:
             return self._state
         if self._header is None:
-            self._header = self._load_some(lambda _: _NOTHING)
+            self._header = self._load_some(_nothing)
         return self._header
 
     def checked(self, check: Callable[[TableState | PrunedState], object]) -> Snapshot:
@@ -158,3 +157,8 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot(version={self.version}, table_id={self.table_id!r})"
+
+
+def _nothing(_: Metadata) -> Literal:
+    """A predicate that no file matches. `pa.scalar` would load pandas."""
+    return Literal(bool_array(np.zeros(1, np.bool_))[0])
