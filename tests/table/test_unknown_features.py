@@ -209,7 +209,7 @@ MODULE_READS = {
     "open": lambda p: indextables.open(p, options={"reader.leaseHours": "1"}),
     "verify": indextables.verify,
 }
-MODULE_OTHERS = {"IndexTable", "IndexTablesError", "LocalSession", "Table", "errors", "functions"}
+MODULE_OTHERS = {"IdentityGenerator", "IndexTable", "IndexTablesError", "LocalSession", "Table", "errors", "functions"}
 SPARKS = {"disable", "enable", "sql", "write"}
 SQL_WRITES = {
     "AlterTable": "ALTER TABLE t RENAME COLUMN m TO n",

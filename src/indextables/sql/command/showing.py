@@ -13,7 +13,7 @@ from indextables.errors import InvalidArgument
 from indextables.log.read import Snapshot
 from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
-from indextables.query.stored import generated_columns, identity_columns
+from indextables.query.stored import CURRENT_DEFAULT, generated_columns, identity_columns
 from indextables.sql.command.cursor import KEYWORDS, Cursor
 from indextables.table.rows import folder_of
 
@@ -101,6 +101,8 @@ def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, *, is_manag
         return _column(asked, snapshot)
     lines = _columns(snapshot)
     if asked.what == "extended":
+        rules = _column_rules(snapshot)
+        lines += [("", "", ""), ("# Column Rules", "", ""), *rules] if rules else []
         lines += [
             ("", "", ""),
             ("# Detailed Table Information", "", ""),
@@ -170,6 +172,20 @@ def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
     if snapshot.partition_columns:
         head = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         found += [*head, *(lines[name] for name in snapshot.partition_columns)]
+    return found
+
+
+def _column_rules(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
+    """What holds for the values of a column, as SQL says it."""
+    generated, numbered = generated_columns(snapshot.schema), identity_columns(snapshot.schema)
+    found: list[tuple[str, str, str | None]] = []
+    for field in snapshot.schema:
+        default = (field.metadata or {}).get(CURRENT_DEFAULT)
+        words = [] if field.nullable else ["NOT NULL"]
+        words += [] if default is None else [f"DEFAULT {default.decode()}"]
+        words += [f"GENERATED ALWAYS AS ({generated[field.name]})"] if field.name in generated else []
+        words += [f"GENERATED {numbered[field.name].sql}"] if field.name in numbered else []
+        found += [(field.name, " ".join(words), "")] if words else []
     return found
 
 
