@@ -20,7 +20,7 @@ from benchmarks.harness import Bar, cpu_of
 from benchmarks.state import environment, make_files, write_ours
 
 _FILES = {"small": 50_000, "full": 1_000_000, "soak": 1_000_000}
-_ROWS = {"small": 50_000, "full": 400_000, "soak": 2_000_000}
+_ROWS = {"small": 50_000, "full": 200_000, "soak": 2_000_000}
 _TURNS = 9
 
 
