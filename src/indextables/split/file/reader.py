@@ -106,6 +106,16 @@ class SplitReader:
         self._view: View | None = None
         self._lock = Lock(again=True)
 
+    def stored_footer(self) -> bytes:
+        """The bytes of the footer, as they are in the store now. Raises SplitCorrupt, ObjectNotFound, StoreError."""
+        return read_ranges(self.store, self.key, [footer_range(self.ref)], "footer")[0]
+
+    def take_footer(self, stored: bytes) -> None:
+        """Use a footer that `stored_footer` gave. Raises SplitCorrupt."""
+        parsed = parse_footer(stored, self.ref)
+        with self._lock:
+            self._footer = parsed
+
     def again(self, store: Store, vector: bytes | None) -> SplitReader:
         """The same split through `store`, with this vector; footer and page map come along as far as they are known."""
         with self._lock:
@@ -177,8 +187,7 @@ class SplitReader:
         with self._lock:
             ref = self.ref
             if self._footer is None:
-                data = read_ranges(self.store, ref.key, [footer_range(ref)], "footer")[0]
-                self._footer = parse_footer(data, ref)
+                self._footer = parse_footer(self.stored_footer(), ref)
             return self._footer
 
     @property

@@ -1,7 +1,8 @@
-"""Opens footers and page maps of splits once per process, for who reads rows without searching them.
+"""Parses footers and page maps of splits once per process, for who reads rows without searching them.
 
 A split is found by whose it is (table, store and credentials) and as the log names it: key, size, id and offsets. What
-a version deleted of it is not kept.
+a version deleted of it is not kept. The bytes of a footer are read each time and compared: pages that are read in a
+row carry no proof of whose they are, so that a file which was put into the place of another is told by its footer.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _WEIGHT = 16
 _LEAST_BYTES = 4 << 10
 
 _Key = tuple[type, Hashable, int, str | None, SplitRef]
-_Kept = tuple[SplitReader, Ambient]
-"""With the ambient that the key names by its address, so that no other one gets that."""
+_Kept = tuple[SplitReader, bytes, Ambient]
+"""With the bytes of its footer, and the ambient that the key names by its address, so that no other one gets that."""
 
 
 def _size(kept: _Kept) -> int:
@@ -39,8 +40,7 @@ _READERS: cachetools.LRUCache[_Key, _Kept] = cachetools.LRUCache(_MAX_BYTES, get
 def reader_of(env: Env, ref: SplitRef, *, pages: bool = False) -> SplitReader:
     """A reader of the split with the vector of `ref`; with `pages` for who fetches rows by page.
 
-    Raises SplitCorrupt, StoreError; ObjectNotFound where the split is gone, unless this process knows its footer: then
-    who reads its rows gets that.
+    Raises SplitCorrupt, StoreError, ObjectNotFound where the split is gone.
     """
     if not ref.has_offsets or ref.id is None:
         return SplitReader(env.store, ref)
@@ -48,21 +48,27 @@ def reader_of(env: Env, ref: SplitRef, *, pages: bool = False) -> SplitReader:
     key = (type(env.store), env.store.identity, id(env.ambient), env.table_id, bare)
     with _MEMORY.lock:
         known = _READERS.get(key)
-    reader = SplitReader(env.store, bare) if known is None else known[0]
-    _ = reader.footer
+    reader = SplitReader(env.store, bare)
+    stored = reader.stored_footer()
+    is_known = known is not None and known[1] == stored
+    if known is not None and is_known:
+        reader = known[0]
+    else:
+        reader.take_footer(stored)
     if pages:
         _ = reader.pages
-    if known is None:
+    if not is_known:
+        kept = reader, stored, env.ambient
         with _MEMORY.lock:
-            if _size((reader, env.ambient)) <= _MAX_BYTES:
-                _READERS[key] = reader, env.ambient
+            if _size(kept) <= _MAX_BYTES:
+                _READERS[key] = kept
     return reader.again(env.store, ref.vector)
 
 
 def _forget(url: str) -> int:
     folder = url.rstrip("/") + "/"
     with _MEMORY.lock:
-        gone = [key for key, (reader, _) in _READERS.items() if f"{reader.store.url}/".startswith(folder)]
+        gone = [key for key, (reader, *_) in _READERS.items() if f"{reader.store.url}/".startswith(folder)]
         for key in gone:
             del _READERS[key]
     return len(gone)
@@ -75,12 +81,12 @@ def _clear() -> None:
 
 _MEMORY = process.declare(
     process.Memory(
-        name="opened footers",
+        name="parsed footers",
         where=f"{__name__}._READERS",
         key="store with its credentials, table id; path, size, id and offsets of the split in the log",
         bound="64 MiB, a footer counted as 16 times its bytes",
         fork="the child starts anew: a thread of the parent may have held a lock of one",
-        ends="never wrong: splits do not change; dropped by `invalidate_caches`",
+        ends="when the bytes of the footer are others; dropped by `invalidate_caches`",
         clear=_clear,
         forget=_forget,
         after_fork=_READERS.clear,
