@@ -509,6 +509,17 @@ def test_a_link_out_of_the_table_is_not_followed(world, tmp_path):
         read(world)
 
 
+def test_a_version_file_that_is_a_link_is_not_passed_over(world, tmp_path):
+    world.create()
+    world.commit(world.add(rows(1)))
+    world.commit(world.add(rows(2)))
+    newest = max(world.log.glob("*.json"))
+    newest.rename(tmp_path / "moved.json")
+    newest.symlink_to(tmp_path / "moved.json")
+    with pytest.raises(indextables.IndexTablesError, match="symbolic link"):
+        read(world)
+
+
 @pytest.mark.parametrize("size", [0, 5, 100, 10**15, 2**62])
 def test_sizes_that_lie_are_refused(world, size):
     world.create()

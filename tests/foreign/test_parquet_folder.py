@@ -321,3 +321,58 @@ def test_a_delta_table_whose_log_is_gone_is_no_folder_of_parquet_files(left, tmp
     put(tmp_path, left.format("61d16c75-6994-46b7-a15b-8b538852e50e"), rows(3))
     with pytest.raises(NotSupported, match="remains of a Delta table"):
         indextables.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["b.parquet", "p/b.parquet", "B.PARQ", "below"])
+def test_rows_behind_a_link_are_not_left_out_in_silence(root, tmp_path, name):
+    put(root, "p/a.parquet", rows(1))
+    put(tmp_path, "elsewhere/b.parquet", rows(2))
+    target = tmp_path / "elsewhere"
+    (root / name).symlink_to(target if name == "below" else target / "b.parquet")
+    with pytest.raises(NotSupported, match="symbolic link") as caught:
+        indextables.open(root)
+    assert caught.value.details["path"] == name + "/" * (name == "below")
+    with pytest.raises(NotSupported, match="symbolic link"):
+        indextables.convert(root, tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "day=1"])
+def test_a_folder_of_links_alone_is_told_as_one(root, tmp_path, name):
+    put(tmp_path, "elsewhere/a.parquet", rows(2))
+    root.mkdir(exist_ok=True)
+    target = tmp_path / "elsewhere"
+    (root / name).symlink_to(target if name == "day=1" else target / "a.parquet")
+    with pytest.raises(NotSupported, match="symbolic link"):
+        indextables.open(root)
+
+
+def test_a_link_in_a_folder_without_rows_makes_no_table_of_it(root, tmp_path):
+    root.mkdir(exist_ok=True)
+    (root / "below").symlink_to(tmp_path)
+    with pytest.raises(TableNotFound):
+        indextables.open(root)
+
+
+def test_a_link_that_comes_later_is_seen_by_a_refresh(root, tmp_path):
+    put(root, "a.parquet", rows(1))
+    table = indextables.open(root)
+    put(tmp_path, "elsewhere/b.parquet", rows(2))
+    (root / "b.parquet").symlink_to(tmp_path / "elsewhere/b.parquet")
+    with pytest.raises(NotSupported, match="symbolic link"):
+        table.refresh()
+
+
+def test_links_that_hold_no_rows_do_no_harm(root, tmp_path):
+    put(root, "a.parquet", rows(1))
+    put(tmp_path, "elsewhere/b.parquet", rows(2))
+    for name in ("README", "_hidden.parquet", ".hidden.parquet", "_below"):
+        (root / name).symlink_to(tmp_path / ("elsewhere" if name == "_below" else "elsewhere/b.parquet"))
+    assert ids(indextables.open(root)) == [1]
+
+
+def test_a_delta_table_whose_log_was_emptied_is_no_folder_of_parquet_files(root):
+    put(root, "part-00000.parquet", rows(1))
+    (root / "_delta_log").mkdir()
+    with pytest.raises(TableNotFound, match="_delta_log/ holds no version"):
+        indextables.open(root)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Protocol
 
 import pyarrow as pa
 
 from indextables.env import Env
-from indextables.errors import NotSupported
+from indextables.errors import NotSupported, TableNotFound
 from indextables.foreign.delta import DELTA_DIR, DeltaTable
 from indextables.foreign.hive import is_hidden
 from indextables.foreign.iceberg import METADATA_DIR, IcebergTable, is_metadata
 from indextables.foreign.parquet import ParquetFolder
 from indextables.foreign.snapshot import ForeignSnapshot
+from indextables.storage.folders import unlisted
 from indextables.storage.store import LOG_DIR, ObjectMeta
 
 __all__ = ["ForeignSource", "find_source"]
@@ -62,7 +64,8 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
     """The Parquet files below the root, if they are a table: none where there are splits, or another table's log.
 
     Raises NotSupported for a folder with tables of Iceberg or Hudi in it, or with remains of one of Delta: not all rows
-    of their files are rows of a table.
+    of their files are rows of a table; and for one with links, behind which rows may be that no listing tells.
+    Raises TableNotFound beside a log of Delta that was emptied.
     """
     files: list[ObjectMeta] = []
     for number, meta in enumerate(env.store.list_from("")):
@@ -87,7 +90,27 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
             raise NotSupported(message, url=env.store.url, path=meta.key)
         if meta.key.lower().endswith(_ENDINGS) and not is_hidden(meta.key):
             files.append(meta)
+    if env.store.is_local:
+        _check_unlisted(env, has_files=bool(files))
     return files
+
+
+def _check_unlisted(env: Env, *, has_files: bool) -> None:
+    """Raises NotSupported for links to what may hold rows, TableNotFound for files beside an emptied log of Delta."""
+    for key, is_link in islice(unlisted(env.store.url), None if has_files else _LOOKED_AT):
+        is_part = key.endswith("/") and (has_files or "=" in key)
+        if is_link and (is_part or key.lower().endswith(_ENDINGS)) and not is_hidden(key.rstrip("/")):
+            message = (
+                f"{key} below {env.store.url} is a symbolic link, and those are not followed, so that its rows would "
+                "be missing: put the files themselves there, or open the folder that they are in"
+            )
+            raise NotSupported(message, url=env.store.url, path=key)
+        if has_files and key.endswith("/") and key.split("/")[-2] + "/" == DELTA_DIR:
+            message = (
+                f"there is no Delta table at {env.store.url}: {key} holds no version, and without it nothing tells "
+                "which of the files are rows. Restore it, or copy the files that are to be read into another folder"
+            )
+            raise TableNotFound(message, url=env.store.url, path=key)
 
 
 def _is_managed(key: str, parts: list[str]) -> bool:

@@ -16,7 +16,7 @@ from indextables.errors import StoreError
 from indextables.storage.store import ObjectMeta
 from indextables.storage.url import is_key, parse_location
 
-__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "remove_empty", "sync"]
+__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "remove_empty", "sync", "unlisted"]
 
 TEMP_FOLDER = ".indextables-tmp"
 """Files that are being written live here until they get their name. Never listed, and no key may start with it."""
@@ -166,6 +166,27 @@ def remove_empty(url: str) -> None:
     for folder, _, _ in os.walk(parse_location(url).path, topdown=False):
         with contextlib.suppress(OSError):
             Path(folder).rmdir()
+
+
+def unlisted(url: str) -> Iterator[tuple[str, bool]]:
+    """What no listing of a local URL tells: folders and symbolic links below it, each with whether it is a link.
+
+    Folders, and links to folders, end with a slash; links are not followed. A folder that cannot be read has nothing.
+    """
+    root = parse_location(url).path
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+            os.scandir(Path(root, prefix)) as entries,
+        ):
+            for entry in entries:
+                if entry.is_symlink():
+                    yield f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}", True
+                elif entry.is_dir():
+                    waiting.append(f"{prefix}{entry.name}/")
+                    yield waiting[-1], False
 
 
 def etag_of(found: os.stat_result) -> str:

@@ -198,11 +198,15 @@ def _check_lines(data: bytes, key: str, version: int | None) -> None:
         raise _too_large(key, len(data))
     if len(data) <= MAX_LINE_BYTES:
         return
-    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
-    longest = int(np.diff(np.concatenate([[-1], ends, [len(data)]])).max())
-    if longest > MAX_LINE_BYTES:
-        message = f"{key} has a line of {longest} bytes, and no writer makes one above {MAX_LINE_BYTES}"
-        raise LimitExceeded(message, path=key, version=version, limit=MAX_LINE_BYTES, actual=longest)
+    start = 0
+    while len(data) - start > MAX_LINE_BYTES:
+        end = data.rfind(b"\n", start, start + MAX_LINE_BYTES + 1)
+        if end < 0:
+            end = data.find(b"\n", start)
+            longest = (len(data) if end < 0 else end) - start
+            message = f"{key} has a line of {longest} bytes, and no writer makes one above {MAX_LINE_BYTES}"
+            raise LimitExceeded(message, path=key, version=version, limit=MAX_LINE_BYTES, actual=longest)
+        start = end + 1
 
 
 def _too_large(key: str, size: int) -> LimitExceeded:

@@ -60,6 +60,8 @@ class DeltaLog:
         """
         first: Exception | None = None
         for listing in self._listings(version):
+            if version is None:
+                self._look_behind(listing)
             for way in segments_of(listing, version, self.url):
                 try:
                     return self._load(listing, way)
@@ -96,6 +98,11 @@ class DeltaLog:
             if any(checkpoint.version == hint for checkpoint in found.checkpoints):
                 yield found
         yield self.list_all()
+
+    def _look_behind(self, listing: LogListing) -> None:
+        """Raises StoreError where a link stands for the next version: a listing of local files passes it over."""
+        if self.env.store.is_local and listing.newest is not None:
+            self.env.store.exists(commit_key(listing.newest + 1))
 
     def _hint(self) -> int | None:
         """The version in `_last_checkpoint`. It is a hint: whatever is wrong with it does not matter."""
