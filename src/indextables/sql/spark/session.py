@@ -154,7 +154,7 @@ def _plain(context: SessionContext, asked: Insert) -> tuple[str, dict[str, str]]
     """An INSERT without the clauses that Spark hands to no source of Python, and what they say to the write."""
     metadata = context.log(asked.target).metadata_at().metadata
     columns = {field.name: field.dataType.simpleString() for field in spark_schema(metadata.schemaString).fields}
-    if asked.verb == "OVERWRITE" and str(context.spark.conf.get(OVERWRITE_MODE, "")).lower() == "dynamic":
+    if asked.verb == "OVERWRITE" and str(context.spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic":
         raise NotSupported(_DYNAMIC.format(asked.named), name=asked.named)
     return plain_insert(asked, columns, metadata.partitionColumns)
 
