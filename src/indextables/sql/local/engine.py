@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions, udf
 
 from indextables.errors import ForkUnsafe, NotSupported, QueryInvalid
 from indextables.process import NativeThreads
+from indextables.query.functions import ValueFault, apply
 from indextables.sql.command import (
     QUOTED,
     check_comparisons,
@@ -25,6 +26,7 @@ from indextables.sql.command import (
     check_statement,
     unsigned_zeros,
 )
+from indextables.sql.local.division import SIGNS, ZERO, with_quotients, without_quotients
 from indextables.sql.local.ends import columns_with_ends
 from indextables.sql.local.explaining import ONE_NAME, explained, placed_in
 from indextables.sql.local.intervals import hours_dropped, with_durations
@@ -85,7 +87,7 @@ def _answer(
     check_statement(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     typed = text
-    text = with_parts(_lower_quoted(unsigned_zeros(text), spelled))
+    text = with_quotients(with_parts(_lower_quoted(unsigned_zeros(text), spelled)))
     schemas = {name: source.schema for name, source in sources.items()}
     rewritten = rewrite(text, schemas, params)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
@@ -104,7 +106,7 @@ def _answer(
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     columns = [shown.get(name, name) for name in result.column_names]
     columns = columns if shown else readable(rewritten.text, columns)
-    return _as_asked(result, [as_shown(name, typed) for name in columns], spelled, hidden)
+    return _as_asked(result, [without_quotients(as_shown(name, typed)) for name in columns], spelled, hidden)
 
 
 def _one_zero(value: object) -> object:
@@ -248,11 +250,26 @@ def _context(
         # Filters collect a whole batch before they pass it on; a statement that stops early should not wait for one.
         config = config.with_batch_size(max(limit, _LEAST_BATCH_ROWS))
     context = SessionContext(config, runtime)
+    for name, sign in SIGNS.items():
+        kind = pa.int64() if sign == "div" else pa.float64()
+        context.register_udf(udf(_divided_by(sign), [kind, kind], kind, "immutable", name))
     if without is not None and not context.remove_optimizer_rule(without):
         raise NotSupported(
             f"this release of DataFusion plans this statement wrongly (it has no rule {without}): install another"
         )
     return context
+
+
+def _divided_by(sign: str) -> Any:
+    """The operator as predicates compute it."""
+
+    def run(left: pa.Array, right: pa.Array) -> pa.Array:
+        try:
+            return apply(sign, [left, right], "UTC")
+        except ValueFault as fault:
+            raise ArithmeticError(ZERO if "by zero" in str(fault) else str(fault)) from None
+
+    return run
 
 
 def _plan(context: Any, text: str, values: Any, tables: Sequence[str] = ()) -> Any:

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 from indextables.errors import IndexTablesError, NotSupported, QueryInvalid
 from indextables.sql.command import no_decimal
+from indextables.sql.local.division import SIGNS, ZERO
 from indextables.sql.local.spelled import INSTEAD
 
 __all__ = ["ONE_NAME", "explained", "placed_in"]
@@ -59,6 +60,7 @@ _NO_SUM = re.compile(
     r"(?P<left>\S.*?) (?P<sign>[-+*/%<>=!~|&^]+) "
     r"(?P<right>\w.*?)(?: to valid types|: .*)?$"
 )
+_NO_RESULT = re.compile(r"ArithmeticError\('(?P<what>[^']*)'\)")
 _NO_LIKE = re.compile(r"There isn't a common type to coerce (?P<left>.+) and (?P<right>.+) in (?P<word>LIKE|RLIKE)")
 _BUG = re.compile(r"Internal error: |\.?\s*This issue was likely caused by a bug in DataFusion.*", re.DOTALL)
 _NOT_GROUPED = re.compile(r'column "(?P<name>[^"]*)" must appear in the GROUP BY')
@@ -143,9 +145,7 @@ def _not_offered(text: str, message: str) -> NotSupported | None:
     elif message.startswith("LATERAL VIEW"):
         what = "LATERAL VIEW is not offered: write SELECT id, unnest(tags) AS tag FROM t"
     elif found := _NO_INFIX.match(message):
-        word = found["word"]
-        instead = "write a / b, which leaves out the remainder of whole numbers" if word.lower() == "div" else ""
-        what = f"{word} is no operator here" + (f": {instead}" if instead else "")
+        what = f"{found['word']} is no operator here"
     elif message.startswith("Dot access not supported"):
         what = "a field of what an expression gives is written (expression)['field']"
     elif "Physical plan does not support logical expression" in message:
@@ -204,8 +204,10 @@ def _about_values(message: str) -> str | None:
         return f"{found['value']!r} is not {_kind_of(found['kind'])}; TRY_CAST gives null instead of this error"
     if found := _NO_PARSE.search(message):
         return f"{found['value']!r} is not a date or time; TRY_CAST gives null instead of this error"
-    if message.startswith("Divide by zero"):
+    if message.startswith(ZERO) or f"ArithmeticError('{ZERO}')" in message:
         return "a number is divided by zero: write a / nullif(b, 0), which is null then"
+    if found := _NO_RESULT.search(message):
+        return found["what"]
     return None
 
 
@@ -223,6 +225,7 @@ def _about_types(message: str) -> str | None:
         return "substr takes a text and a place: write substr(s, 1, 3)"
     if found := _NO_CALL.search(message):
         name = (found["name"] or found["other"] or found["third"]).replace("btrim", "trim")
+        name = SIGNS.get(name, name)
         given = found["kinds"] or found["kind"] or found["last"] or ""
         kinds = " and ".join(dict.fromkeys(map(_kind_of, re.split(r", (?![^(]*\))", given)))) if given else "nothing"
         return f"{name} does not take {kinds}: CAST the value to what it takes, or use another function"
