@@ -50,6 +50,14 @@ def test_columns_are_shown_with_the_types_that_people_write(session):
     assert lines(session, "SHOW TABLES") == [("logs",), ("other",)]
 
 
+def test_a_handle_shows_its_table_as_a_session_does(session, tmp_path):
+    table = indextables.open(tmp_path / "t")
+    for text in ("DESCRIBE {}", "describe extended {}", "SHOW COLUMNS IN {}", "SHOW PARTITIONS {}", "DESC {} who;"):
+        wanted = [row for row in lines(session, text.format("logs")) if row[0] != "Table"]
+        found = [tuple(row.values()) for row in table.sql(text.format("t")).to_pylist()]
+        assert [row for row in found if row[0] != "Table"] == wanted
+
+
 def test_a_table_is_shown_as_its_log_says(session, tmp_path):
     extended = {row[0]: row[1] for row in lines(session, "DESCRIBE EXTENDED logs")}
     assert (extended["Comment"], extended["Version"]) == ("what", "1")

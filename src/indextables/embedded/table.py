@@ -388,9 +388,13 @@ class Table(Searching, Changing, Altering, Looking, Maintenance, Exchange):
             NotSupported: The statement is not a query, or uses what cannot be answered correctly.
             InvalidArgument: Two tables have the same name, or the statement is not a text.
         """
-        from indextables.sql.local import select
+        from indextables.sql.command import shown, what_to_show
+        from indextables.sql.local import OWN_NAME, select
 
         statement = check_text("statement", statement)
+        asked = what_to_show(statement)
+        if asked is not None and asked.name.lower() == OWN_NAME:
+            return self._answer(lambda snapshot: shown(asked, asked.name, self.url, snapshot))
         others = self._sources(tables)
         options = self._log.env.options
         return self._answer(lambda _: select(statement, self._source(), others, params=params, options=options))

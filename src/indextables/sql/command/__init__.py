@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         unsigned_zeros,
     )
     from indextables.sql.command.run import Consent, execute, run_command
-    from indextables.sql.command.showing import ShowTable, describe_rule, show_rule, shown
+    from indextables.sql.command.showing import ShowTable, describe_rule, show_rule, shown, what_to_show
     from indextables.sql.command.statements import (
         Ask,
         DeleteRows,
@@ -119,6 +119,7 @@ __all__ = [
     "unquoted",
     "unsigned_zeros",
     "value_of",
+    "what_to_show",
     "wish_of",
 ]
 
@@ -164,7 +165,7 @@ if not TYPE_CHECKING:
                 "unsigned_zeros",
             ),
             "run": ("Consent", "execute", "run_command"),
-            "showing": ("ShowTable", "describe_rule", "show_rule", "shown"),
+            "showing": ("ShowTable", "describe_rule", "show_rule", "shown", "what_to_show"),
             "statements": (
                 "Ask",
                 "DeleteRows",

@@ -9,15 +9,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import InvalidArgument
+from indextables.errors import CommandSyntaxError, InvalidArgument
 from indextables.log.read import Snapshot
 from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
 from indextables.query.stored import CURRENT_DEFAULT, generated_columns, identity_columns
 from indextables.sql.command.cursor import KEYWORDS, Cursor
+from indextables.sql.command.lexer import first_word, tokens
 from indextables.table.rows import folder_of
 
-__all__ = ["ShowTable", "describe_rule", "show_rule", "shown"]
+__all__ = ["ShowTable", "describe_rule", "show_rule", "shown", "what_to_show"]
 
 _TEXT = pa.string()
 _HIDDEN = (REGISTRY_PREFIX, "columnMapping.", "partitioning.former")
@@ -85,6 +86,18 @@ def describe_rule(at: Cursor) -> ShowTable | None:
     column = ".".join(at.dotted("a column")) if named else None
     at.end()
     return ShowTable(name, what, column)
+
+
+def what_to_show(text: str) -> ShowTable | None:
+    """What SHOW or DESCRIBE of one table asks; None for all other statements."""
+    word = first_word(text)
+    if word not in ("SHOW", "DESCRIBE", "DESC"):
+        return None
+    at = Cursor(text, list(tokens(text)), None, "")
+    try:
+        return show_rule(at) if word == "SHOW" else describe_rule(at)
+    except CommandSyntaxError:
+        return None
 
 
 def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> pa.Table:

@@ -9,9 +9,10 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.sql.local.provider import Source
     from indextables.sql.local.session import LocalSession, split_statements
-    from indextables.sql.local.snapshots import ForeignRows, SnapshotSource, select
+    from indextables.sql.local.snapshots import OWN_NAME, ForeignRows, SnapshotSource, select
 
 __all__ = [
+    "OWN_NAME",
     "ForeignRows",
     "LocalSession",
     "SnapshotSource",
@@ -26,6 +27,6 @@ if not TYPE_CHECKING:
         {
             "provider": ("Source",),
             "session": ("LocalSession", "split_statements"),
-            "snapshots": ("ForeignRows", "SnapshotSource", "select"),
+            "snapshots": ("OWN_NAME", "ForeignRows", "SnapshotSource", "select"),
         },
     )

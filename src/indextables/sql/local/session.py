@@ -16,13 +16,12 @@ import msgspec
 import pyarrow as pa
 
 from indextables import options as opt
-from indextables.errors import CommandSyntaxError, InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
+from indextables.errors import InvalidArgument, LogGap, NotSupported, ObjectNotFound, TableNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import Log, Snapshot, snapshot_at
 from indextables.sql.command import (
     Beside,
     Consent,
-    Cursor,
     Found,
     LocalContext,
     OnlyIfOurs,
@@ -30,19 +29,18 @@ from indextables.sql.command import (
     SourceRows,
     TableName,
     Token,
-    describe_rule,
     find_references,
     first_word,
     moment_ms,
     parse_command,
     query_of,
     run_command,
-    show_rule,
     shown,
     table_names,
     tokens,
     unquoted,
     value_of,
+    what_to_show,
 )
 from indextables.table.read import Searchers
 from indextables.table.running import Progress
@@ -166,16 +164,10 @@ class LocalSession:
 
     def _shown(self, text: str) -> pa.Table | None:
         """The answer to SHOW and DESCRIBE of names of this session; None for all other statements."""
-        if first_word(text) not in ("SHOW", "DESCRIBE", "DESC"):
-            return None
-        words = [token.upper for token in tokens(text) if token.text != ";"]
+        words = [token.upper for token in tokens(text) if token.text != ";"] if first_word(text) == "SHOW" else []
         if words == ["SHOW", "TABLES"]:
             return pa.table({"table": pa.array(self.names, pa.string())})
-        at = Cursor(text, list(tokens(text)), None, "")
-        try:
-            asked = show_rule(at) if words[0] == "SHOW" else describe_rule(at)
-        except CommandSyntaxError:
-            return None
+        asked = what_to_show(text)
         if asked is None or asked.name.lower() not in self._names:
             return None
         target = TableName(asked.name, is_path=False)
