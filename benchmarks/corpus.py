@@ -110,3 +110,14 @@ def _sentences(rng: np.random.Generator, lengths: np.ndarray, vocab: pa.Array) -
     ranks = np.searchsorted(bounds, rng.random(int(offsets[-1])))
     words = vocab.take(pa.array(np.minimum(ranks, len(vocab) - 1)))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), words), " ")
+
+
+def lengthen(url: str, versions: int, options: dict[str, str], *, at: tuple[int, ...]) -> None:
+    """Give the table at `url` so many versions that change nothing; every tenth near those in `at` has a checkpoint."""
+    from tests.world.tables import lengthened
+
+    from indextables.table.environment import open_env
+
+    env = open_env(url, {"storage.fsync": "false", **options})
+    wanted = [number for number in range(10, versions + 1, 10) if any(abs(number - place) <= 100 for place in at)]
+    lengthened(env, versions, checkpoints=wanted)

@@ -30,7 +30,7 @@ from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.read.histories import HISTORY_SCHEMA, history, version_at
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
-from indextables.log.wire.names import version_key
+from indextables.log.wire.names import POINTER_KEY, version_key
 
 
 def test_history_tells_who_did_what_when_newest_first():
@@ -73,7 +73,7 @@ def test_history_is_limited_by_reading_less():
     append(env, *range(1, 20))
     counting, store = counted(env)
     assert history(open_log(counting), limit=3).column("version").to_pylist() == [19, 18, 17]
-    assert store.count("get") == 3
+    assert [call.key for call in store.reads] == [POINTER_KEY, *(version_key(version) for version in (17, 18, 19))]
 
 
 @pytest.mark.parametrize("limit", [0, -1])

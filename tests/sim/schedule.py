@@ -97,6 +97,7 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         "commit.tokenWindow": dice.choice(("8192", "8192", "2")),
     }
     world = World(seed, chances, local=dice.random() < 0.5, options=options)
+    world.naps_ms = (1500, 3000, 6000)
     outcomes: Counter[str] = Counter()
     populate(world)
     # Seeds take turns with who meets whom, so that rare company is met as often as common company.
@@ -107,10 +108,10 @@ def build(seed: int) -> tuple[World, Counter[str]]:
         # Some start when the cleaner is at work already.
         delay_s = dice.choice((0.0, 0.0, 0.4, 1.0))
         world.spawn(f"writer{i}", writer(verbs, outcomes, f"app{dice.randrange(2)}", delay_s), lives=2)
-    if dice.random() < 0.7:
-        writers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2))]
+    if dice.random() < 0.9:
+        writers = [a for a in world.actors if a.name.startswith("writer")][: dice.choice((1, 2, 2))]
         world.sleepers = [Sleeper(actor, COMMIT) for actor in writers]
-    cleaning = world.spawn("cleaner", cleaner(dice.choice((1, 2, 3))), lives=2)
+    cleaning = world.spawn("cleaner", cleaner(dice.choice((2, 3, 3))), lives=2)
     if dice.random() < 0.25:
         world.sleepers.append(Sleeper(cleaning, dice.choice((CHECKPOINT, ANY_CALL)), dice.randrange(3)))
     if dice.random() < 0.3:
@@ -374,6 +375,9 @@ def reader(reads: int) -> Callable[[Actor], None]:
         log = open_log(actor.env())
         newest = -1
         for _ in range(reads):
+            if newest >= 0 and actor.ambient.random() < 0.5:
+                # As a process that starts anew: it knows nothing, and must not fall behind what others have seen.
+                log = open_log(actor.env())
             acked = actor.world.truth.acked
             try:
                 snapshot = log.snapshot()

@@ -170,9 +170,9 @@ def test_requests_of_a_cold_and_a_warm_open():
         reader.invalidate()
         server.requests.clear()
         snapshot = reader.snapshot()
-        # A listing, a look at the next slot, the list of the state, once for the header and for the files, and the
-        # newest version file, which tells whose log this is; then its check file, which the files are held against.
-        assert server.count() <= 4
+        # The pointer, the next slot, a listing that shows the version file which the state was made of, and the list of
+        # the state, once for the header and for the files; then the check file, which the files are held against.
+        assert server.count() == 4
         assert snapshot.files.num_rows == 1000
         lists = [seen.key for seen in server.requests if seen.key.endswith("/_manifest.avro")]
         assert len(lists) == 1

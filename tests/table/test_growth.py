@@ -6,21 +6,36 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from tests.servers.s3 import S3Server
+from tests.world.tables import lengthened
 
 import indextables
+from indextables.cli import main
 from indextables.storage.local import LocalStore
+from indextables.storage.memory import MemoryStore
+from indextables.table.environment import open_env
 
 READS = ("get", "get_range", "get_ranges", "head", "exists", "list_from")
 COLUMNS = pa.schema([("message", pa.string()), ("n", pa.int64())])
 
 
 class Requests:
-    """Counts what is asked of local stores."""
+    """Counts what is asked of stores; a listing counts once for each page of 1,000 keys that is taken from it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
-        for name in READS:
-            monkeypatch.setattr(LocalStore, name, self._counting(name, getattr(LocalStore, name)))
+        for kind in (LocalStore, MemoryStore):
+            for name in READS:
+                monkeypatch.setattr(kind, name, self._counting(name, getattr(kind, name)))
+            monkeypatch.setattr(kind, "list_from", self._paging(kind.list_from))
+
+    def _paging(self, real):
+        def ask(store, *args, **kwargs):
+            for number, meta in enumerate(real(store, *args, **kwargs)):
+                self.counts["list_from"] += number > 0 and number % 1000 == 0
+                yield meta
+
+        return ask
 
     def _counting(self, name, real):
         def ask(store, *args, **kwargs):
@@ -32,7 +47,7 @@ class Requests:
     def of(self, act) -> dict[str, int]:
         self.counts.clear()
         act()
-        return dict(self.counts)
+        return {name: count for name, count in self.counts.items() if count}
 
 
 @pytest.fixture
@@ -119,3 +134,125 @@ def test_an_append_that_lost_a_race_reads_the_files_of_the_winners_and_no_more(t
     assert slots == [f"_transaction_log/{version:020d}.json" for version in (4, 5, 6)]
     assert len(read) == len(slots)
     assert sorted(one.to_arrow()["n"].to_pylist()) == list(range(6))
+
+
+@pytest.fixture(params=["local", "memory"])
+def urls(request, tmp_path):
+    def make(name: str) -> str:
+        return str(tmp_path / name) if request.param == "local" else f"memory://{tmp_path.name}-{name}/t"
+
+    return make
+
+
+def long(url: str, versions: int) -> str:
+    """A table with so many versions, and with checkpoints in the middle and near the end."""
+    indextables.create(url, COLUMNS).append(rows(0))
+    middle = versions // 2
+    env = open_env(url, {"storage.fsync": "false"})
+    lengthened(env, versions, checkpoints=(10, middle, middle + 5, versions - 5))
+    indextables.invalidate_caches()
+    return url
+
+
+def _appended(url: str) -> None:
+    assert indextables.open(url).append(rows(1)) > 0
+
+
+def _travelled(url: str, version: int) -> None:
+    assert indextables.open(url, version=version).count() == 1
+
+
+VERBS = {
+    "open": lambda url, n: indextables.open(url),
+    "count": lambda url, n: indextables.open(url).count(),
+    "append": lambda url, n: _appended(url),
+    "history": lambda url, n: indextables.open(url).history(3),
+    "time travel to the beginning": lambda url, n: _travelled(url, 4),
+    "time travel to the middle": lambda url, n: _travelled(url, n // 2 + 3),
+    "time travel to a checkpoint": lambda url, n: _travelled(url, n // 2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_new_process_asks_the_same_however_many_versions_there_are(urls, requests, verb):
+    asked = []
+    for versions in (20, 2000):
+        url = long(urls(str(versions)), versions)
+        asked.append(requests.of(lambda url=url, n=versions: VERBS[verb](url, n)))
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.slow
+def test_a_new_handle_and_a_refresh_ask_the_same_however_many_versions_there_are(urls, requests):
+    asked = []
+    for versions in (20, 2000):
+        url = long(urls(str(versions)), versions)
+        old = indextables.open(url)
+        old.count()
+        asked.append([requests.of(lambda url=url: indextables.open(url).append(rows(1)))])
+        asked[-1] += [
+            requests.of(lambda old=old: old.refresh().count()),
+            requests.of(lambda url=url: indextables.open(url)),
+        ]
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.slow
+def test_time_travel_by_time_asks_for_little_more_in_a_long_history(urls, requests):
+    asked = []
+    for versions in (20, 2000):
+        url = long(urls(str(versions)), versions)
+        times = indextables.open(url).history()["timestamp"].to_pylist()
+        middle = times[len(times) // 2]
+        indextables.invalidate_caches()
+        asked.append(requests.of(lambda url=url, at=middle: indextables.open(url, timestamp=at).version))
+    few, many = (Counter(one) for one in asked)
+    assert many["list_from"] == few["list_from"]
+    # Halving 2,000 versions takes seven steps more than halving 20: each looks for a file, and reads one.
+    assert all(more <= 7 for more in (many - few).values())
+
+
+@pytest.mark.parametrize("files", [1, 40])
+def test_an_append_reads_no_manifest_however_many_files_there_are(tmp_path, requests, monkeypatch, files):
+    table = indextables.create(str(tmp_path / "t"), COLUMNS, properties={"state.entriesPerManifest": "10"})
+    grown(table, files)
+    table.checkpoint()
+    indextables.invalidate_caches()
+    read: list[str] = []
+    real = LocalStore.get
+    monkeypatch.setattr(LocalStore, "get", lambda store, key, **more: (read.append(key), real(store, key, **more))[1])
+    indextables.open(str(tmp_path / "t")).append(rows(files))
+    assert not [key for key in read if "/manifests/" in key]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("above", [0, 5])
+def test_a_server_is_asked_the_same_by_a_cold_open_however_many_versions_there_are(above):
+    asked = []
+    with S3Server() as server:
+        for versions in (20, 2000):
+            options = server.options()
+            url = server.table_url(f"t{versions}")
+            indextables.create(url, COLUMNS, options=options)
+            lengthened(open_env(url, options), versions, checkpoints=(versions - above,))
+            indextables.invalidate_caches()
+            server.requests.clear()
+            assert indextables.open(url, options=options).version == versions
+            asked.append(Counter("list" if "list-type" in seen.query else seen.method for seen in server.requests))
+    assert asked[0] == asked[1]
+    # The pointer, the empty slot, and a listing: once more where versions were read that it confirms; the list of the
+    # state; then those versions, and the check file of the newest.
+    assert asked[0] == ({"GET": 2 + 1 + 5 + 1, "list": 2} if above else {"GET": 2 + 1, "list": 1})
+
+
+@pytest.mark.slow
+def test_ingest_asks_the_same_however_many_versions_there_are(tmp_path, requests, capfdbinary):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"message": "a line", "n": 1}\n')
+    asked = []
+    for versions in (20, 2000):
+        url = long(str(tmp_path / f"t{versions}"), versions)
+        asked.append(requests.of(lambda url=url: main(["ingest", url, str(lines)])))
+        assert indextables.open(url).version == versions + 1
+    assert asked[0] == asked[1]

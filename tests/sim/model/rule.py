@@ -20,6 +20,7 @@ What is checked, at every step:
     deceived  a commit lands whose conflict check read a slot that is not part of the history
     forged    a checkpoint that differs from the history is published
     misread   a reader believes what is not part of the history
+    outdated  a reader takes for the newest what was not even when it began
     stray     success is reported for a file in the log of another table
     returns   a refusal is reported, and the file is still there
 
@@ -63,7 +64,7 @@ The generation tells two files of the same name apart (the inode), `previous` is
 # Where a cleaner stands.
 IDLE, READ, LOOK, ASK, PUBLISH, PLAN, PRUNE, DELETE, REST = range(9)
 # Where a reader stands.
-R_LIST, R_READ, R_LOOK, R_ASK, R_END = range(5)
+R_LIST, R_READ, R_LOOK, R_ASK, R_END, R_BEGIN, R_ABOVE, R_AFTER = range(8)
 
 
 class Rule(NamedTuple):
@@ -90,6 +91,11 @@ class Rule(NamedTuple):
     """After a win the slot above is looked at."""
     heed_delete: bool = True
     """A file that could not be taken back makes the outcome unknown."""
+    hint: str = "proven"
+    """A reader that begins at a checkpoint which the pointer names has it `proven`; weaker rules leave out the `token`
+    of its own version file, what happens `after` the reads, or both: it is `trusted`. On object stores `slots` looks
+    after the reads for versions above, and not for checkpoints; `versions` looks for nothing else at all, which will do
+    where listings are sure and cleaners leave the newest file (`as_coded`)."""
     stat: bool = False
     """Local files: an unchanged file below the slot takes the place of the listing."""
     states_first: bool = True
@@ -141,15 +147,22 @@ class Cleaner(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Somebody who wants version `target`: from a checkpoint on, or `alone`, as a stream reads it."""
+    """Somebody who wants version `target`: from a checkpoint on, or `alone`, as a stream reads it.
 
-    target: int
+    One that is `hinted` wants the newest, and begins at any checkpoint that is there: the pointer may be old. `anchor`
+    is the local file of its version, `start` is how many versions there were.
+    """
+
+    target: int = -1
     alone: bool = False
     pc: int = R_LIST
     base: int = -1
     content: tuple[int, ...] = ()
     tail: tuple[int, ...] = ()
     listed: int = -1
+    hinted: bool = False
+    anchor: int = 0
+    start: int = 0
 
 
 class State(NamedTuple):
@@ -586,8 +599,52 @@ class Model:
                 slots = _set(state.slots, slot, state.slots[slot] // FILE * FILE)
                 yield to(c if len(present) > 1 else done, slots=slots)
 
-    def _reader(self, state: State, r: Reader) -> Iterator[Reader]:
+    def _hinted(self, state: State, r: Reader) -> Iterator[Reader]:
+        """A reader that follows the pointer. Where it ends without an answer, it lists the whole log instead."""
+        end = Reader(hinted=True, pc=R_END)
+        at = len(r.content) + len(r.tail)
+        held = state.slots[at] if at < len(state.slots) else 0
         if r.pc == R_LIST:
+            for content in state.states:
+                begun = {"base": len(content) - 1, "content": content, "start": len(state.hist)}
+                yield r._replace(pc=R_BEGIN, **begun)
+        elif r.pc == R_BEGIN and self.rule.stat:
+            own = state.slots[r.base]
+            is_own = own % GEN == r.content[-1] if self.rule.hint in {"proven", "after"} else own % GEN
+            yield r._replace(pc=R_ABOVE, anchor=own) if is_own else end
+        elif r.pc == R_BEGIN:
+            yield r._replace(pc=R_ABOVE)
+        elif r.pc == R_ABOVE:
+            # Slot by slot, by name, up to the first empty one.
+            yield r._replace(tail=(*r.tail, held % FILE)) if held % GEN else r._replace(pc=R_AFTER)
+        elif self.rule.hint in {"trusted", "after"}:
+            yield self._believed(state, r)
+        elif self.rule.stat:
+            yield self._believed(state, r) if state.slots[r.base] == r.anchor else end
+        elif r.pc == R_AFTER:
+            yield self._listed_after(state, r, at - 1) or end
+        elif r.tail:
+            is_told = self._is_told(state, r.listed, len(r.content), r.tail)
+            yield self._believed(state, r) if is_told else end
+        else:
+            yield self._believed(state, r) if state.slots[r.base] % GEN == r.content[-1] else end
+
+    def _listed_after(self, state: State, r: Reader, head: int) -> Reader | None:
+        """What one listing tells a reader who found the slot above `head` empty before; None: the hint is of no use."""
+        newest = len(state.states[-1]) - 1 if state.states else -1
+        there = max((slot for slot, held in enumerate(state.slots) if held % GEN), default=-1)
+        if there != head or (newest > head and self.rule.hint not in {"slots", "versions"}):
+            return None
+        if r.tail and self.rule.hint == "versions":
+            return self._believed(state, r)
+        listed = self._look(state, r.base, len(r.content), r.tail) if r.tail else -1
+        # Without a version above it, the checkpoint's own file is read and compared.
+        return self._believed(state, r) if r.tail and listed < 0 else r._replace(pc=R_ASK, listed=listed)
+
+    def _reader(self, state: State, r: Reader) -> Iterator[Reader]:
+        if r.hinted:
+            yield from self._hinted(state, r)
+        elif r.pc == R_LIST:
             if len(state.hist) <= r.target:
                 return
             below = [s for s in state.states if len(s) - 1 <= r.target]
@@ -618,7 +675,9 @@ class Model:
         told = (state.hist[: len(content)], state.former[: len(content)])
         if len(tables) == 1 and content not in told:
             raise Violation("misread")
-        return Reader(r.target, r.alone, R_END)
+        if r.hinted and state.table == 0 and len(content) < r.start:
+            raise Violation("outdated")
+        return Reader(r.target, r.alone, R_END, hinted=r.hinted)
 
     def _look(self, state: State, base: int, first: int, tail: tuple[int, ...]) -> int:
         """The newest checkpoint that has to be asked about what was read, by one listing; -1: it is believed."""

@@ -54,6 +54,32 @@ def test_the_checkpoint_that_a_reader_started_from_is_no_sign_where_checkpointer
     assert m.explore(weak, stop_at_violation=True).violations == {"misread": 1}
 
 
+HINTED = {**SLEEPER, "slow": (1,), "readers": (m.Reader(hinted=True),)}
+FEWER = {**HINTED, "commits": (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "hint"),
+    [
+        pytest.param(m.OURS_LOCAL, "token", id="stat-token", marks=pytest.mark.soak),
+        pytest.param(m.OURS_LOCAL, "after", id="stat-after"),
+        pytest.param(m.OURS_LOCAL, "trusted", id="stat-trusted", marks=pytest.mark.soak),
+        pytest.param(m.OURS, "trusted", id="list-trusted"),
+        pytest.param(m.OURS, "slots", id="list-slots"),
+        pytest.param(m.OURS, "versions", id="list-versions"),
+    ],
+)
+def test_a_hint_that_is_trusted_deceives(rule, hint):
+    """Without the token of the file that it begins at, or without a look after the reads."""
+    weak = m.Model(rule._replace(hint=hint), **HINTED)
+    assert m.explore(weak, stop_at_violation=True).violations.keys() & {"misread", "outdated"}
+
+
+def test_a_sure_listing_without_a_version_above_is_a_proof_since_the_newest_file_stays():
+    alone = m.Model(m.OURS._replace(hint="versions"), as_coded=True, **FEWER)
+    assert not m.explore(alone).violations
+
+
 def test_a_checkpoint_of_whatever_table_is_no_sign_that_the_base_is_there():
     weak = m.OURS._replace(compare_tables=False)
     assert found(weak, writers=3, heirs=1, drops=1, slow=(1,)).keys() == {"stray"}
@@ -89,6 +115,8 @@ def test_a_token_window_that_is_too_short_gives_unknown_and_never_a_wrong_answer
         pytest.param(m.OURS, {"writers": 2, "cleaners": 1, "faults": 1, "commits": (2, 2)}, id="list-remembered"),
         pytest.param(m.OURS, {**SLEEPER, "readers": (m.Reader(2, alone=True),)}, id="list-stream"),
         pytest.param(m.OURS, {**SLEEPER, "slow": (1,), "readers": (m.Reader(2),)}, id="list-reader"),
+        pytest.param(m.OURS, FEWER, id="list-hinted"),
+        pytest.param(m.OURS_LOCAL, FEWER, id="stat-hinted"),
         pytest.param(m.OURS_LOCAL, {"writers": 2, "cleaners": 2}, id="stat-2-cleaners"),
         pytest.param(m.OURS_LOCAL, {"writers": 3, "cleaners": 1, "give_up": True}, id="stat-3-writers"),
         pytest.param(m.OURS_LOCAL, {"writers": 2, "cleaners": 1, "commits": (2, 2)}, id="stat-remembered"),
@@ -126,6 +154,7 @@ def test_where_the_ground_is_lost_nothing_is_reported_that_is_not_so(rule, size)
     "size",
     [
         {"writers": 4, "cleaners": 1, "faults": 1},
+        HINTED,
         {"writers": 3, "cleaners": 2, "faults": 2},
         {"writers": 3, "cleaners": 2, "slow": (1, 2), "readers": (m.Reader(2), m.Reader(1, alone=True))},
     ],

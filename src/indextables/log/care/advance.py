@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import CheckpointInvalid
+from indextables.errors import CheckpointInvalid, ObjectNotFound
 from indextables.log.checkpoint.avro import (
     ManifestInfo,
     Mode,
@@ -28,8 +28,9 @@ from indextables.log.checkpoint.avro import (
     read_list,
     write_increment,
 )
-from indextables.log.read import check_newest, confirm, follows, header_after, live_files, table_of
+from indextables.log.read import anchor, by_anchor, check_newest, confirm, follows, header_after, live_files, table_of
 from indextables.log.wire import (
+    FileIdentity,
     StateHeader,
     StateRef,
     VersionContent,
@@ -37,6 +38,7 @@ from indextables.log.wire import (
     combined,
     decode_version,
     empty_files,
+    identity,
     token_of,
     under_rule,
     version_key,
@@ -44,7 +46,7 @@ from indextables.log.wire import (
 from indextables.query.partition import partition_from_text
 from indextables.query.stats import map_values
 
-__all__ = ["advance_state", "read_tail"]
+__all__ = ["advance_state", "file_of", "read_tail"]
 
 
 def advance_state(
@@ -62,7 +64,11 @@ def advance_state(
     committed.
     """
     base = complete_list(env, read_list(env, previous))
-    tail = under_rule(base.protocol, confirm(env, read_tail(env, previous.version, version)))
+    seen = anchor(env, base) if env.store.is_local else None
+    file = file_of(env, version)
+    read = read_tail(env, previous.version, version)
+    proven = None if seen is None else by_anchor(env, previous.version, identity(seen), read)
+    tail = under_rule(base.protocol, confirm(env, read) if proven is None else proven)
     table = None if base.metadata is None else base.metadata.id
     if any(table_of(content) not in {None, table} for content in tail):
         key = previous.keys[0]
@@ -87,9 +93,21 @@ def advance_state(
         in_commit_timestamp=base.in_commit_timestamp,
     )
     window = env.options[opt.COMMIT_TOKEN_WINDOW]
-    draft = list_of(header_after(before, tail, token_window=window), env.ambient.now_ms(), window)
+    draft = list_of(header_after(before, tail, token_window=window), env.ambient.now_ms(), window, file)
     change = difference(touched, live_files(touched, tail), version)
     return write_increment(env, draft, previous, base, change, compact, check=check)
+
+
+def file_of(env: Env, version: int) -> FileIdentity | None:
+    """What a state says of the file of its version, so that a reader who lists need not read it; None on local files.
+
+    It is asked before the version is read and confirmed: then it cannot be the file of a table that came later. Raises
+    StoreError.
+    """
+    try:
+        return None if env.store.is_local else identity(env.store.head(version_key(version)))
+    except ObjectNotFound:
+        return None
 
 
 def read_tail(env: Env, base: int, version: int) -> list[VersionContent]:

@@ -19,7 +19,7 @@ from indextables.errors import (
     ObjectNotFound,
     PathEscape,
 )
-from indextables.log.care.advance import advance_state
+from indextables.log.care.advance import advance_state, file_of
 from indextables.log.care.check_file import note_commit
 from indextables.log.care.cleanup import clean_up
 from indextables.log.care.retention import Rules
@@ -28,6 +28,7 @@ from indextables.log.checkpoint import (
     has_parted,
     left_over_error,
     list_checkpoints,
+    names_something,
     newest_at,
     own_states,
     point_to,
@@ -39,17 +40,15 @@ from indextables.log.checkpoint import (
 )
 from indextables.log.checkpoint.avro import Mode, check_manifests, read_list, rewrite
 from indextables.log.commit import upgrade_protocol
-from indextables.log.read import Log, read_check_file
+from indextables.log.read import Log, oldest_version, read_check_file
 from indextables.log.wire import (
     LOG_DIR,
     READER_VERSION,
     StateRef,
     StateTotals,
-    TableState,
     TokenWindow,
     check_writable,
     crc_key,
-    parse_key,
     state_dir,
     version_key,
 )
@@ -58,6 +57,9 @@ from indextables.storage.store import ObjectMeta
 __all__ = ["checkpoint", "is_due", "maybe_checkpoint"]
 
 _LOGGER = logging.getLogger("indextables")
+
+# What is past retention may stay so much longer at most before a commit cleans up.
+_PATIENCE_MS = 24 * 3_600_000
 
 _RUNNING: set[str] = set()
 
@@ -146,7 +148,7 @@ def _attempt(env: Env, version: int, compact: Mode) -> int:
         return -1
     Log(env).learn_state(ref)
     try:
-        if env.options[opt.CLEANUP_ENABLED] and _something_is_old(env):
+        if env.options[opt.CLEANUP_ENABLED] and _something_is_old(env, ref.version):
             clean_up(env)
     except IndexTablesError as error:
         _LOGGER.warning("cleanup of %s failed: %s", env.store.url, error)
@@ -186,8 +188,8 @@ def _written(env: Env, version: int, compact: Mode, *, checked: bool) -> StateRe
             if error.details.get("newer") or error.details.get("reason") == "another table":
                 raise
             _LOGGER.warning("the state of version %d cannot be built upon: %s", previous.version, error)
-            return write_checkpoint(env, _whole(env, version), compact=compact, replace=again or checked)
-    return write_checkpoint(env, _whole(env, version), compact=compact)
+            return _write_whole(env, version, compact, replace=again or checked)
+    return _write_whole(env, version, compact)
 
 
 def _advanced(env: Env, previous: StateRef, version: int, compact: Mode, checked: bool) -> StateRef:  # noqa: FBT001
@@ -228,10 +230,13 @@ def _again(env: Env, ref: StateRef, compact: Mode) -> StateRef:
     return ref
 
 
-def _whole(env: Env, version: int) -> TableState:
-    state = Log(env).snapshot(version).state
+def _write_whole(env: Env, version: int, compact: Mode, *, replace: bool = False) -> StateRef:
+    file, log = file_of(env, version), Log(env)
+    # What is in memory may be of a table that was dropped before the file was looked at.
+    log.look_again()
+    state = log.snapshot(version).state
     _agree(env, version, totals_of(state.files), state.tokens)
-    return state
+    return write_checkpoint(env, state, compact=compact, replace=replace, version_file=file)
 
 
 def _previous(env: Env, version: int) -> StateRef | None:
@@ -250,7 +255,14 @@ def _previous(env: Env, version: int) -> StateRef | None:
 
 
 def _newest_above(env: Env, version: int, committed: int) -> int | None:
-    """The newest checkpoint above `version`, by listing from there on, after the commit of `committed`."""
+    """The newest checkpoint above `version` that is heard of after the commit of `committed`; None if there is none.
+
+    The pointer is asked first. One that is old costs a checkpoint more, and no result; one that names a version above
+    the commit may be another table's.
+    """
+    pointer = read_pointer(env)
+    if pointer is not None and pointer.version <= committed:
+        return pointer.version if pointer.version > version and names_something(env, pointer) else None
     floor = max(version, 0)
     numbered = (meta for meta in env.store.list_from(LOG_DIR, version_key(floor)))
     found = find_states(_until_manifests(numbered))
@@ -270,14 +282,17 @@ def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:
         yield meta
 
 
-def _something_is_old(env: Env) -> bool:
-    """False if the oldest version file is within retention: then no cut can be made, and nothing need be listed."""
+def _something_is_old(env: Env, version: int) -> bool:
+    """False if the oldest version file, at most `version`, is within retention: then nothing need be listed.
+
+    Cleanup lists the whole log, so that it waits until a tenth of what retention keeps has come on top.
+    """
     rules = Rules.of(env.options, env.ambient.now_ms())
-    for meta in env.store.list_from(LOG_DIR):
-        file = parse_key(meta.key)
-        if file is not None and file.kind == "version":
-            return rules.now_ms - meta.modified_ms > rules.log_ms
-    return True
+    try:
+        oldest = env.store.head(version_key(oldest_version(env, version)))
+    except ObjectNotFound:
+        return True
+    return rules.now_ms - oldest.modified_ms > rules.log_ms + min(rules.log_ms // 10, _PATIENCE_MS)
 
 
 def _agree(env: Env, version: int, counted: StateTotals, tokens: TokenWindow | None) -> None:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from indextables.log.checkpoint.columns import totals_of
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
     from indextables.log.checkpoint.parting import has_parted
-    from indextables.log.checkpoint.pointer import Pointer, read_pointer, replace_pointer
-    from indextables.log.checkpoint.read import inspect_state, read_pruned, read_state
+    from indextables.log.checkpoint.pointer import Pointer, names_something, read_pointer, replace_pointer
+    from indextables.log.checkpoint.read import Opened, inspect_state, open_state, read_pruned, read_state
     from indextables.log.checkpoint.write import point_to, pointer_of, write_checkpoint
 
 __all__ = [
+    "Opened",
     "Pointer",
     "contradicts",
     "find_states",
@@ -30,7 +31,9 @@ __all__ = [
     "keep_own",
     "left_over_error",
     "list_checkpoints",
+    "names_something",
     "newest_at",
+    "open_state",
     "own_states",
     "point_to",
     "pointer_of",
@@ -51,8 +54,8 @@ if not TYPE_CHECKING:
             "columns": ("totals_of",),
             "find": ("find_states", "list_checkpoints", "newest_at"),
             "parting": ("has_parted",),
-            "pointer": ("Pointer", "read_pointer", "replace_pointer"),
-            "read": ("inspect_state", "read_pruned", "read_state"),
+            "pointer": ("Pointer", "names_something", "read_pointer", "replace_pointer"),
+            "read": ("Opened", "inspect_state", "open_state", "read_pruned", "read_state"),
             "write": ("point_to", "pointer_of", "write_checkpoint"),
         },
     )

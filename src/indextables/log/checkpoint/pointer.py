@@ -12,6 +12,7 @@ import msgspec
 from indextables.env import Env
 from indextables.errors import ObjectNotFound
 from indextables.log.wire import (
+    MAX_VERSION,
     POINTER_KEY,
     StateRef,
     json_checkpoint_key,
@@ -20,7 +21,7 @@ from indextables.log.wire import (
     state_key,
 )
 
-__all__ = ["Pointer", "pointer_to", "read_pointer", "replace_pointer", "write_pointer"]
+__all__ = ["Pointer", "names_something", "pointer_to", "read_pointer", "replace_pointer", "write_pointer"]
 
 _LARGEST = 1 << 20
 
@@ -57,7 +58,7 @@ def read_pointer(env: Env) -> Pointer | None:
         pointer = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return pointer if pointer.version >= 0 else None
+    return pointer if 0 <= pointer.version <= MAX_VERSION else None
 
 
 def write_pointer(env: Env, pointer: Pointer) -> bool:
@@ -66,7 +67,7 @@ def write_pointer(env: Env, pointer: Pointer) -> bool:
     False if it was left alone. Two writers may race here; the loser's older hint costs a longer tail, no result.
     """
     current = read_pointer(env)
-    if current is not None and current.version > pointer.version and _names_something(env, current):
+    if current is not None and current.version > pointer.version and names_something(env, current):
         return False
     env.store.put(POINTER_KEY, msgspec.json.encode(pointer))
     return True
@@ -86,7 +87,7 @@ def pointer_to(ref: StateRef, facts: dict[str, object]) -> Pointer:
     )
 
 
-def _names_something(env: Env, pointer: Pointer) -> bool:
+def names_something(env: Env, pointer: Pointer) -> bool:
     """True if a checkpoint of that version is there: a pointer into the void must not stop the next one."""
     version = pointer.version
     candidates = [state_key(version), parquet_checkpoint_key(version), json_checkpoint_key(version)]

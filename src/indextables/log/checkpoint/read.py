@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from indextables.env import Env
@@ -9,6 +11,7 @@ from indextables.errors import CheckpointCorrupt
 from indextables.log.checkpoint.avro import (
     StateList,
     Where,
+    complete_list,
     manifest_keys,
     read_avro_pruned,
     read_avro_state,
@@ -34,7 +37,7 @@ from indextables.log.wire import (
 )
 from indextables.query.prune import prune
 
-__all__ = ["Inspected", "Where", "inspect_state", "read_pruned", "read_state"]
+__all__ = ["Inspected", "Opened", "Where", "inspect_state", "open_state", "read_pruned", "read_state"]
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -49,27 +52,38 @@ class Inspected(msgspec.Struct, frozen=True):
     table_id: str | None = None
 
 
-def read_state(env: Env, ref: StateRef, listed: StateList | None = None) -> TableState:
-    """The table at `ref.version`, whole; `listed` is the completed list of an Avro state that was read before.
+Opened: TypeAlias = StateList | TableState
+"""What of a checkpoint was read to learn its protocol and metadata: the completed list of an Avro state, else all."""
+
+
+def open_state(env: Env, ref: StateRef) -> Opened:
+    """The least of a checkpoint that tells its protocol, its metadata and its tokens. As `read_state`."""
+    return complete_list(env, read_list(env, ref)) if ref.format == "avro-state" else read_state(env, ref)
+
+
+def read_state(env: Env, ref: StateRef, opened: Opened | None = None) -> TableState:
+    """The table at `ref.version`, whole; `opened` is what `open_state` gave.
 
     Raises CheckpointCorrupt for bytes that are no checkpoint of that version, CheckpointInvalid where counts, sizes or
     the set hash do not agree, ObjectNotFound for a part or a manifest that is gone (by damage or by cleanup),
     LimitExceeded for bombs, PathEscape, StoreError. Never returns fewer files than were written.
     """
+    if isinstance(opened, TableState):
+        return opened
     if ref.format == "avro-state":
-        return read_avro_state(env, ref, listed)
+        return read_avro_state(env, ref, opened)
     return _assemble(_parse(env, ref), ref, env.store.url)
 
 
-def read_pruned(env: Env, ref: StateRef, where: Where, listed: StateList | None = None) -> TableState | PrunedState:
+def read_pruned(env: Env, ref: StateRef, where: Where, opened: Opened | None = None) -> TableState | PrunedState:
     """The files of the table at `ref.version` that may match the predicate which `where` makes of its metadata.
 
     Of an Avro state only the manifests are read whose partition bounds may match. Without a predicate it is the whole
-    table. `listed` as in `read_state`, and raises as that does.
+    table. `opened` as in `read_state`, and raises as that does.
     """
-    if ref.format == "avro-state":
-        return read_avro_pruned(env, ref, where, listed)
-    state = read_state(env, ref)
+    if ref.format == "avro-state" and not isinstance(opened, TableState):
+        return read_avro_pruned(env, ref, where, opened)
+    state = read_state(env, ref, opened)
     predicate = where(state.metadata)
     if predicate is None:
         return state

@@ -41,6 +41,7 @@ from indextables.log.checkpoint.publish import put_once
 from indextables.log.checkpoint.read import read_state
 from indextables.log.wire import (
     LOG_DIR,
+    FileIdentity,
     StateFormat,
     StateRef,
     StateTotals,
@@ -64,12 +65,14 @@ def write_checkpoint(
     previous: StateRef | None = None,
     compact: Mode = "auto",
     replace: bool = False,
+    version_file: FileIdentity | None = None,
 ) -> StateRef:
     """Make `state` durable in the format that `state.format` asks for, then move the pointer.
 
     With `previous` an Avro state is written as a change of that one; `compact="full"` rewrites it sorted by partition.
     A checkpoint of this version and format that cannot be read is written over, and with `replace` any: what is in
     hand is the whole table, so nothing is lost by it. Damaged ones of another format go once this one stands.
+    `version_file` is the file of its version, where that was seen before the state was read.
 
     Writers that race for one version all succeed, and one of their equal states stays. Raises CheckpointInvalid
     (nothing is pointed to) and CheckpointWriteFailed; commits stand whatever happens here.
@@ -78,7 +81,7 @@ def write_checkpoint(
         if env.options[opt.STATE_FORMAT] == "avro":
             if replace:
                 _check_own(env, state)
-            ref, written = _write_avro(env, state, previous, compact, replace=replace)
+            ref, written = _write_avro(env, state, previous, compact, replace=replace, version_file=version_file)
             point_to(env, ref, written.totals, written.num_entries, state.protocol.minReaderVersion)
         else:
             ref = _write_actions(env, state)
@@ -109,17 +112,23 @@ def pointer_of(env: Env, ref: StateRef, totals: StateTotals, entries: int, proto
 
 
 def _write_avro(
-    env: Env, state: TableState, previous: StateRef | None, compact: Mode, *, replace: bool
+    env: Env,
+    state: TableState,
+    previous: StateRef | None,
+    compact: Mode,
+    *,
+    replace: bool,
+    version_file: FileIdentity | None,
 ) -> tuple[StateRef, StateList]:
     base = None if previous is None or compact == "full" else _base(env, state, previous)
     if previous is None or base is None:
-        return write_whole(env, state, replace=replace)
+        return write_whole(env, state, replace=replace, version_file=version_file)
     tables = []
     for table in read_entries(env, previous, base, base.manifests):
         hidden = hide(table, base.tombstones)
         tables.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
     entries = pa.concat_tables(tables) if tables else empty_files()
-    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW])
+    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW], version_file)
     change = difference(entries, state.files, state.version)
     return write_increment(env, draft, previous, base, change, compact)
 

@@ -65,6 +65,8 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         log.check_unbroken(snapshot.version, snapshot.table_id)
         return head_of(snapshot)
     version, protocol, metadata = log.metadata_at()
+    # Looked at before the file was read and confirmed, whichever read that was.
+    known = log.remembered()
     log.check_unbroken(version, metadata.id)
     try:
         content = log.read_version(version)
@@ -76,7 +78,17 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         following = _next_row_id(log.snapshot(version).header) if version > 0 else 0
     info = content.commit_info
     time = None if info is None else info.inCommitTimestamp
-    return Head(version, protocol, metadata, time, content.token, crc32c=content.crc32c, next_row_id=following)
+    return Head(
+        version,
+        protocol,
+        metadata,
+        time,
+        content.token,
+        None if known is None else known.etag_of(version),
+        checkpoint=-1 if known is None else known.newest_state,
+        crc32c=content.crc32c,
+        next_row_id=following,
+    )
 
 
 def advance(head: Head, winner: Winner, *, identity: str | None = None) -> Head:

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from indextables.log.read.checked import check_newest, read_check_file
     from indextables.log.read.confirming import Confirmed, Mixed, Superseded, by_anchor, confirm, follows, table_of
     from indextables.log.read.folding import fold_skips, header_after, live_files, replay
+    from indextables.log.read.hint import anchor
     from indextables.log.read.histories import HISTORY_SCHEMA, commit_time, history, moment
     from indextables.log.read.log import AfterCommit, Log, ReadTail, Snapshot
     from indextables.log.read.meant import ANOTHER_HISTORY, check_ours
+    from indextables.log.read.nearby import oldest_version
     from indextables.log.read.newest import discover
     from indextables.log.read.readable import newest_readable, snapshot_at
     from indextables.log.read.reduce import ReducedContent, dump_run, load_run, reduce_versions
@@ -39,6 +41,7 @@ __all__ = [
     "Superseded",
     "Survey",
     "Told",
+    "anchor",
     "by_anchor",
     "check_newest",
     "check_ours",
@@ -60,6 +63,7 @@ __all__ = [
     "moment",
     "newest_readable",
     "newest_tokens",
+    "oldest_version",
     "read_check_file",
     "read_stamp",
     "reduce_versions",
@@ -78,9 +82,11 @@ if not TYPE_CHECKING:
             "checked": ("check_newest", "read_check_file"),
             "confirming": ("Confirmed", "Mixed", "Superseded", "by_anchor", "confirm", "follows", "table_of"),
             "folding": ("fold_skips", "header_after", "live_files", "replay"),
+            "hint": ("anchor",),
             "histories": ("HISTORY_SCHEMA", "commit_time", "history", "moment"),
             "log": ("AfterCommit", "Log", "ReadTail", "Snapshot"),
             "meant": ("ANOTHER_HISTORY", "check_ours"),
+            "nearby": ("oldest_version",),
             "newest": ("discover",),
             "readable": ("newest_readable", "snapshot_at"),
             "reduce": ("ReducedContent", "dump_run", "load_run", "reduce_versions"),

@@ -13,7 +13,8 @@ slot must find out too. After the reads, and never before, it asks for each vers
 4. If no list reaches down to it, the versions above are read, up to the first that a list tells: where each names the
    token below it, down to this one, it is confirmed. Else it has expired: its bytes are not believed.
 
-On local files, where cleanup deletes in ascending order, the unchanged file of a version that was confirmed before
+A checkpoint that is known without a listing serves for 3 as well: each tells the truth. On local files, where cleanup
+deletes in ascending order, the unchanged file of a version that was confirmed before
 takes the place of all this: as long as it is there, nothing above it has been deleted.
 
 A checkpoint without tokens was never a cut, one that cannot be read tells nothing, one of another table is left over
@@ -31,7 +32,8 @@ from typing import Protocol as Interface
 from indextables.env import Env
 from indextables.errors import LimitExceeded, LogCorrupt, ObjectNotFound
 from indextables.log.checkpoint import has_parted
-from indextables.log.read.tokens import Survey, Told, survey, tell
+from indextables.log.read.newest import Known
+from indextables.log.read.tokens import Survey, Told, survey, tell, told_by
 from indextables.log.wire import (
     CommitInfo,
     FileIdentity,
@@ -125,16 +127,20 @@ def confirm(
     above: V | None = None,
     known: Collection[int] = (),
     seen: Survey | None = None,
+    log: Known | None = None,
 ) -> Confirmed[V]:
     """Confirm versions that have been read, in ascending order.
 
     `above` is a confirmed version that follows the last of them, `known` are those that were confirmed before, `seen`
-    is a listing from the first one on or from below it that was made after the reads.
+    is a listing from the first one on or from below it that was made after the reads. `log` is what was known of the
+    log before the reads: it may spare the listing.
 
     Raises Superseded, Mixed, LogCorrupt for a version that does not follow the one below it, StoreError.
     """
     _check_one_table(read, env.store.url)
     open_ = [version for version in _not_vouched_for(read, above) if version.version not in known]
+    if open_ and log is not None:
+        open_ = _left_open(env, open_, log)
     if open_:
         _ask_checkpoints(env, open_, seen)
     _check_links(read, above)
@@ -245,6 +251,33 @@ def _info_of(env: Env, version: int) -> CommitInfo | None:
         return commit_info_of(env.store.get(version_key(version)), version)
     except (ObjectNotFound, LogCorrupt, LimitExceeded):
         return None
+
+
+def _left_open(env: Env, open_: Sequence[V], log: Known) -> list[V]:
+    """The versions, newest first, that neither the anchor nor a checkpoint that is known proves. Raises Superseded."""
+    anchored = [version for version in open_ if version.version > log.floor]
+    if anchored and by_anchor(env, log.floor, log.anchor, ()) is not None:
+        open_ = [version for version in open_ if version.version <= log.floor]
+    left: list[V] = []
+    told: dict[StateRef, Told | None] = {}
+    for version in open_:
+        refs = sorted((ref for ref in log.states if ref.version >= version.version), key=lambda ref: ref.version)
+        if not any(_vouches(env, version, ref, told) for ref in refs):
+            left.append(version)
+    return left
+
+
+def _vouches(env: Env, version: Stamped, ref: StateRef, told: dict[StateRef, Told | None]) -> bool:
+    """True if a checkpoint lists the token of a version; False if it does not tell. Raises Superseded, StoreError."""
+    if ref not in told:
+        told[ref] = told_by(env, ref)
+    found = told[ref]
+    if found is None or not found.covers(version.version) or found.table_id != table_of(version):
+        return False
+    if version.token is not None and found.token_at(version.version) == version.token:
+        return True
+    _check_history(env, found, version)
+    return False
 
 
 def _ask_checkpoints(env: Env, open_: Sequence[V], seen: Survey | None) -> None:

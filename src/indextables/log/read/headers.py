@@ -5,7 +5,7 @@ from __future__ import annotations
 from indextables.env import Env
 from indextables.errors import MetadataMissing
 from indextables.log.read.confirming import Confirmed, Mixed
-from indextables.log.read.load import OpenedList, header_of, is_another, newest_of, segments
+from indextables.log.read.load import OpenedState, header_of, is_another, newest_of, segments
 from indextables.log.read.meant import stranger
 from indextables.log.read.newest import Known
 from indextables.log.read.versions import Versions
@@ -23,7 +23,7 @@ def header_above(
     version: int,
     base: TableState | None,
     contents: Confirmed[VersionContent],
-    opened: OpenedList,
+    opened: OpenedState,
 ) -> tuple[Protocol, Metadata]:
     """The newest protocol and metadata of `base` and the versions above it, up to `version`.
 
@@ -45,7 +45,7 @@ def searched_back(env: Env, versions: Versions, known: Known, version: int) -> t
     seen: Confirmed[VersionContent] = Confirmed()
     for end in range(len(tail), 0, -_AT_ONCE):
         part = tail[max(0, end - _AT_ONCE) : end]
-        contents = versions.read(part, above=seen[0] if seen else None, files=False)
+        contents = versions.read(part, above=seen[0] if seen else None, files=False, log=known)
         seen = seen.after(contents)
         newer = newest_of(contents)
         protocol, metadata = protocol or newer[0], metadata or newer[1]
@@ -61,7 +61,7 @@ def _completed(
     version: int,
     found: tuple[Protocol | None, Metadata | None],
     contents: Confirmed[VersionContent],
-    opened: OpenedList | None = None,
+    opened: OpenedState | None = None,
 ) -> tuple[Protocol, Metadata]:
     """What the tail did not tell, from the newest readable checkpoint and the versions that it asks for."""
     protocol, metadata = found
@@ -69,7 +69,7 @@ def _completed(
         segment, below = header_of(env, known, version, contents, opened=opened)
         older = segment.versions if not contents else range(segment.versions.start, contents[0].version)
         above = contents[0] if contents else None
-        told = newest_of(versions.read(older, above=above, files=False))
+        told = newest_of(versions.read(older, above=above, files=False, log=known))
         protocol, metadata = protocol or told[0], metadata or told[1]
         if below is not None:
             protocol, metadata = protocol or below[0], metadata or below[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from indextables.errors import InvalidArgument, ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.read.confirming import Confirmed, Superseded, confirm
 from indextables.log.read.log import Log
+from indextables.log.read.nearby import oldest_version, window
 from indextables.log.read.newest import discover
 from indextables.log.read.tokens import tell
 from indextables.log.read.versions import Stamp, read_stamp
@@ -52,10 +54,10 @@ def history(log: Log, limit: int | None = None) -> pa.Table:
         check_whole("the limit of a history", limit)
     if limit is not None and limit < 1:
         raise InvalidArgument(f"the limit of a history is at least 1, not {limit}", limit=limit)
-    versions = log.versions()
+    versions = log.versions() if limit is None else _newest(log, limit)
     if not versions:
         return _of_states(log, limit)
-    first = versions.start if limit is None else max(versions.start, versions.stop - limit)
+    first = versions.start
     rows: list[dict[str, object]] = []
     above: Stamp | None = None
     for end in range(versions.stop, first, -_AT_ONCE):
@@ -105,7 +107,7 @@ class Moment(NamedTuple):
 def moment(log: Log, timestamp_ms: int) -> Moment:
     """The newest version whose commit is not later than the time, and when that was. Raises as `version_at`."""
     check_whole("a time in milliseconds", timestamp_ms)
-    versions = log.versions()
+    versions = _span(log)
     while versions:
         found = _halved(log, versions, timestamp_ms)
         if isinstance(found, Moment):
@@ -113,6 +115,33 @@ def moment(log: Log, timestamp_ms: int) -> Moment:
         # A slot that cleanup emptied holds what was never committed: the history begins above it.
         versions = range(found + 1, versions.stop)
     return _state_at(log, timestamp_ms)
+
+
+def _span(log: Log) -> range:
+    """The versions whose files are there, as far as that can be told without a listing of the whole log.
+
+    It may begin below the oldest one, where cleanup took what was there. Raises TableNotFound, LogGap, TableReplaced.
+    """
+    known = log.look()
+    if known.head_identity is None or not known.floor:
+        return log.versions()
+    return range(oldest_version(log.env, known.floor), known.head + 1)
+
+
+def _newest(log: Log, count: int) -> range:
+    """The newest `count` versions at most; the older ones of them may be gone. Raises as `_span`."""
+    known = log.look()
+    if known.head_identity is None or not known.floor:
+        return log.versions()[-count:]
+    return range(max(0, known.head + 1 - count), known.head + 1)
+
+
+def _confirmed(log: Log, stamps: Sequence[Stamp], above: Stamp | None = None) -> Confirmed[Stamp]:
+    """Who versions are that have been read, in ascending order. Raises as `confirm`."""
+    known = log.remembered()
+    if known is not None and stamps and stamps[-1].version < known.floor:
+        known = window(log.env, known, stamps[-1].version) or known
+    return confirm(log.env, stamps, above=above, log=known)
 
 
 def _halved(log: Log, versions: range, timestamp_ms: int) -> Moment | int:
@@ -136,7 +165,7 @@ def _halved(log: Log, versions: range, timestamp_ms: int) -> Moment | int:
                 high = middle - 1
         # Between what comes before a time and what comes after it lies nothing else, whatever was read on the way.
         around = range(low, min(low + 2, versions.stop))
-        stamp = confirm(log.env, [stamp_of(version) for version in around])[0]
+        stamp = _confirmed(log, [stamp_of(version) for version in around])[0]
     except ObjectNotFound as error:
         gone = error.details.get("version")
         file = parse_key(str(error.details.get("key", "")))
@@ -154,7 +183,7 @@ def _shown(time_ms: int) -> str:
 
 def _before(log: Log, read: Stamp, timestamp_ms: int) -> Moment:
     """The version below the oldest file, where a checkpoint holds it. Raises VersionExpired, VersionNotFound."""
-    low, oldest = read.version, _time(log, read.version, confirm(log.env, [read])[0].commit_info)
+    low, oldest = read.version, _time(log, read.version, _confirmed(log, [read])[0].commit_info)
     when = f"{_shown(timestamp_ms)} is before version {low}, which was committed at {_shown(oldest)}"
     if low == 0:
         message = f"no version at {log.url} is that old: {when}"
@@ -224,7 +253,7 @@ def _stamps(log: Log, versions: range, above: Stamp | None) -> tuple[Confirmed[S
         first = versions.stop - len(read)
     while read:
         try:
-            return confirm(log.env, read, above=above), first == versions.start
+            return _confirmed(log, read, above), first == versions.start
         except Superseded as error:
             first = int(str(error.details["version"])) + 1
             read = [stamp for stamp in read if stamp.version >= first]

@@ -23,8 +23,8 @@ from indextables.errors import (
     PathEscape,
     VersionExpired,
 )
-from indextables.log.checkpoint import contradicts, read_pruned, read_state
-from indextables.log.checkpoint.avro import StateList, Where, complete_list, read_list
+from indextables.log.checkpoint import Opened, contradicts, open_state, read_pruned, read_state
+from indextables.log.checkpoint.avro import Where
 from indextables.log.read.checked import check_state, read_check_file
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
 from indextables.log.read.folding import replay, replay_plainly, replay_pruned
@@ -45,7 +45,9 @@ from indextables.log.wire import (
 )
 
 __all__ = [
-    "OpenedList",
+    "UNREADABLE",
+    "OpenedState",
+    "Way",
     "Where",
     "fold",
     "header_of",
@@ -61,7 +63,7 @@ S = TypeVar("S", bound=TableState | PrunedState)
 
 _LOGGER = logging.getLogger("indextables")
 
-_UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
+UNREADABLE = (CheckpointError, LimitExceeded, PathEscape, ObjectNotFound)
 
 
 class _Header(NamedTuple):
@@ -78,27 +80,42 @@ _Named: TypeAlias = TableState | PrunedState | _Header
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
 
-class OpenedList:
-    """The list of an Avro state that the header was read from, until the files are: it is fetched once for both.
+class OpenedState:
+    """The checkpoint that the header was read from, until the files are: it is fetched once for both.
 
-    It holds one at most, for one version of one table, and gives it away once: where its manifests are gone by then,
-    the list is read again. `proven` is the checkpoint that the version files were found to agree with.
+    It holds one at most, for one version of one table, and gives it away once: where manifests of its list are gone by
+    then, the list is read again. `proven` is the checkpoint that version files were found to agree with.
     """
 
     __slots__ = ("_held", "proven")
 
-    def __init__(self) -> None:
-        self._held: tuple[StateRef, StateList] | None = None
-        self.proven: StateRef | None = None
+    def __init__(self, ref: StateRef | None = None, opened: Opened | None = None) -> None:
+        self.proven = ref
+        self._held = None if ref is None or opened is None else (ref, opened)
 
-    def keep(self, ref: StateRef, listed: StateList) -> None:
-        """Hold the completed list of `ref`."""
-        self._held = (ref, listed)
+    def keep(self, ref: StateRef, opened: Opened) -> None:
+        """Hold what was read of `ref`."""
+        self._held = (ref, opened)
 
-    def take(self, ref: StateRef) -> StateList | None:
-        """The list of `ref`, if that is what is held."""
+    def header(self, ref: StateRef) -> Opened | None:
+        """What is held of `ref`; it stays."""
+        held = self._held
+        return None if held is None or held[0] != ref else held[1]
+
+    def take(self, ref: StateRef) -> Opened | None:
+        """What is held of `ref`, if anything is."""
         held, self._held = self._held, None
         return None if held is None or held[0] != ref else held[1]
+
+
+class Way(NamedTuple):
+    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
+
+    protocol: Protocol
+    metadata: Metadata
+    load: Callable[[], TableState]
+    load_some: Callable[[Where], TableState | PrunedState]
+    history: int
 
 
 def load_state(
@@ -108,7 +125,7 @@ def load_state(
     read_versions: ReadVersions,
     *,
     log_table: str,
-    opened: OpenedList | None = None,
+    opened: OpenedState | None = None,
     told: CrcFile | None = None,
 ) -> TableState:
     """The table at `version`; `log_table` is the table that its header told, and what is loaded is proven to be of it.
@@ -117,7 +134,7 @@ def load_state(
     contributes is held against it. Raises VersionNotFound, VersionExpired, LogGap, LogCorrupt, Superseded where another
     table has taken the place since, CheckpointError, PathEscape, StoreError.
     """
-    opened = opened or OpenedList()
+    opened = opened or OpenedState()
 
     def read(ref: StateRef) -> TableState:
         return read_state(env, ref, opened.take(ref))
@@ -134,14 +151,14 @@ def load_pruned(
     where: Where,
     *,
     log_table: str,
-    opened: OpenedList | None = None,
+    opened: OpenedState | None = None,
     told: CrcFile | None = None,
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
     The whole table where nothing could be left out. As `load_state`.
     """
-    opened = opened or OpenedList()
+    opened = opened or OpenedState()
 
     def read(ref: StateRef) -> TableState | PrunedState:
         return read_pruned(env, ref, where, opened.take(ref))
@@ -244,17 +261,17 @@ def header_of(
     version: int,
     contents: Sequence[VersionContent] = (),
     *,
-    opened: OpenedList | None = None,
+    opened: OpenedState | None = None,
 ) -> tuple[LogSegment, tuple[Protocol, Metadata] | None]:
     """The newest checkpoint of this table at or below `version` that can be read: its protocol and its metadata.
 
     `contents` are versions up to `version` that have been read, `opened` keeps what the files can be read from. Without
     a checkpoint the segment starts at version 0, and there is nothing to tell. Raises as `load_state`.
     """
-    opened = opened or OpenedList()
+    opened = opened or OpenedState()
     segment, found = _first_readable(env, known, version, lambda ref: _read_header(env, ref, opened))
     ref = segment.base
-    if found is None or ref is None or not _is_foreign(env, known, ref, found, contents):
+    if found is None or ref in {None, opened.proven} or not _is_foreign(env, known, ref, found, contents):
         opened.proven = ref
         return segment, None if found is None else (found.protocol, found.metadata)
     try:
@@ -306,7 +323,7 @@ def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateR
             return segment, None
         try:
             return segment, read(segment.base)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             failure = failure or error
             _LOGGER.warning(
                 "%s: the checkpoint of version %d cannot be read (%s); going back further",
@@ -323,12 +340,9 @@ def _first_readable(env: Env, known: Known, version: int, read: Callable[[StateR
     raise failure
 
 
-def _read_header(env: Env, ref: StateRef, opened: OpenedList) -> _Header:
-    if ref.format != "avro-state":
-        state = read_state(env, ref)
-        return _Header(state.protocol, state.metadata, state.tokens)
-    listed = complete_list(env, read_list(env, ref))
-    opened.keep(ref, listed)
-    assert listed.protocol is not None  # noqa: S101 - complete_list found both
-    assert listed.metadata is not None  # noqa: S101 - as above
-    return _Header(listed.protocol, listed.metadata, listed.tokens)
+def _read_header(env: Env, ref: StateRef, opened: OpenedState) -> _Header:
+    found = opened.header(ref) or open_state(env, ref)
+    opened.keep(ref, found)
+    assert found.protocol is not None  # noqa: S101 - open_state found both
+    assert found.metadata is not None  # noqa: S101 - as above
+    return _Header(found.protocol, found.metadata, found.tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,7 +12,6 @@ from indextables import measures
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
-    CheckpointError,
     LogCorrupt,
     LogError,
     LogGap,
@@ -25,8 +24,11 @@ from indextables.log.read.cache import LogCache, Region
 from indextables.log.read.checked import check_newest
 from indextables.log.read.confirming import Confirmed, Mixed, Superseded, check_above
 from indextables.log.read.headers import header_above, searched_back
+from indextables.log.read.hint import FEW, Look, by_hint
 from indextables.log.read.load import (
-    OpenedList,
+    UNREADABLE,
+    OpenedState,
+    Way,
     Where,
     fold,
     load_pruned,
@@ -35,8 +37,8 @@ from indextables.log.read.load import (
 )
 from indextables.log.read.meant import check_id, check_ours, cut_off, stranger
 from indextables.log.read.memory import LogMemory
+from indextables.log.read.nearby import window
 from indextables.log.read.newest import Known, advance, discover, known_at, unbroken
-from indextables.log.read.reduce import ReducedContent
 from indextables.log.read.segment import LogSegment
 from indextables.log.read.snapshot import Snapshot
 from indextables.log.read.versions import ReadTail, Versions
@@ -65,10 +67,6 @@ T = TypeVar("T")
 _ATTEMPTS = 3
 _MOST_ATTEMPTS = 20
 
-# A tail longer than this means that what is known about checkpoints is old.
-_LONG_TAIL = 64
-
-
 AfterCommit = Callable[["Log", Any], object]
 """What follows a commit: it is given the log and the commit that landed (`indextables.log.commit.rule.Landed`)."""
 
@@ -94,7 +92,9 @@ class Log:
         self.env = env
         self._after_commit = after_commit
         self._memory = memory = LogMemory(env, cache)
-        self._versions = Versions(env, memory.version, tail, lambda: memory.options[opt.TRANSACTION_USE_OPTIMIZED])
+        self._versions = Versions(
+            env, memory.version, tail, lambda: memory.options[opt.TRANSACTION_USE_OPTIMIZED], memory.last_listed
+        )
         self._looked_at: float | None = None
         self._seen: int | None = None
         self._listed = -1
@@ -142,7 +142,7 @@ class Log:
             newer = None if start is None else advance(self.env, start)
             if newer is not None:
                 return newer.head
-        return self._current().head
+        return self._look().known.head
 
     def snapshot(self, version: int | None = None, timestamp_ms: int | None = None) -> Snapshot:
         """The table at a version, at a time (milliseconds since the epoch), or newest.
@@ -156,7 +156,7 @@ class Log:
             from indextables.log.read.histories import version_at
 
             version = version_at(self, timestamp_ms)
-        return self._retried(lambda known: self._snapshot_at(known, known.head if version is None else version))
+        return self._retried(lambda look: self._snapshot_at(look, look.known.head if version is None else version))
 
     def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
         """Remember that this process committed a version, as the file `meta`, above the file with the etag `below`."""
@@ -178,8 +178,8 @@ class Log:
             return self.snapshot(version).checked(lambda state: check_ours(self.env, state, token))
         self._memory.heed(metadata)
 
-        def read(use: Callable[[_Way], T]) -> T:
-            return self._retried(lambda known: use(self._way_of(known, version, metadata.id)))
+        def read(use: Callable[[Way], T]) -> T:
+            return self._retried(lambda look: use(self._way_of(look, version, metadata.id)))
 
         def load() -> TableState:
             return read(lambda way: way.load())
@@ -202,10 +202,7 @@ class Log:
     def read_versions(
         self, versions: Sequence[int], *, above: VersionContent | None = None, files: bool = True
     ) -> Confirmed[VersionContent]:
-        """The actions of versions, in ascending order; `above` follows the last one. Raises as `read_version`.
-
-        Without `files` adds and removes may be left out.
-        """
+        """The actions of versions, in ascending order; `above` follows the last one. As `Versions.read`."""
         contents = self._told(versions, lambda: self._versions.read(versions, above=above, files=files))
         for content in contents:
             if self.env.table_id is not None and content.table_id not in {None, self.env.table_id}:
@@ -245,7 +242,7 @@ class Log:
         """
         if version is not None:
             check_whole("a version", version)
-        return self._retried(lambda known: self._metadata_at(known, known.head if version is None else version))
+        return self._retried(lambda look: self._metadata_at(look, look.known.head if version is None else version))
 
     def check_unbroken(self, version: int, table: str) -> None:
         """Raises LogGap if a version file below `version` is missing and no checkpoint of `table` explains that.
@@ -253,9 +250,18 @@ class Log:
         Below what this log has listed, and below the newest checkpoint that it knows, nothing is asked.
         """
         known = self._memory.known()
-        states = () if known is None else known.states
-        nearest = max((ref.version for ref in states if ref.version <= version), default=-1)
+        nearest = -1 if known is None else known.state_below(version)
         unbroken(self.env, max(nearest, self._listed), version, table)
+
+    def remembered(self) -> Known | None:
+        """What the last look at the log told, by whichever handle of this process. No request is made."""
+        return self._memory.last_listed()
+
+    def look(self) -> Known:
+        """What is newest now, without a listing of the whole log if that can be. As `versions`."""
+        self.check_table()
+        self.look_again()
+        return self._look().known
 
     def versions(self) -> range:
         """The versions whose files are there. Raises TableNotFound, LogGap, TableReplaced."""
@@ -289,10 +295,26 @@ class Log:
         fresh = None if known is None else advance(self.env, known)
         if fresh is None:
             return self._list_again(known)
-        self._seen = fresh.head
-        self._memory.learn(fresh)
-        self._looked_at = now
-        return fresh
+        return self._learn(fresh, now)
+
+    def _look(self) -> Look:
+        """As `_current`; where nothing is known, the hint is followed rather than the whole log listed."""
+        if self._memory.known() is not None:
+            return Look(self._current())
+        now = self.env.ambient.monotonic()
+        found = by_hint(self.env, self._versions, self._memory.last_listed())
+        if found is None:
+            return Look(self._current())
+        self._learn(found.known, now)
+        self._listed = found.known.head
+        self._memory.keep_versions(found.known.history, found.contents[:-1])  # The newest: once it has been checked.
+        return Look(found.known, found)
+
+    def _learn(self, known: Known, looked_at: float) -> Known:
+        self._seen = known.head
+        self._memory.learn(known)
+        self._looked_at = looked_at
+        return known
 
     def _list_again(self, known: Known | None) -> Known:
         """What is newest by a full listing. Raises as `_current`."""
@@ -300,10 +322,7 @@ class Log:
         # Without a cache nothing is remembered, but whoever holds a snapshot still wants to know whether it is current.
         fresh = discover(self.env, known if self._memory.is_kept else self._memory.last_listed())
         self._listed = fresh.head
-        self._seen = fresh.head
-        self._memory.learn(fresh)
-        self._looked_at = now
-        return fresh
+        return self._learn(fresh, now)
 
     def look_again(self) -> None:
         """Let the next read ask the store what is newest, however stale reads may be."""
@@ -314,17 +333,19 @@ class Log:
         allowed_s = self.env.options[opt.MAX_STALENESS_MS] / 1000
         return self._looked_at is not None and self.env.ambient.monotonic() - self._looked_at < allowed_s
 
-    def _retried(self, load: Callable[[Known], T]) -> T:
+    def _retried(self, load: Callable[[Look], T], *, hint: bool = True) -> T:
         """Load from what is newest, and again from a new listing where something known is gone."""
         seen: Known | None = None
         attempt = 0
-        for _ in range(_MOST_ATTEMPTS):
-            known = self._current()
+        for number in range(_MOST_ATTEMPTS):
+            # A hint is followed once: if that leads astray, the whole log is listed.
+            look = self._look() if hint and number == 0 else Look(self._current())
+            known = look.known
             # Where the log has changed meanwhile, cleanup was faster than we were; where it has not, a file is lost.
             attempt = attempt + 1 if known.is_like(seen) else 0
             seen = known
             try:
-                return load(known)
+                return load(look)
             except ObjectNotFound as error:
                 self.invalidate()
                 if attempt == _ATTEMPTS - 1 and isinstance(error, Superseded):
@@ -338,7 +359,11 @@ class Log:
                 self.invalidate()
                 if attempt:
                     raise
-        return load(self._current())
+            except UNREADABLE:
+                self.invalidate()
+                if not known.floor:
+                    raise  # Every checkpoint was known. From a hint on, an older one may be readable.
+        return load(Look(self._current()))
 
     def _reaching(self, known: Known, version: int) -> Known:
         """What is known, looked up again where it does not tell of the version. Raises VersionNotFound.
@@ -348,15 +373,18 @@ class Log:
         if version > known.head:
             self.look_again()
             known = self._current()
-        elif known.first <= version < known.head and not self.env.store.exists(version_key(version)):
-            known = self._list_again(known)
+        elif min(known.first, known.floor) <= version < known.head or 0 <= version < known.floor:
+            if not self.env.store.exists(version_key(version)):
+                known = self._list_again(known)
+            elif version < known.floor:
+                known = window(self.env, known, version) or self._list_again(known)
         if not 0 <= version <= known.head:
             message = f"version {version} does not exist at {self.url}: the newest is {known.head}"
             raise VersionNotFound(message, version=version, latest=known.head, url=self.url)
         return known
 
-    def _snapshot_at(self, known: Known, version: int) -> Snapshot:
-        way = self._way_to(known, version)
+    def _snapshot_at(self, look: Look, version: int) -> Snapshot:
+        way = self._way_to(look, version)
         check_id(self.env, way.metadata.id)
 
         def load() -> TableState:
@@ -367,20 +395,19 @@ class Log:
 
         return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
 
-    def _patiently(self, way: _Way, version: int, use: Callable[[_Way], T]) -> T:
+    def _patiently(self, way: Way, version: int, use: Callable[[Way], T]) -> T:
         """What `use` makes of a way to a version; of another way where files were taken or changed. Raises LogError."""
         try:
             return use(way)
-        except (CheckpointError, LogCorrupt, ObjectNotFound):
+        except (*UNREADABLE, LogCorrupt):
             # Part of it was read before: with another table or history here by now, the rest does not fit.
             self.invalidate()
+        return self._retried(lambda look: use(self._way_of(look, version, way.metadata.id)), hint=False)
 
-        return self._retried(lambda known: use(self._way_of(known, version, way.metadata.id)))
-
-    def _way_of(self, known: Known, version: int, table: str) -> _Way:
+    def _way_of(self, look: Look, version: int, table: str) -> Way:
         """As `_way_to`, for a version that was there. Raises VersionExpired where its table or history is gone."""
         try:
-            found: _Way | None = self._way_to(known, version)
+            found: Way | None = self._way_to(look, version)
         except VersionNotFound:
             found = None
         if (self.metadata_at().metadata if found is None else found.metadata).id != table:
@@ -390,49 +417,49 @@ class Log:
             raise cut_off(self.env, version)
         return found
 
-    def _way_to(self, known: Known, version: int) -> _Way:
+    def _way_to(self, look: Look, version: int) -> Way:
         """How to read a version, by what is known now; protocol and metadata are read and checked."""
-        known = self._reaching(known, version)
+        known = self._reaching(look.known, version)
         cached = self._memory.state(known.history, version)
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
-            return _Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole, known.history)
+            return Way(whole.protocol, whole.metadata, lambda: whole, lambda _: whole, known.history)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
-        is_new = self._memory.version(version) is None
-        if base is None:
-            contents = self._versions.read(next(segments(self.env, known, version)).versions)
+        found = look.found if base is None and look.found is not None and look.found.known == known else None
+        is_new = found is not None or self._memory.version(version) is None
+        if found is not None and version == known.head:
+            contents = found.contents
+        elif base is None:
+            contents = self._versions.read(next(segments(self.env, known, version)).versions, log=known)
         else:
             contents = self._versions.read_from(base.version, anchor, version)
         told = check_newest(self.env, contents) if is_new else None
         if contents and is_new and version < known.head and all(ref.version < version for ref in known.states):
             check_above(self.env, contents[-1])
-        opened = OpenedList()
+        opened = OpenedState() if found is None else found.opened
         protocol, metadata = header_above(self.env, self._versions, known, version, base, contents, opened)
         check_readable(protocol, self.url)
-        self._memory.heed(metadata)
-        for content in contents:
-            if not isinstance(content, ReducedContent) and self._memory.version(content.version) is not content:
-                self._memory.keep("version", known.history, content.version, content, content.weight)
+        self._memory.keep_versions(known.history, contents)
+        self._memory.keep_header(known.history, version, protocol, metadata)
         anchor_of_this = known.head_identity if known.head == version else None
 
         def more(segment: LogSegment) -> Confirmed[VersionContent]:
-            return self._versions.read_more(segment.versions, contents)
-
-        def timed(found: TableState, began: float) -> TableState:
-            measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
-            return found
+            return self._versions.read_more(segment.versions, contents, known)
 
         def kept(found: TableState) -> TableState:
             return self._memory.keep_state(found, anchor_of_this, known.history)
 
         def load() -> TableState:
             began = self.env.ambient.monotonic()
-            if base is not None:
-                return timed(kept(fold(self.env, base, contents)), began)
-            found = kept(load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told))
-            return timed(found, began)
+            found = kept(
+                load_state(self.env, known, version, more, log_table=metadata.id, opened=opened, told=told)
+                if base is None
+                else fold(self.env, base, contents)
+            )
+            measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
+            return found
 
         def load_some(where: Where) -> TableState | PrunedState:
             if base is not None:
@@ -440,24 +467,27 @@ class Log:
             found = load_pruned(self.env, known, version, more, where, log_table=metadata.id, opened=opened, told=told)
             return found if isinstance(found, PrunedState) else kept(found)
 
-        return _Way(protocol, metadata, load, load_some, known.history)
+        return Way(protocol, metadata, load, load_some, known.history)
 
-    def _metadata_at(self, known: Known, version: int) -> Header:
-        known = self._reaching(known, version)
+    def _metadata_at(self, look: Look, version: int) -> Header:
+        known = self._reaching(look.known, version)
         protocol = self._memory.recall("protocol", known.history, version)
         metadata = self._memory.recall("metadata", known.history, version)
         if protocol is None or metadata is None:
-            protocol, metadata = searched_back(self.env, self._versions, self._with_short_tail(known, version), version)
-            self._memory.heed(metadata)
-            self._memory.keep("protocol", known.history, version, protocol)
-            self._memory.keep("metadata", known.history, version, metadata)
+            found = look.found
+            if found is not None and found.known == known and version == known.head:
+                read = (found.contents, found.opened)
+                protocol, metadata = header_above(self.env, self._versions, known, version, None, *read)
+            else:
+                near = self._with_short_tail(known, version)
+                protocol, metadata = searched_back(self.env, self._versions, near, version)
+            self._memory.keep_header(known.history, version, protocol, metadata)
         check_id(self.env, metadata.id)
         return Header(version, protocol, metadata)
 
     def _with_short_tail(self, known: Known, version: int) -> Known:
         """List again where the newest checkpoint known is far below, since there may be a nearer one by now."""
-        nearest = max((state.version for state in known.states if state.version <= version), default=-1)
-        if not self._memory.is_kept or version - nearest <= _LONG_TAIL:
+        if not self._memory.is_kept or version - known.state_below(version) <= FEW:
             return known
         fresh = self._list_again(known)
         return fresh if fresh.head >= version else known
@@ -467,15 +497,4 @@ class Log:
         kept = self._memory.state(known.history, "newest")
         if kept is None or kept.state.version > version or kept.state.version + 1 < known.first:
             return None, None
-        nearest = max((ref.version for ref in known.states if ref.version <= version), default=-1)
-        return (kept.state, kept.anchor) if kept.state.version >= nearest else (None, None)
-
-
-class _Way(NamedTuple):
-    """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
-
-    protocol: Protocol
-    metadata: Metadata
-    load: Callable[[], TableState]
-    load_some: Callable[[Where], TableState | PrunedState]
-    history: int
+        return (kept.state, kept.anchor) if kept.state.version >= known.state_below(version) else (None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -10,7 +11,8 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.log.read.cache import KeptState, LogCache, Region, Small, cache_for
 from indextables.log.read.newest import Known
-from indextables.log.wire import FileIdentity, Metadata, StateRef, TableState, VersionContent, identity
+from indextables.log.read.reduce import ReducedContent
+from indextables.log.wire import FileIdentity, Metadata, Protocol, StateRef, TableState, VersionContent, identity
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["LogMemory"]
@@ -117,6 +119,18 @@ class LogMemory:
         cache = self._cache
         if cache is not None:
             cache.put(region, (self._url, history, version), value, self._expiry(), size)
+
+    def keep_header(self, history: int, version: int, protocol: Protocol, metadata: Metadata) -> None:
+        """Go by the properties of a version, and remember what it says of the table."""
+        self.heed(metadata)
+        self.keep("protocol", history, version, protocol)
+        self.keep("metadata", history, version, metadata)
+
+    def keep_versions(self, history: int, contents: Iterable[VersionContent]) -> None:
+        """Remember the actions of versions that have been confirmed."""
+        for content in contents:
+            if not isinstance(content, ReducedContent) and self.version(content.version) is not content:
+                self.keep("version", history, content.version, content, content.weight)
 
     def keep_state(self, state: TableState, anchor: FileIdentity | None, history: int) -> TableState:
         """The state, which later snapshots find in the cache; `anchor` is the identity of its version file."""

@@ -28,7 +28,7 @@ from indextables.log.read.tokens import newest_tokens, survey
 from indextables.log.wire import LOG_DIR, MANIFEST_DIR, FileIdentity, StateRef, identity, parse_key, version_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Known", "advance", "discover", "known_at", "unbroken"]
+__all__ = ["Known", "advance", "discover", "known_at", "new_history", "unbroken"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -47,12 +47,16 @@ _HISTORIES = itertools.count(1)
 class Known(msgspec.Struct, frozen=True):
     """What is known about a log: its newest version, where its checkpoints are, which version files are left.
 
-    1. `states` are complete, newest first.
+    1. `states` are whole checkpoints, newest first.
     2. Version files `first` .. `head` are there without a gap, unless `head` is known from a state alone: then
        `head_identity` is None.
     3. `history` is the same number in this process as long as each look has found the newest file of the look before
        it, and no listing has shown that older files were cleaned up. What was learned about a version in one history
        says nothing about that version in another. A larger number was given later.
+    4. What lies below `floor` was not looked at: older checkpoints and version files may be there. Above it `states`
+       may lack some, but none that the newest version needs.
+    5. `anchor` is the identity of the local file of version `floor`, which was seen before the file was found to be
+       the one that was committed: as long as it is unchanged, nothing above it has been deleted.
     """
 
     head: int
@@ -60,6 +64,26 @@ class Known(msgspec.Struct, frozen=True):
     first: int
     states: tuple[StateRef, ...]
     history: int
+    floor: int = 0
+    anchor: FileIdentity | None = None
+
+    @property
+    def newest_state(self) -> int:
+        """The version of the newest checkpoint that is known, -1 if none is."""
+        return self.state_below(self.head)
+
+    def state_below(self, version: int) -> int:
+        """The version of the newest checkpoint at or below one, -1 if none is known."""
+        return max((ref.version for ref in self.states if ref.version <= version), default=-1)
+
+    def etag_of(self, version: int) -> str | None:
+        """What tells the file of the newest version from another of that name, seen before the file was read.
+
+        None where the store tells none, and for a version that is not the newest known.
+        """
+        if version != self.head or self.head_identity is None:
+            return None
+        return self.head_identity.etag
 
     def is_like(self, other: Known | None) -> bool:
         """True if both looks found the same."""
@@ -171,6 +195,11 @@ def known_at(env: Env, version: int) -> Known | None:
     """What the existence of one version file tells, to advance from; None if it is not there."""
     meta = _head(env, version)
     return None if meta is None else Known(version, identity(meta), version, (), next(_HISTORIES))
+
+
+def new_history() -> int:
+    """A number that no look at a log had before."""
+    return next(_HISTORIES)
 
 
 def advance(env: Env, known: Known) -> Known | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import msgspec
 
@@ -11,10 +10,20 @@ from indextables.env import Env
 from indextables.errors import CheckpointError, LimitExceeded, ObjectNotFound
 from indextables.log.checkpoint import find_states, has_parted, inspect_state
 from indextables.log.read import clock
-from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, parse_key, state_dir, version_key
+from indextables.log.wire import LOG_DIR, FileIdentity, StateRef, TokenWindow, parse_key, state_dir, version_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Survey", "Told", "identity_of", "look_at_ours", "newest_tokens", "survey", "tell"]
+__all__ = [
+    "Survey",
+    "Told",
+    "identity_of",
+    "look_at_ours",
+    "newest_tokens",
+    "numbered_from",
+    "survey",
+    "tell",
+    "told_by",
+]
 
 _PAGE = 1000
 """After so many keys between the two ends a listing is given up for one that skips them: a page of an object store."""
@@ -23,12 +32,13 @@ _PAGE = 1000
 class Survey(msgspec.Struct, frozen=True):
     """What a listing shows at and above a version: the checkpoints, newest first, and the identities of the files.
 
-    `times` are the store's times of the same files.
+    `times` are the store's times of the same files, `sizes` their bytes.
     """
 
     states: tuple[StateRef, ...]
     etags: dict[str, str | None]
     times: dict[str, int] = {}
+    sizes: dict[str, int] = {}
 
     @property
     def newest(self) -> StateRef | None:
@@ -48,6 +58,11 @@ class Survey(msgspec.Struct, frozen=True):
     def etag(self, version: int) -> str | None:
         """The identity of the file of `version`, if the store tells one."""
         return self.etags.get(version_key(version))
+
+    def identity(self, version: int) -> FileIdentity | None:
+        """What tells the file of `version` from a later one; None if it was not listed."""
+        key = version_key(version)
+        return FileIdentity(self.sizes[key], self.times[key], self.etags[key] or None) if key in self.sizes else None
 
     def above(self, version: int) -> int | None:
         """The oldest version above `version` whose file was listed."""
@@ -95,12 +110,23 @@ def survey(env: Env, version: int) -> Survey:
         numbered, ends = _both_ends(env, floor)
         states = tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor)
         if not states:
-            again = list(_numbered(env, floor))
+            again = numbered_from(env, floor)
             # Parts of a checkpoint whose writer died are none: they stay, however often they are listed.
             if {meta.key for meta in numbered} - {meta.key for meta in again} or find_states(again):
                 continue
-        times = {meta.key: meta.modified_ms for meta in numbered}
-        return Survey(states, {meta.key: meta.etag for meta in numbered}, times)
+        return Survey(
+            states,
+            {meta.key: meta.etag for meta in numbered},
+            {meta.key: meta.modified_ms for meta in numbered},
+            {meta.key: meta.size for meta in numbered},
+        )
+
+
+def numbered_from(env: Env, floor: int) -> list[ObjectMeta]:
+    """The files that begin with a version, from `floor` on, by a listing of their own."""
+    first = len(LOG_DIR)
+    listing = env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json"))
+    return list(itertools.takewhile(lambda meta: "0" <= meta.key[first : first + 1] <= "9", listing))
 
 
 def newest_tokens(env: Env, version: int, table: str, ours: str | None = None) -> Told | None:
@@ -129,11 +155,19 @@ def newest_tokens(env: Env, version: int, table: str, ours: str | None = None) -
 
 def tell(env: Env, ref: StateRef) -> Told | None:
     """What a listed checkpoint tells; None if cleanup took it: then there is a newer one. Raises StoreError."""
+    found = told_by(env, ref)
+    if found is not None:
+        return found
+    newest = survey(env, ref.version).newest
+    return Told(ref, readable=False) if newest is not None and newest.version == ref.version else None
+
+
+def told_by(env: Env, ref: StateRef) -> Told | None:
+    """What a checkpoint tells, however it was found; None if it is not there. Raises StoreError."""
     try:
         found = inspect_state(env, ref)
     except ObjectNotFound:
-        newest = survey(env, ref.version).newest
-        return Told(ref, readable=False) if newest is not None and newest.version == ref.version else None
+        return None
     except (CheckpointError, LimitExceeded):
         return Told(ref, readable=False)
     return Told(ref, found.tokens, found.table_id, found.in_commit_timestamp)
@@ -170,15 +204,7 @@ def _both_ends(env: Env, floor: int) -> tuple[list[ObjectMeta], list[ObjectMeta]
             states.append(meta)
         else:
             others += 1
-            if others == _PAGE:
+            if len(numbered) + others >= _PAGE:
                 # Manifests, thousands under long retention, are passed over.
                 return numbered, list(env.store.list_from(LOG_DIR, above))
     return numbered, states
-
-
-def _numbered(env: Env, floor: int) -> Iterator[ObjectMeta]:
-    first = len(LOG_DIR)
-    for meta in env.store.list_from(LOG_DIR, version_key(floor).removesuffix("json")):
-        if not "0" <= meta.key[first : first + 1] <= "9":
-            return
-        yield meta

@@ -8,8 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from indextables.env import Env
-from indextables.errors import LogCorrupt
+from indextables.errors import LogCorrupt, ObjectNotFound
 from indextables.log.read.confirming import Confirmed, by_anchor, confirm
+from indextables.log.read.newest import Known
 from indextables.log.read.reduce import ReducedContent
 from indextables.log.wire import (
     CommitInfo,
@@ -52,44 +53,73 @@ class Versions:
     """The version files of one log. `recall` gives those that were confirmed before and are still in memory.
 
     `tail` reads many version files at once, in other places than this process; None where it declines.
-    `at_once` says whether many may be read together.
+    `at_once` says whether many may be read together, `known` what is remembered of the log.
     """
 
-    def __init__(self, env: Env, recall: Recall, tail: ReadTail | None, at_once: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        recall: Recall,
+        tail: ReadTail | None,
+        at_once: Callable[[], bool],
+        known: Callable[[], Known | None] = lambda: None,
+    ) -> None:
         self.env = env
+        self._known = known
         self._at_once = at_once
         self._recall = recall
         self._tail = tail
 
     def read(
-        self, versions: Sequence[int], *, above: VersionContent | None = None, files: bool = True
+        self,
+        versions: Sequence[int],
+        *,
+        above: VersionContent | None = None,
+        files: bool = True,
+        log: Known | None = None,
     ) -> Confirmed[VersionContent]:
         """The content of versions, in ascending order; `above` is confirmed and follows the last one.
+
+        `log` is what is known of the log, where that is more than what is remembered.
 
         Without `files` adds and removes may be left out. Raises ObjectNotFound for one that is not there, Superseded,
         Mixed, LogCorrupt, LimitExceeded, PathEscape, StoreError.
         """
         contents, known = self._read_many(versions, files=files)
-        return confirm(self.env, contents, above=above, known=known)
+        return confirm(self.env, contents, above=above, known=known, log=log or self._known())
+
+    def unconfirmed(self, versions: Sequence[int]) -> list[VersionContent]:
+        """The content of versions as their files have it: whoever asks confirms it. Raises as `read`."""
+        return self._read_many(versions)[0]
+
+    def at_slot(self, version: int) -> VersionContent | None:
+        """The content of a version as its file has it, None where the slot is empty. As `unconfirmed`."""
+        try:
+            return self._read(version)
+        except ObjectNotFound:
+            return None
 
     def read_from(self, base: int, anchor: FileIdentity | None, upto: int) -> Confirmed[VersionContent]:
         """The versions after `base`, whose confirmed file had the identity `anchor`, up to `upto`. As `read`."""
         contents, known = self._read_many(range(base + 1, upto + 1))
-        return by_anchor(self.env, base, anchor, contents) or confirm(self.env, contents, known=known)
+        found = by_anchor(self.env, base, anchor, contents)
+        return confirm(self.env, contents, known=known, log=self._known()) if found is None else found
 
-    def read_more(self, versions: Sequence[int], read: Confirmed[VersionContent]) -> Confirmed[VersionContent]:
+    def read_more(
+        self, versions: Sequence[int], read: Confirmed[VersionContent], log: Known | None = None
+    ) -> Confirmed[VersionContent]:
         """As `read`, where some versions have been read and confirmed."""
         before = {content.version: content for content in read}
         if versions and versions[0] in before and versions[-1] in before:
             first = read[0].version
             return read[versions[0] - first : versions[-1] + 1 - first]
         contents, known = self._read_many(versions, before)
-        return confirm(self.env, contents, known=known | before.keys())
+        return confirm(self.env, contents, known=known | before.keys(), log=log or self._known())
 
     def stored(self, version: int) -> bytes:
         """The bytes of a version file. Raises as `read`."""
         data = self.env.store.get(version_key(version))
-        confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))])
+        confirm(self.env, [Stamp(version, commit_info_of(data, version), crc32c(data))], log=self._known())
         return data
 
     def _read_many(

@@ -64,6 +64,11 @@ class FileIdentity(NamedTuple):
     modified_ms: int
     etag: str | None
 
+    @property
+    def text(self) -> str | None:
+        """All of it as a text; None where the store tells no tag."""
+        return None if self.etag is None else f"{self.size} {self.modified_ms} {self.etag}"
+
 
 class LogFile(msgspec.Struct, frozen=True):
     """A key of the log folder whose name follows the protocol.

@@ -50,6 +50,8 @@ class StateList(msgspec.Struct, frozen=True):
     skips: dict[str, MergeSkip] = {}
     tokens: TokenWindow | None = None
     in_commit_timestamp: int | None = None
+    version_file: str | None = None
+    """The version file that the state was made of, as `FileIdentity.text` tells it."""
 
     @property
     def num_entries(self) -> int:
@@ -97,6 +99,7 @@ def encode_list(state: StateList, *, level: int, sync: bytes) -> bytes:
         "tokensFrom": None if state.tokens is None else state.tokens.first,
         "tokens": None if state.tokens is None else pack_tokens(state.tokens),
         "inCommitTimestamp": state.in_commit_timestamp,
+        "versionFile": state.version_file,
     }
     return seal(write_record(row, LIST, codec="zstandard", level=level, sync=sync, notes={"indextables.seal": BLANK}))
 
@@ -145,6 +148,7 @@ def decode_list(data: bytes, key: str, version: int, *, only_counts: bool = Fals
         skips={skip.path: skip for skip in skips},
         tokens=unpack_tokens(row.get("tokensFrom"), row.get("tokens"), version),
         in_commit_timestamp=row.get("inCommitTimestamp"),
+        version_file=row.get("versionFile"),
     )
 
 

@@ -109,6 +109,7 @@ _LIST_FIELDS = [
     _optional("tokensFrom", "long"),
     _optional("tokens", "string"),
     _optional("inCommitTimestamp", "long"),
+    _optional("versionFile", "string"),
 ]
 
 ENTRY_COLUMNS = tuple(str(field["name"]) for field in _ENTRY_FIELDS)

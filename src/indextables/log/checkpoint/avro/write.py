@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
@@ -35,6 +36,7 @@ from indextables.log.wire import (
     EMPTY,
     MANIFEST_DIR,
     REGISTRY_PREFIX,
+    FileIdentity,
     StateHeader,
     StateRef,
     StateTotals,
@@ -57,6 +59,9 @@ _LOGGER = logging.getLogger("indextables")
 # Entries that a full compaction aims to hold in memory at a time, and manifests that it reads ahead.
 RANGE_ENTRIES = 250_000
 _AHEAD = 4
+
+# Keys that an object store lists by one request.
+_PAGE = 1000
 
 # The list is small and read by everybody.
 _LIST_LEVEL = 12
@@ -87,8 +92,8 @@ def difference(base: pa.Table, files: pa.Table, version: int) -> Change:
     return Change(added=added, removed=removed, tombstones=_tombstones(removed, files, version))
 
 
-def list_of(state: StateHeader, now_ms: int, token_window: int) -> StateList:
-    """The list of a state, still without its files."""
+def list_of(state: StateHeader, now_ms: int, token_window: int, version_file: FileIdentity | None = None) -> StateList:
+    """The list of a state, still without its files; `version_file` was seen before the state was read."""
     configuration = state.metadata.configuration
     plain = {k: v for k, v in configuration.items() if not k.startswith(REGISTRY_PREFIX)}
     registry = {k[len(REGISTRY_PREFIX) :]: v for k, v in configuration.items() if k.startswith(REGISTRY_PREFIX)}
@@ -107,12 +112,15 @@ def list_of(state: StateHeader, now_ms: int, token_window: int) -> StateList:
         skips=state.skips,
         tokens=None if state.tokens is None else state.tokens.last(token_window),
         in_commit_timestamp=state.in_commit_timestamp,
+        version_file=None if version_file is None else version_file.text,
     )
 
 
-def write_whole(env: Env, state: TableState, *, replace: bool = False) -> tuple[StateRef, StateList]:
+def write_whole(
+    env: Env, state: TableState, *, replace: bool = False, version_file: FileIdentity | None = None
+) -> tuple[StateRef, StateList]:
     """A state that shares nothing with older ones: all entries sorted by partition, no tombstones."""
-    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW])
+    draft = list_of(state, env.ambient.now_ms(), env.options[opt.COMMIT_TOKEN_WINDOW], version_file)
     infos = write_manifests(env, state.files, partition_types(state.metadata), compacted=True)
     full = msgspec.structs.replace(draft, manifests=tuple(infos), totals=totals_of(state.files))
     return publish_list(env, full, replace=replace)
@@ -258,10 +266,13 @@ def _usable(env: Env, ref: StateRef, stored: bytes, table: str | None) -> bool:
 def _require_manifests(env: Env, needed: dict[str, int | None], version: int) -> None:
     if not needed:
         return
-    listed = {meta.key: meta.size for meta in env.store.list_from(MANIFEST_DIR)}
+    # One page tells the most of a small folder. What it does not show, and local files, are looked at by name.
+    listing = () if env.store.is_local else itertools.islice(env.store.list_from(MANIFEST_DIR), _PAGE)
+    listed: dict[str, int | None] = {meta.key: meta.size for meta in listing}
+    others = [key for key in needed if key not in listed]
+    listed |= dict(zip(others, env.ambient.map("manifests", lambda key: _size_of(env, key), others), strict=True))
     for key, size in needed.items():
-        # A listing may lag behind, a look at the file itself does not.
-        there = listed[key] if key in listed else _size_of(env, key)
+        there = listed[key]
         require(there is not None and (size is None or size == there), key, version, "it is gone or has another size")
 
 
