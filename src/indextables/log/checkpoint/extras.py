@@ -12,14 +12,11 @@ import binascii
 import msgspec
 
 from indextables.errors import CheckpointCorrupt
-from indextables.log.wire import DomainMetadata, MergeSkip, StateTotals, TableState, TokenWindow
+from indextables.log.wire import DomainMetadata, MergeSkip, StateTotals, TableState, Tokens, TokenWindow
 
 __all__ = ["STATE_DOMAIN", "Extras", "decode_extras", "encode_extras", "pack_tokens", "unpack_tokens"]
 
 STATE_DOMAIN = "indextables.state"
-
-_TOKEN_BYTES = 16
-_NO_TOKEN = bytes(_TOKEN_BYTES)
 
 
 class Extras(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,8 +73,9 @@ def decode_extras(action: DomainMetadata, key: str) -> Extras:
 
 
 def pack_tokens(window: TokenWindow) -> str:
-    """Base64 of 16 bytes a version. A token that is no 32 hexadecimal digits is none of ours and packs as "none"."""
-    return base64.b64encode(b"".join(_pack(token) for token in window.tokens)).decode()
+    """Base64 of the tokens as they are packed."""
+    tokens = window.tokens if isinstance(window.tokens, Tokens) else Tokens(more=window.tokens)
+    return base64.b64encode(tokens.packed).decode()
 
 
 def unpack_tokens(first: int | None, text: str | None, version: int) -> TokenWindow | None:
@@ -85,22 +83,11 @@ def unpack_tokens(first: int | None, text: str | None, version: int) -> TokenWin
     if first is None or text is None:
         return None
     try:
-        packed = base64.b64decode(text, validate=True)
+        tokens = Tokens(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
-        message = f"the tokens of checkpoint {version} are not Base64"
+        message = f"the tokens of checkpoint {version} are not Base64 of whole tokens"
         raise CheckpointCorrupt(message, version=version, reason=str(error)) from error
-    count, rest = divmod(len(packed), _TOKEN_BYTES)
-    if rest or first < 0 or first + count != version + 1:
-        message = f"the tokens of checkpoint {version} cover {first}..{first + count - 1}, not up to {version}"
+    if first < 0 or first + len(tokens) != version + 1:
+        message = f"the tokens of checkpoint {version} cover {first}..{first + len(tokens) - 1}, not up to {version}"
         raise CheckpointCorrupt(message, version=version, reason=message)
-    pieces = (packed[at : at + _TOKEN_BYTES] for at in range(0, len(packed), _TOKEN_BYTES))
-    return TokenWindow(first=first, tokens=tuple(None if p == _NO_TOKEN else p.hex() for p in pieces))
-
-
-def _pack(token: str | None) -> bytes:
-    if token is None or len(token) != 2 * _TOKEN_BYTES:
-        return _NO_TOKEN
-    try:
-        return bytes.fromhex(token)
-    except ValueError:
-        return _NO_TOKEN
+    return TokenWindow(first=first, tokens=tokens)

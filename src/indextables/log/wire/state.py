@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, overload
 
 import msgspec
 import pyarrow as pa
@@ -18,11 +19,80 @@ __all__ = [
     "StateTotals",
     "TableState",
     "TokenWindow",
+    "Tokens",
     "header_fields",
     "token_of",
 ]
 
 StateFormat = Literal["avro-state", "parquet", "json"]
+
+_TOKEN_BYTES = 16
+_NO_TOKEN = bytes(_TOKEN_BYTES)
+
+
+class Tokens(Sequence[str | None]):
+    """Tokens as a checkpoint packs them, 16 bytes each (zeros stand for "no token"), and some more after these.
+
+    A checkpoint brings thousands, of which one or two are ever asked for: none is unpacked before. Equal to a tuple of
+    the same tokens.
+    """
+
+    __slots__ = ("_more", "_packed")
+
+    def __init__(self, packed: bytes = b"", more: tuple[str | None, ...] = ()) -> None:
+        """Raises ValueError if `packed` ends within a token."""
+        if len(packed) % _TOKEN_BYTES:
+            raise ValueError(f"{len(packed)} bytes are no tokens of {_TOKEN_BYTES}")
+        self._packed, self._more = packed, more
+
+    @property
+    def packed(self) -> bytes:
+        """All of them, packed. One that is no 32 hexadecimal digits is none of ours and packs as "no token"."""
+        return b"".join((self._packed, *map(_pack, self._more)))
+
+    def __len__(self) -> int:
+        return len(self._packed) // _TOKEN_BYTES + len(self._more)
+
+    @overload
+    def __getitem__(self, place: int) -> str | None: ...
+    @overload
+    def __getitem__(self, place: slice) -> Tokens: ...
+    def __getitem__(self, place: int | slice) -> str | Tokens | None:
+        count = len(self._packed) // _TOKEN_BYTES
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step != 1:
+                return Tokens(b"", tuple(self)[place])
+            packed = self._packed[start * _TOKEN_BYTES : stop * _TOKEN_BYTES]
+            return Tokens(packed, self._more[max(0, start - count) : max(0, stop - count)])
+        at = range(len(self))[place]
+        return _unpack(self._packed, at) if at < count else self._more[at - count]
+
+    def __add__(self, more: tuple[str | None, ...]) -> Tokens:
+        return Tokens(self._packed, self._more + more)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (tuple, Tokens)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Tokens({len(self)})"
+
+
+def _pack(token: str | None) -> bytes:
+    if token is None or len(token) != 2 * _TOKEN_BYTES:
+        return _NO_TOKEN
+    try:
+        return bytes.fromhex(token)
+    except ValueError:
+        return _NO_TOKEN
+
+
+def _unpack(packed: bytes, at: int) -> str | None:
+    token = packed[at * _TOKEN_BYTES : (at + 1) * _TOKEN_BYTES]
+    return None if token == _NO_TOKEN else token.hex()
 
 
 class TokenWindow(msgspec.Struct, frozen=True):
@@ -32,7 +102,7 @@ class TokenWindow(msgspec.Struct, frozen=True):
     """
 
     first: int
-    tokens: tuple[str | None, ...]
+    tokens: tuple[str | None, ...] | Tokens
 
     def covers(self, version: int) -> bool:
         """True if the window can say which token version `version` carries."""
