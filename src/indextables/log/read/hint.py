@@ -59,7 +59,7 @@ FEW = 64
 """So many versions above a checkpoint are looked for by name. More mean that the hint is old."""
 
 # How far above an empty slot of local files a version file is looked for that shows it to be a gap.
-_PROBES = (*range(1, 9), *(1 << power for power in range(4, 13)))
+_PROBES = (*range(1, 33), *(1 << power for power in range(6, 13)))
 
 # So many versions above a checkpoint are read one after the other. Where there are more, they are listed.
 _ONE_BY_ONE = 16
