@@ -73,9 +73,9 @@ def test_odd_but_legal_version_files_are_read(world):
     assert ids(world) == [1, 2]
 
 
-def test_a_version_without_actions_changes_nothing(world):
+def test_a_version_that_only_tells_of_itself_changes_nothing(world):
     four_versions(world)
-    (world.log / f"{4:020d}.json").write_text("")
+    (world.log / f"{4:020d}.json").write_text('{"commitInfo":{}}\n')
     table = indextables.open(world.root)
     assert (table.version, table.count()) == (4, 3)
 

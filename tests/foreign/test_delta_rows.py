@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import os
 import struct
 import uuid
 import zlib
@@ -518,6 +519,63 @@ def test_a_version_file_that_is_a_link_is_not_passed_over(world, tmp_path):
     newest.symlink_to(tmp_path / "moved.json")
     with pytest.raises(indextables.IndexTablesError, match="symbolic link"):
         read(world)
+
+
+@pytest.mark.parametrize("kind", ["folder", "empty folder", "pipe"])
+def test_a_version_file_that_is_no_file_is_not_passed_over(world, kind):
+    world.create()
+    world.commit(world.add(rows(1)))
+    world.commit(world.add(rows(2)))
+    newest = max(world.log.glob("*.json"))
+    newest.unlink()
+    if kind == "pipe":
+        os.mkfifo(newest)
+    else:
+        newest.mkdir()
+    if kind == "folder":
+        (newest / "inside").write_text("x")
+    with pytest.raises(LogCorrupt, match="is not a file") as caught:
+        read(world)
+    assert caught.value.details["path"] == f"_delta_log/{newest.name}"
+    assert indextables.open(world.root, version=1).count() == 1
+
+
+@pytest.mark.parametrize("left", ["", "\n", " \r\n\t\n"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_version_file_with_nothing_in_it_is_refused_by_name(world, version, left):
+    world.create()
+    world.commit(world.add(rows(1)))
+    world.commit(world.add(rows(2)))
+    whole = indextables.open(world.root)
+    (world.log / f"{version:020d}.json").write_text(left)
+    with pytest.raises(LogCorrupt, match="is empty") as caught:
+        read(world)
+    assert caught.value.details["version"] == version
+    with pytest.raises(LogCorrupt, match="is empty"):
+        whole.history()
+    assert indextables.open(world.root, version=version - 1).count() == version - 1
+
+
+def test_an_add_without_partition_values_is_refused_where_there_are_partitions(world):
+    world.create(partition_by=["name"])
+    add = world.add(rows(1).select(["id"]))
+    world.commit(add)
+    assert read(world) == [{"id": 1, "name": None}]
+    lacking = world.add(rows(2).select(["id"]))
+    del lacking["add"]["partitionValues"]
+    world.commit(lacking)
+    for use in (lambda table: table.to_arrow(), lambda table: table.count(), lambda table: table.files()):
+        with pytest.raises(LogCorrupt, match="no partition values") as caught:
+            use(indextables.open(world.root))
+        assert lacking["add"]["path"] in str(caught.value)
+
+
+def test_an_add_without_partition_values_is_read_where_there_are_no_partitions(world):
+    world.create()
+    lacking = world.add(rows(1))
+    del lacking["add"]["partitionValues"]
+    world.commit(lacking)
+    assert [row["id"] for row in read(world)] == [1]
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, 10**15, 2**62])

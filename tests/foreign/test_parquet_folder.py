@@ -243,9 +243,22 @@ def test_a_folder_that_holds_a_delta_table_is_none(root):
     world = DeltaWorld(root / "inner")
     world.create()
     world.commit(world.add(rows(1)))
-    with pytest.raises(TableNotFound):
+    with pytest.raises(TableNotFound, match=r"Open .*/inner, or"):
         indextables.open(root)
     assert ids(indextables.open(root / "inner")) == [1]
+
+
+@pytest.mark.parametrize("at", ["inner", "a/b", "day=1"])
+def test_parquet_files_beside_another_table_are_refused_with_its_place(root, tmp_path, at):
+    put(root, "a.parquet", rows(1))
+    put(root, "z.parquet", rows(2))
+    world = DeltaWorld(root / at)
+    world.create()
+    for use in (indextables.open, lambda place: indextables.convert(place, tmp_path / "target")):
+        with pytest.raises(TableNotFound, match=f"a table of Delta lies in {at}") as caught:
+            use(root)
+        assert caught.value.details["path"] == f"{at}/_delta_log/{0:020d}.json"
+        assert f"/{at}, or" in str(caught.value)
 
 
 @pytest.mark.parametrize("sign", ["t/metadata/v1.metadata.json", ".hoodie/x"])

@@ -61,11 +61,11 @@ def find_source(env: Env) -> ForeignSource | None:
 
 
 def _parquet_files(env: Env) -> list[ObjectMeta]:
-    """The Parquet files below the root, if they are a table: none where there are splits, or another table's log.
+    """The Parquet files below the root, if they are a table: none where there are splits, or a log by now.
 
     Raises NotSupported for a folder with tables of Iceberg or Hudi in it, or with remains of one of Delta: not all rows
     of their files are rows of a table; and for one with links, behind which rows may be that no listing tells.
-    Raises TableNotFound beside a log of Delta that was emptied.
+    Raises TableNotFound beside a log of Delta that was emptied, and where another table lies below.
     """
     files: list[ObjectMeta] = []
     for number, meta in enumerate(env.store.list_from("")):
@@ -73,8 +73,10 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
             # A folder of something else, which may be large: it is not searched through.
             return []
         parts = meta.key.split("/")
-        if meta.key.endswith(_SPLIT) or not _OTHER_LOGS.isdisjoint(parts):
+        if meta.key.endswith(_SPLIT) or parts[0] in _OTHER_LOGS:
             return []
+        if not _OTHER_LOGS.isdisjoint(parts[1:-1]):
+            raise _other_table(env, meta.key, parts)
         if _REMAINS.fullmatch(meta.key):
             message = (
                 f"{env.store.url} holds remains of a Delta table ({meta.key}), whose log is gone: nothing tells which "
@@ -93,6 +95,17 @@ def _parquet_files(env: Env) -> list[ObjectMeta]:
     if env.store.is_local:
         _check_unlisted(env, has_files=bool(files))
     return files
+
+
+def _other_table(env: Env, key: str, parts: list[str]) -> TableNotFound:
+    place = next(number for number, part in enumerate(parts) if number and part in _OTHER_LOGS)
+    whose, where = ("Delta" if parts[place] + "/" == DELTA_DIR else "IndexTables"), "/".join(parts[:place])
+    message = (
+        f"{env.store.url} is not read as a folder of Parquet files, as a table of {whose} lies in {where}: not all "
+        f"files below that are rows. Open {env.store.url}/{where}, or move the other Parquet files into a folder of "
+        "their own and open that"
+    )
+    return TableNotFound(message, url=env.store.url, path=key)
 
 
 def _check_unlisted(env: Env, *, has_files: bool) -> None:

@@ -16,7 +16,7 @@ from indextables.errors import StoreError
 from indextables.storage.store import ObjectMeta
 from indextables.storage.url import is_key, parse_location
 
-__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "meta_of", "remove_empty", "sync", "unlisted"]
+__all__ = ["TEMP_FOLDER", "Folders", "etag_of", "is_no_file", "meta_of", "remove_empty", "sync", "unlisted"]
 
 TEMP_FOLDER = ".indextables-tmp"
 """Files that are being written live here until they get their name. Never listed, and no key may start with it."""
@@ -187,6 +187,14 @@ def unlisted(url: str) -> Iterator[tuple[str, bool]]:
                 elif entry.is_dir():
                     waiting.append(f"{prefix}{entry.name}/")
                     yield waiting[-1], False
+
+
+def is_no_file(url: str, key: str) -> bool:
+    """True if something has the name of this key below a local URL that is no object: a folder, a link, a pipe."""
+    try:
+        return not stat.S_ISREG(os.lstat(Path(parse_location(url).path, key)).st_mode)
+    except OSError:
+        return False
 
 
 def etag_of(found: os.stat_result) -> str:

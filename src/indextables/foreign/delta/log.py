@@ -23,6 +23,7 @@ from indextables.foreign.delta.names import DELTA_DIR, MAX_VERSION, POINTER_KEY,
 from indextables.foreign.delta.protocol import check_delta_readable
 from indextables.foreign.delta.segment import Segment, segments_of
 from indextables.log.wire import Metadata, Protocol
+from indextables.storage.folders import is_no_file
 
 __all__ = ["DeltaLog", "DeltaVersion"]
 
@@ -83,10 +84,18 @@ class DeltaLog:
                 message = f"{meta.key} has {meta.size} bytes, and no version has more than {MAX_FILE_BYTES}"
                 raise LimitExceeded(message, path=meta.key, limit=MAX_FILE_BYTES, actual=meta.size)
             try:
-                return version, self.env.store.get(meta.key)
+                data = self.env.store.get(meta.key)
             except ObjectNotFound as error:
                 message = f"version {version} ({meta.key}) was deleted while it was read: open the table again"
                 raise LogCorrupt(message, version=version, path=meta.key, reason="the file is gone") from error
+            if not data or data.isspace():
+                # Every version has an action: without any, its rows would be missing in silence.
+                message = (
+                    f"version {version} ({meta.key}) is empty, as a write that was cut off leaves it: restore the "
+                    "file, or read an earlier version"
+                )
+                raise LogCorrupt(message, version=version, path=meta.key, reason="the file is empty")
+            return version, data
 
         return list(self.env.ambient.map("versions", one, versions))
 
@@ -100,9 +109,19 @@ class DeltaLog:
         yield self.list_all()
 
     def _look_behind(self, listing: LogListing) -> None:
-        """Raises StoreError where a link stands for the next version: a listing of local files passes it over."""
-        if self.env.store.is_local and listing.newest is not None:
-            self.env.store.exists(commit_key(listing.newest + 1))
+        """Raises StoreError where a link stands for the next version, LogCorrupt for a folder or another thing.
+
+        A listing of local files passes them over.
+        """
+        if not self.env.store.is_local or listing.newest is None:
+            return
+        version = listing.newest + 1
+        key = commit_key(version)
+        if not self.env.store.exists(key) and is_no_file(self.url, key):
+            message = (
+                f"version {version} ({key}) is not a file: restore it, or read version {version - 1} by its number"
+            )
+            raise LogCorrupt(message, version=version, path=key, reason="not a file")
 
     def _hint(self) -> int | None:
         """The version in `_last_checkpoint`. It is a hint: whatever is wrong with it does not matter."""

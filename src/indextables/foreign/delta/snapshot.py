@@ -98,7 +98,11 @@ class DeltaSnapshot:
 
     @cached_property
     def _live(self) -> pa.Table:
-        return live_files(self._loaded.base, self._loaded.actions, self._env.store.url)
+        found = live_files(self._loaded.base, self._loaded.actions, self._env.store.url)
+        if self.partition_columns and found["partitionValues"].null_count:
+            path = found.filter(pc.is_null(found["partitionValues"]))["path"][0].as_py()
+            raise self._corrupt(f"its log tells no partition values of {path}")
+        return found
 
     @cached_property
     def partition_values(self) -> dict[str, pa.Array]:
