@@ -293,6 +293,7 @@ def test_what_somebody_else_wrote_is_left_alone(small):
 def test_the_end_of_a_mirror_deletes_it_and_a_new_one_begins_anew(small):
     assert small.mirror(stop=True).deleted == 3
     assert log_of(small) == {}
+    assert not (Path(place(small)) / "_delta_log").exists()
     small.append([{"id": 2, "m": "two"}])
     assert log_of(small) == {}
     assert small.health().mirror is None
@@ -301,6 +302,33 @@ def test_the_end_of_a_mirror_deletes_it_and_a_new_one_begins_anew(small):
     assert told["mirrored"] == told["version"] == small.refresh().version
     assert spelled(by_deltalake(place(small), small.schema)) == spelled(small.to_arrow())
     assert session.run("MIRROR INDEXTABLES t STOP").to_pylist()[0]["mirrored"] is None
+
+
+def test_what_other_tools_may_do_to_a_mirror_changes_no_row_and_goes_with_it(small):
+    small.append([{"id": 3, "m": "three"}])
+    theirs = DeltaTable(place(small))
+    theirs.create_checkpoint()
+    theirs.compact_logs(2, 3)
+    for path in log_of(small):
+        os.utime(Path(place(small)) / "_delta_log" / path, (1e9, 1e9))
+    DeltaTable(place(small)).cleanup_metadata()
+    assert f"{2:020d}.json" not in log_of(small)
+    small.append([{"id": 2, "m": "two"}])
+    assert small.health().mirror.behind == 0
+    assert spelled(by_deltalake(place(small), small.schema)) == spelled(small.to_arrow())
+    DeltaTable(place(small)).compact_logs(small.version - 1, small.version)
+    assert any(name.endswith(".compacted.json") for name in log_of(small))
+    small.mirror(stop=True)
+    assert not (Path(place(small)) / "_delta_log").exists()
+    small.mirror()
+    assert spelled(by_deltalake(place(small), small.schema)) == spelled(small.to_arrow())
+
+
+def test_a_file_of_others_stays_where_a_mirror_ends(small):
+    note = Path(place(small)) / "_delta_log" / "note.txt"
+    note.write_text("mine")
+    small.mirror(stop=True)
+    assert list(note.parent.iterdir()) == [note]
 
 
 def test_a_restore_changes_rows_and_not_whether_there_is_a_mirror(small):

@@ -14,6 +14,7 @@ POINTER = MIRROR_DIR + "_last_checkpoint"
 
 _JSON = re.compile(re.escape(MIRROR_DIR) + r"(\d{20})\.json")
 _CHECKPOINT = re.compile(re.escape(MIRROR_DIR) + r"(\d{20})\.checkpoint.*\.parquet")
+_COMPACTED = re.compile(re.escape(MIRROR_DIR) + r"\d{20}\.\d{20}\.compacted\.json")
 
 
 class Found(NamedTuple):
@@ -27,6 +28,11 @@ class Found(NamedTuple):
     def newest(self) -> int | None:
         """The newest version; None if there is none."""
         return max(self.versions, default=None)
+
+    @property
+    def extras(self) -> list[str]:
+        """The pointer to a checkpoint, and what others joined out of versions: nothing without those."""
+        return [key for key in self.others if key == POINTER or _COMPACTED.fullmatch(key)]
 
     @property
     def is_whole(self) -> bool:

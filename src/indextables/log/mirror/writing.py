@@ -15,12 +15,13 @@ from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError, MirrorConflict, NotSupported, ObjectNotFound, StoreUnavailable
 from indextables.log.mirror.actions import Basis, Content, delta_version, obstacle, read_content
-from indextables.log.mirror.names import POINTER, Found, checkpoint_key, found_in, json_key
+from indextables.log.mirror.names import MIRROR_DIR, POINTER, Found, checkpoint_key, found_in, json_key
 from indextables.log.mirror.state import checkpoint_bytes, pointer_bytes, state_has_vectors
 from indextables.log.read import Log
 from indextables.log.wire import DELTA_MIRROR, Metadata, Protocol, version_key
 from indextables.options import Options
 from indextables.storage import put_in_order
+from indextables.storage.folders import remove_empty
 
 __all__ = ["Standing", "catch_up", "check_mirror", "follow", "is_mirrored", "make_room", "remove_mirror", "standing_of"]
 
@@ -163,12 +164,13 @@ def remove_mirror(log: Log) -> int:
         _check_ours(log, found.newest)
     checkpoints = [key for number in sorted(found.checkpoints, reverse=True) for key in found.checkpoints[number]]
     versions = [found.versions[number] for number in sorted(found.versions, reverse=True)]
-    pointers = [key for key in found.others if key == POINTER]
-    keys = [*pointers, *versions, *checkpoints]
+    keys = [*found.extras, *versions, *checkpoints]
     failed = log.env.store.delete_many(keys) if keys else {}
     if failed:
         key, reason = next(iter(failed.items()))
         raise StoreUnavailable(f"{key} of the Delta mirror was not deleted: {reason}", path=key)
+    if log.env.store.is_local:
+        remove_empty(f"{log.env.store.url}/{MIRROR_DIR}")
     return len(keys)
 
 
