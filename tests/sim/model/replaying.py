@@ -3,7 +3,8 @@
 A step of the model is one request; the real code makes others beside it (check files, the listing in two parts, a
 second look). So a process of the world reads when its counterpart in the model reads, and stops before every request
 that changes the log until its counterpart makes that change. Then the two must agree about who put what into which
-slot, which checkpoints there are, and what each writer was told.
+slot, which checkpoints there are, and what each writer was told. A writer of local files looks at a slot before it puts
+a version there: it may go around a winner before its counterpart is refused, and not yet know of those that came since.
 """
 
 from __future__ import annotations
@@ -121,7 +122,10 @@ class Replay:
             if changes and not (freely and actor.done):
                 right = freely or CHANGE.match(actor.about_to)
                 assert right, f"{actor.name} is about to {actor.about_to}, the model makes a change"
-                self._go(actor)
+                if step.pc == m.PUT and not freely:
+                    self._put(actor, lands=step.state.slots != before.slots)
+                else:
+                    self._go(actor)
         elif (step.kind, step.pc) == ("cleaner", m.IDLE):
             # The listing and the look at the next slot: what is newest is known then.
             while not actor.done and not FOUND.match(actor.about_to):
@@ -133,6 +137,21 @@ class Replay:
             self._quietly(actor)
         elif (step.kind, after.pc) in _CHANGES:
             self._up_to_a_change(actor)
+
+    def _put(self, actor: Actor, *, lands: bool) -> None:
+        """Let a writer put into an empty slot where its counterpart's version lands, into none where it is refused."""
+        while not actor.done and self._is_refused(actor):
+            self._go(actor)
+            if not lands:
+                return
+            self._up_to_a_change(actor)
+        if lands:
+            self._go(actor)
+
+    def _is_refused(self, actor: Actor) -> bool:
+        """True if an actor is about to put a version into a slot that is taken."""
+        verb, _, key = actor.about_to.partition(" ")
+        return verb == "put_if_absent" and key in self.world.objects
 
     def _compare(self, step: m.Step) -> None:
         slots = {number for number, held in enumerate(step.state.slots) if held % m.GEN}
