@@ -134,6 +134,7 @@ def test_a_table_is_made_by_a_query_and_has_its_own_place(session, tmp_path):
 
 def test_partitions_are_named_by_an_insert_and_replaced(session):
     spark = session
+    views = lines(spark.sql("SHOW TABLES LIKE 'indextables_*'"))
     spark.sql("CREATE TABLE logs (id BIGINT, day DATE, hour INT) USING indextables PARTITIONED BY (day, hour)")
     spark.sql("INSERT INTO logs PARTITION (day = '2026-01-01') SELECT id, int(id % 2) FROM range(4)")
     spark.sql("INSERT INTO logs PARTITION (hour = :h, day = DATE'2026-01-02') VALUES (10)", args={"h": 7})
@@ -162,7 +163,7 @@ def test_partitions_are_named_by_an_insert_and_replaced(session):
             spark.sql("INSERT OVERWRITE logs PARTITION (day = '2026-01-01') VALUES (60, 0)")
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-    assert lines(spark.sql("SHOW TABLES LIKE 'indextables_*'")) == []
+    assert set(lines(spark.sql("SHOW TABLES LIKE 'indextables_*'"))) <= set(views)
 
 
 def test_alter_table_by_name_changes_the_table_and_its_entry(session):
