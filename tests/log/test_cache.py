@@ -8,6 +8,7 @@ from tests.log.logs import add, append, create, local_env, memory_env, open_log,
 from tests.world.clock import Clock
 from tests.world.store import counted
 
+from indextables.ambient import SystemAmbient
 from indextables.env import Env
 from indextables.log.care import opening
 from indextables.log.read.cache import LogCache, cache_for, shared_cache
@@ -258,3 +259,12 @@ def test_a_thread_that_keeps_a_state_is_not_hurt_by_one_that_switches_the_cache_
     clock.other = lambda: memory.heed(off)
     assert memory.keep_state(state, None, history=1) is state
     assert memory.known() is None
+
+
+def test_one_url_at_two_endpoints_is_two_tables():
+    """A replica of a bucket has its URL and its version numbers, and may have other rows."""
+    cache, ambient = LogCache(), SystemAmbient()
+    options = [Options({"storage.endpoint": f"http://127.0.0.1:{port}"}, environ={}) for port in (9001, 9002)]
+    first, second = (LogMemory(Env(open_store("s3://bucket/t", given), ambient, given), cache) for given in options)
+    first.keep("protocol", 1, 3, "ours")
+    assert (first.recall("protocol", 1, 3), second.recall("protocol", 1, 3)) == ("ours", None)

@@ -651,3 +651,14 @@ def test_a_checkpoint_is_read_once_for_the_header_and_the_files(place, form):
     assert snapshot.files.num_rows == 8
     states = [call.key for call in store.reads if "state-v" in call.key or ".checkpoint." in call.key]
     assert len(states) == len(set(states)) == 1
+
+
+def test_a_checkpoint_above_lost_versions_is_seen_beside_an_older_pointer(place):
+    """The newest version file was lost, and the writer of its checkpoint died before it moved the pointer."""
+    world = World(place)
+    world.checkpoint(6)
+    old = world.store.get(POINTER_KEY)
+    world.checkpoint(8)
+    world.store.put(POINTER_KEY, old)
+    world.store.delete_many([version_key(8)])
+    assert world.seen() == (8, [f"true-{number}" for number in range(1, 9)])

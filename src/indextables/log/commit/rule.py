@@ -42,6 +42,7 @@ from indextables.log.wire import (
     ConflictKind,
     Unknown,
     VersionContent,
+    checkpoint_keys,
     empty_files,
     protocol,
     version_key,
@@ -251,7 +252,7 @@ class _Attempt:
             # The own file is looked at first: what is seen before the check is known to be older than it.
             ours = tokens.look_at_ours(self.env, slot)
             unchanged = ours is not None and tokens.identity_of(self.env, slot - 1) == base.identity
-            if unchanged and not self.env.store.exists(version_key(slot + 1)):
+            if unchanged and not any(map(self.env.store.exists, (version_key(slot + 1), *checkpoint_keys(slot)))):
                 return self._landed(slot, encoded, ours)
         seen = self._look()
         if self._is_covered(slot, seen):

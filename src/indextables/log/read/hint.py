@@ -17,6 +17,7 @@ writer leaves: in all these cases the full listing decides.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -43,6 +44,7 @@ from indextables.log.wire import (
     FileIdentity,
     StateRef,
     VersionContent,
+    checkpoint_keys,
     identity,
     json_checkpoint_key,
     parquet_checkpoint_key,
@@ -153,6 +155,8 @@ def _local(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
             return None
     if any(env.store.exists(version_key(head + 1 + step)) for step in _PROBES):
         return None
+    if any(env.store.exists(key) for key in _checkpoints_above(ref, head)):
+        return None  # The newest version files are lost, and a checkpoint knows them.
     newest = meta if head == ref.version else env.store.head(version_key(head))
     read = versions.unconfirmed(range(ref.version + 1, head + 1))
     contents = by_anchor(env, ref.version, identity(meta), read)
@@ -162,6 +166,13 @@ def _local(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
         return None
     known = Known(head, identity(newest), ref.version, (ref,), new_history(), floor=ref.version, anchor=identity(meta))
     return Found(known, contents, OpenedState(ref, opened))
+
+
+def _checkpoints_above(ref: StateRef, head: int) -> Iterator[str]:
+    """Where checkpoints above `head` would be that local files are asked for. Pure."""
+    own = {"avro-state": state_key, "parquet": parquet_checkpoint_key, "json": json_checkpoint_key}[ref.format]
+    yield from checkpoint_keys(head + 1)
+    yield from (own(head + step) for step in _PROBES[1:])
 
 
 def anchor(env: Env, opened: Opened) -> ObjectMeta | None:

@@ -27,6 +27,8 @@ class LogMemory:
     def __init__(self, env: Env, cache: LogCache | None = None) -> None:
         self._env = env
         self._url = env.store.url
+        # One URL at two endpoints, or for two accounts, is two tables.
+        self._place = (env.store.url, env.store.identity)
         self._cache = cache if cache is not None else cache_for(env)
         self._listed: Known | None = None
         self._heeded: object = None
@@ -58,7 +60,7 @@ class LogMemory:
         cache = self._cache
         if cache is None:
             return None
-        known = cache.get("versionsList", (self._url,), self._env.ambient.monotonic())
+        known = cache.get("versionsList", self._place, self._env.ambient.monotonic())
         return known if isinstance(known, Known) else None
 
     def last_listed(self) -> Known | None:
@@ -76,7 +78,7 @@ class LogMemory:
             """A slower thread must not bring back what this process knew before: memory reaches further than that."""
             return (kept.history, kept.head) > (known.history, known.head)
 
-        cache.put_unless("versionsList", (self._url,), known, self._expiry(), is_newer)
+        cache.put_unless("versionsList", self._place, known, self._expiry(), is_newer)
 
     def learn_commit(self, version: int, meta: ObjectMeta, below: str | None) -> None:
         """Remember a version that was committed by us, where the file below it (etag `below`) was the newest known."""
@@ -99,7 +101,7 @@ class LogMemory:
         cache = self._cache
         if cache is None:
             return None
-        return cache.get(region, (self._url, history, version), self._env.ambient.monotonic())
+        return cache.get(region, (*self._place, history, version), self._env.ambient.monotonic())
 
     def version(self, version: int) -> VersionContent | None:
         """The actions of a version, or None."""
@@ -112,13 +114,13 @@ class LogMemory:
         cache = self._cache
         if cache is None:
             return None
-        return cache.get("files", (self._url, history, version), self._env.ambient.monotonic())
+        return cache.get("files", (*self._place, history, version), self._env.ambient.monotonic())
 
     def keep(self, region: Small, history: int, version: int | str, value: Any, size: int = 0) -> None:
         """Remember an entry of a version."""
         cache = self._cache
         if cache is not None:
-            cache.put(region, (self._url, history, version), value, self._expiry(), size)
+            cache.put(region, (*self._place, history, version), value, self._expiry(), size)
 
     def keep_header(self, history: int, version: int, protocol: Protocol, metadata: Metadata) -> None:
         """Go by the properties of a version, and remember what it says of the table."""
@@ -137,10 +139,10 @@ class LogMemory:
         cache = self._cache
         if cache is not None:
             kept = KeptState(state, anchor)
-            cache.put("files", (self._url, history, state.version), kept, self._expiry())
+            cache.put("files", (*self._place, history, state.version), kept, self._expiry())
             newest = self.state(history, "newest")
             if newest is None or newest.state.version <= state.version:
-                cache.put("files", (self._url, history, "newest"), kept, self._expiry())
+                cache.put("files", (*self._place, history, "newest"), kept, self._expiry())
         return state
 
     def _expiry(self) -> float:

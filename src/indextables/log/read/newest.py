@@ -25,7 +25,16 @@ from indextables.errors import LogGap, ObjectNotFound
 from indextables.log.checkpoint import find_states, keep_own
 from indextables.log.read.segment import gap, head_of
 from indextables.log.read.tokens import newest_tokens, survey
-from indextables.log.wire import LOG_DIR, MANIFEST_DIR, FileIdentity, StateRef, identity, parse_key, version_key
+from indextables.log.wire import (
+    LOG_DIR,
+    MANIFEST_DIR,
+    FileIdentity,
+    StateRef,
+    checkpoint_keys,
+    identity,
+    parse_key,
+    version_key,
+)
 from indextables.storage.store import ObjectMeta
 
 __all__ = ["Known", "advance", "discover", "known_at", "new_history", "unbroken"]
@@ -215,8 +224,9 @@ def _advance_local(env: Env, known: Known) -> Known | None:
     if before is None or identity(before) != known.head_identity:
         return None
     if head == known.head:
-        # A file above an empty slot: the listing tells a gap from a newer version.
-        return None if env.store.exists(version_key(head + 2)) else known
+        # A file above an empty slot, or a checkpoint of its version: the listing tells a gap from a newer version.
+        above = (version_key(head + 2), *checkpoint_keys(head + 1))
+        return None if any(env.store.exists(key) for key in above) else known
     meta = _head(env, head)
     if meta is None:
         return None

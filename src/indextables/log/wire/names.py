@@ -20,6 +20,7 @@ __all__ = [
     "FileKind",
     "LogFile",
     "check_whole",
+    "checkpoint_keys",
     "claim_key",
     "crc_key",
     "identity",
@@ -105,6 +106,11 @@ def crc_key(version: int) -> str:
 def json_checkpoint_key(version: int) -> str:
     """A JSON checkpoint in one file, or the head of one in parts."""
     return f"{LOG_DIR}{_digits(version)}.checkpoint.json"
+
+
+def checkpoint_keys(version: int) -> tuple[str, ...]:
+    """The names of the checkpoints of a version that are known without a listing, one for each format."""
+    return (state_key(version), parquet_checkpoint_key(version), json_checkpoint_key(version))
 
 
 def json_checkpoint_part_key(version: int, checkpoint_id: str, part: int) -> str:
