@@ -72,7 +72,7 @@ def handle(path, template, at, **which):
 @pytest.mark.slow
 def test_a_handle_reads_its_version_or_says_that_it_expired(template, tmp_path):
     heard = set()
-    for at in range(1, 60):
+    for at in range(1, 200):
         path = tmp_path / str(at)
         shutil.copytree(template, path)
         store, table = handle(path, template, at)
@@ -94,7 +94,7 @@ def test_a_handle_reads_its_version_or_says_that_it_expired(template, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_handle_reads_whatever_cleanup_does(template, tmp_path):
-    for at in range(1, 60):
+    for at in range(1, 200):
         path = tmp_path / str(at)
         shutil.copytree(template, path)
         store, table = handle(path, template, at, is_seen=False)

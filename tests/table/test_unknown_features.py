@@ -218,6 +218,7 @@ SQL_WRITES = {
     "ClearSkips": "CLEAR INDEXTABLES SKIPS FROM t",
     "DeleteRows": "DELETE FROM t WHERE d = 'a'",
     "DropPartitions": "DROP INDEXTABLES PARTITIONS FROM t WHERE d = 'a'",
+    "DropTable": "DROP INDEXTABLE t",
     "MergeRows": "MERGE INTO t USING (SELECT 'a' AS d) AS s ON t.d = s.d WHEN MATCHED THEN DELETE",
     "MergeSplits": "MERGE SPLITS t",
     "Mirror": "MIRROR INDEXTABLES t",
