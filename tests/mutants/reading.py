@@ -175,15 +175,15 @@ BUGS = [
     Bug(
         "the files that a filter left are taken for the whole table",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(\n        version=state.version, protocol=state.protocol,",
-        "    return TableState(\n        version=state.version, protocol=state.protocol,",
+        "    return PrunedState(**header_fields(state), files=files)",
+        "    return TableState(**header_fields(state), files=files)",
         FILTER_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table, and lives go on",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(\n        version=state.version, protocol=state.protocol,",
-        "    return TableState(\n        version=state.version, protocol=state.protocol,",
+        "    return PrunedState(**header_fields(state), files=files)",
+        "    return TableState(**header_fields(state), files=files)",
         LIFE_TESTS,
     ),
     Bug(

@@ -152,7 +152,7 @@ BUGS = [
     Bug(
         "an error shows what a personal column holds",
         RULES,
-        '"(personal)" if name.lower() in personal else value',
+        'value if not personal or name.lower() in names else "(personal)"',
         "value",
         TESTS,
     ),
