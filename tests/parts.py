@@ -58,7 +58,7 @@ PARTS = (
     Part("split", ("tests/split",), 150, is_quick=True),
     Part("state", ("tests/state",), 200),
     Part("sim-care", CARE, 180),
-    Part("log", ("tests/log",), 120, is_quick=True),
+    Part("log", ("tests/log",), 300, is_quick=True),
     Part("contract", ("tests/contract",), 60),
     Part("cli", ("tests/cli",), 130, is_quick=True),
     Part("storage", ("tests/storage",), 60),
