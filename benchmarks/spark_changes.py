@@ -88,8 +88,8 @@ class _Sides:
             if count < self._rows:
                 found += self._upserts(count, bar)
         for claim, where, bar, located in (
-            ("delete of 5 %, spread", lambda turn: f"n % 20 = {turn}", 1 / 3, "scan"),
-            ("delete of a key", lambda turn: f"key = '{_key(turn)}'", 0.2, "index"),
+            ("delete of 5 %, spread", lambda turn: f"n % 20 = {turn}", 1 / 3, None),
+            ("delete of a key", lambda turn: f"key = '{_key(turn)}'", 0.2, None),
             ("delete of a day", lambda turn: f"day = DATE '1970-01-{turn + 2:02}'", None, "files"),
         ):
             found += self._compared(claim, lambda turn, where=where: _DELETE + where(turn), bar, located=located)
