@@ -40,6 +40,8 @@ SEARCHES = [
     "TEXTSEARCH(*, 'disk') AND TEXTSEARCH(message, 'slow OR query')",
     "TEXTSEARCH(message, 'nowhere')",
     "TEXTSEARCH(message, 'timeout OR disk OR query OR slow')",
+    "TEXTSEARCH(*, '*')",
+    "TEXTSEARCH(*, 'NOT nowhere') AND TEXTSEARCH(message, '*') AND level = 'WARN'",
     "TEXTSEARCH(message, 'timeout') AND level = 'ERROR'",
     "TEXTSEARCH(message, 'query') AND id BETWEEN 5 AND 33 AND note IS NOT NULL",
     "TEXTSEARCH(message, 'slow') AND share > 0.25",

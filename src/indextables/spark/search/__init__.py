@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from indextables.spark.search.frames import count_matches, search_rows
     from indextables.spark.search.functions import Asked, asked_in, score, textsearch
     from indextables.spark.search.jobs import fits_driver
-    from indextables.spark.search.marked import count_marked, marked_rows
+    from indextables.spark.search.marked import count_marked, marked_rows, matches_every_row
     from indextables.spark.search.question import Question
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "count_matches",
     "fits_driver",
     "marked_rows",
+    "matches_every_row",
     "score",
     "search_rows",
     "textsearch",
@@ -33,7 +34,7 @@ if not TYPE_CHECKING:
             "frames": ("count_matches", "search_rows"),
             "functions": ("Asked", "asked_in", "score", "textsearch"),
             "jobs": ("fits_driver",),
-            "marked": ("count_marked", "marked_rows"),
+            "marked": ("count_marked", "marked_rows", "matches_every_row"),
             "question": ("Question",),
         },
     )

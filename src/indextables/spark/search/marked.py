@@ -2,7 +2,7 @@
 
 Two ways lead to them, and they give the same rows. A small answer is made here, by the index, from the pages that have
 a hit. A large one, one of a table that is too large for the driver, and all rows with marks come from tasks, when they
-are asked for.
+are asked for. Where a search matches every row (`matches_every_row`), whoever asks had better scan the table.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from indextables.split.search import scored_terms
 from indextables.table.read import (
     SCORE,
     MarkedRows,
+    live_rows,
     mark_plan,
     prune_files,
     refs_of,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from indextables.spark.tasks import SparkHandle
 
-__all__ = ["count_marked", "marked_rows"]
+__all__ = ["count_marked", "marked_rows", "matches_every_row"]
 
 _TASK_BYTES = 256 << 20
 """Splits of marked rows share a task up to this size: an index is read by parts, so that it can take more than a scan
@@ -128,6 +129,17 @@ def count_marked(
     return sum(int(answer) for answer in answers_of(runner.run(count_job, units)))
 
 
+def matches_every_row(env: Env, snapshot: Snapshot, asked: MarkedRows) -> bool:
+    """True if the driver can tell that all required searches match each row of the table: then they leave out none."""
+    files = live_files(env, snapshot)
+    rows = live_rows(files)
+    if not rows or not fits_driver(env, snapshot, files):
+        return False
+    with still_there(env, snapshot.version):
+        searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
+        return searcher.count(required_plan(searcher, asked)) == rows
+
+
 def _each_ref(env: Env, files: pa.Table, schema: pa.Schema) -> Iterator[SplitRef]:
     """One reference per file, made some thousands at a time: there may be millions."""
     for start in range(0, files.num_rows, _REFS_AT_ONCE):
@@ -145,15 +157,22 @@ def _found_here(
     limit: int | None,
 ) -> DataFrame | None:
     """The rows if the driver can tell which they are at once; None if tasks had better look for them."""
-    searcher = searcher_over(env, snapshot.metadata, refs)
-    hits = searcher.count(required_plan(searcher, asked), where=where)
-    wanted = hits if limit is None else min(hits, limit)
-    if wanted <= most_rows(env, snapshot):
-        shared = Shared(snapshot.metadata, snapshot.version, asked)
-        rows = _rows_here(env, shared, Splits([], list(refs)), arrow_schema(schema), where, wanted)
-        if rows is not None:
-            return handle.spark.createDataFrame(rows if rows.num_rows else [], schema)
-    return None
+    shared, wanted, most = Shared(snapshot.metadata, snapshot.version, asked), arrow_schema(schema), limit
+    rows = None
+    if most is None or most > most_rows(env, snapshot):
+        searcher = searcher_over(env, snapshot.metadata, refs)
+        hits = searcher.count(required_plan(searcher, asked), where=where)
+        most = hits if most is None else min(hits, most)
+        if most > most_rows(env, snapshot):
+            return None
+    elif len(refs) > 1 and not asked.score:
+        # Any rows do: those of a word that is not rare are all in one split, and close to each other.
+        largest = max(refs, key=lambda ref: ref.size or 0)
+        rows = _rows_here(env, shared, Splits([], [largest]), wanted, where, most)
+    if rows is None or rows.num_rows < most:
+        rows = _rows_here(env, shared, Splits([], list(refs)), wanted, where, most)
+    # One partition: then Spark groups, joins and sorts so few rows without a shuffle.
+    return None if rows is None else handle.spark.createDataFrame(rows if rows.num_rows else [], schema).coalesce(1)
 
 
 def _rows_here(

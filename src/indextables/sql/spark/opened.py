@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from indextables.env import Env
 from indextables.errors import InvalidArgument, LimitExceeded, QueryInvalid, TableNotFound
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
-from indextables.spark.search import count_marked, marked_rows
+from indextables.spark.search import count_marked, marked_rows, matches_every_row
 from indextables.spark.session import plain_reader, reads_otherwise
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
@@ -105,19 +106,29 @@ class Opened:
         if not need.required and not need.marked:
             if cached_version(table.spark, table.url) == snapshot.version:
                 where = None
-            return native_scan(
-                table.spark,
-                env,
-                snapshot,
-                columns=None,
-                where=where,
-                text=None,
-                fallback=table.reader_options(table.place()),
-            )
-        names = snapshot.schema.names if need.columns is None else need.columns
-        asked = MarkedRows(tuple(names), tuple(need.required), tuple(need.marked), need.score)
+            return self._scan(table, env, snapshot, None, where)
+        names = tuple(snapshot.schema.names) if need.columns is None else need.columns
+        asked = MarkedRows(names, tuple(need.required), tuple(need.marked), need.score)
         limit = None if missed else need.limit
+        is_plain = bool(names) and not need.marked and not need.score and limit is None
+        if is_plain and not lasting and matches_every_row(env, snapshot, asked):
+            found = self._scan(table, env, snapshot, names, where)
+            return found.selectExpr("*", *(f"true AS `{mark.name}`" for mark in need.required))
         return marked_rows(table, env, snapshot, asked, where=where, limit=limit, lasting=lasting)
+
+    def _scan(
+        self, table: SparkHandle, env: Env, snapshot: Snapshot, columns: Sequence[str] | None, where: Node | None
+    ) -> DataFrame:
+        """The rows of a version, read by Spark itself; those in which `where` does not hold may come or not."""
+        return native_scan(
+            table.spark,
+            env,
+            snapshot,
+            columns=columns,
+            where=where,
+            text=None,
+            fallback=table.reader_options(table.place()),
+        )
 
     def _count(self, reference: Reference, need: Need) -> int | None:
         """The rows that a count asks for; None if Spark had better count them."""
