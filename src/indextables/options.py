@@ -265,6 +265,7 @@ STATE_FORMAT = choice("state.format", "avro", "format of new checkpoints", "avro
 STATE_COMPRESSION = choice("state.compression", "zstd", "codec of Avro manifests", "zstd", "snappy", "deflate", "none")
 STATE_COMPRESSION_LEVEL = count("state.compressionLevel", 3, "zstd level of Avro manifests", least=1, most=22)
 STATE_READ_PARALLELISM = count("state.read.parallelism", 8, "number of threads that read manifests", least=1)
+STATE_FILES_IN_MEMORY = count("state.filesInMemory", 1_000_000, "files up to which all entries stay in memory")
 STATE_ENTRIES_PER_MANIFEST = count("state.entriesPerManifest", 50_000, "entries in a full manifest", least=1)
 STATE_COMPACTION_TOMBSTONE_THRESHOLD = ratio(
     "state.compaction.tombstoneThreshold",

@@ -81,13 +81,13 @@ def question_of(command: Ask | DeleteRows | DropTable, context: Context) -> str 
 
 def _all_rows(command: DeleteRows | DropTable, context: Context) -> str | None:
     from indextables.sql.command import DropTable, is_table
-    from indextables.table.read import live_rows
+    from indextables.table.read import counted_rows
 
     log = context.log(command.target)
     if isinstance(command, DropTable):
         # A log that cannot be read is no reason to keep the table.
         return f"Drop {log.url} with all rows and versions for good?" if is_table(log) else None
-    rows = live_rows(log.snapshot().files) if is_table(log) else 0
+    rows = counted_rows(log.snapshot()) if is_table(log) else 0
     return None if rows == 0 else f"Delete all {'' if rows is None else f'{rows:,} '}rows of {command.target.text}?"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from indextables.env import Env
 from indextables.errors import LogCorrupt, ObjectNotFound
-from indextables.log.wire import CrcFile, TableState, VersionContent, check_bytes, crc_key, parse_crc
+from indextables.log.wire import CrcFile, VersionContent, check_bytes, crc_key, parse_crc
 
-__all__ = ["check_newest", "check_state", "read_check_file"]
+__all__ = ["check_counts", "check_newest", "read_check_file"]
 
 
 def read_check_file(env: Env, version: int) -> CrcFile | None:
@@ -34,16 +34,16 @@ def check_newest(env: Env, contents: Sequence[VersionContent]) -> CrcFile | None
     return told if told is not None and told.token is not None and told.token == newest.token else None
 
 
-def check_state(url: str, told: CrcFile | None, state: TableState) -> TableState:
-    """The state. Raises LogCorrupt if the check file of its version says other numbers of files or bytes.
+def check_counts(url: str, told: CrcFile | None, version: int, count: int, size: int) -> None:
+    """Raises LogCorrupt if the check file of a version says other numbers of files or bytes than these.
 
-    One of them is wrong: a checkpoint that the state was built on, or the check file. Nobody can tell which.
+    One of them is wrong: a checkpoint that the version was built on, or the check file. Nobody can tell which.
     """
-    reason = "" if told is None else told.difference(state.files)
+    reason = "" if told is None else told.difference(count, size)
     if not reason:
-        return state
+        return
     message = (
-        f"version {state.version} at {url} is not what was written: {reason}. Run verify, and delete the checkpoint "
-        f"that is wrong; if it is {crc_key(state.version)} that is, delete this one"
+        f"version {version} at {url} is not what was written: {reason}. Run verify, and delete the checkpoint "
+        f"that is wrong; if it is {crc_key(version)} that is, delete this one"
     )
-    raise LogCorrupt(message, version=state.version, url=url, reason=reason)
+    raise LogCorrupt(message, version=version, url=url, reason=reason)

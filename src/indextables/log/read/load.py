@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Protocol as Shape
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from indextables import options as opt
 from indextables.env import Env
@@ -23,11 +26,12 @@ from indextables.errors import (
     PathEscape,
     VersionExpired,
 )
+from indextables.lazy import pc
 from indextables.log.checkpoint import Opened, contradicts, open_state, read_pruned, read_state
-from indextables.log.checkpoint.avro import Where
-from indextables.log.read.checked import check_state, read_check_file
+from indextables.log.checkpoint.avro import PathsRepeat, StateList, Where, live_parts
+from indextables.log.read.checked import check_counts, read_check_file
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
-from indextables.log.read.folding import replay, replay_plainly, replay_pruned
+from indextables.log.read.folding import header_after, live_files, replay, replay_plainly, replay_pruned
 from indextables.log.read.meant import prove
 from indextables.log.read.newest import Known, discover
 from indextables.log.read.segment import LogSegment, build_segment
@@ -36,16 +40,25 @@ from indextables.log.wire import (
     Metadata,
     Protocol,
     PrunedState,
+    StateHeader,
     StateRef,
     TableState,
     TokenWindow,
     VersionContent,
+    combined,
+    empty_files,
+    header_fields,
+    int64_array,
+    int64_values,
     token_of,
+    under_rule,
     version_key,
 )
 
 __all__ = [
     "UNREADABLE",
+    "LoadSome",
+    "Make",
     "OpenedState",
     "Way",
     "Where",
@@ -79,6 +92,16 @@ _Named: TypeAlias = TableState | PrunedState | _Header
 
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
+Make = Callable[[pa.Table], pa.Table]
+"""What is wanted of files. It looks at each row alone, so that it may be given them part by part, in any order."""
+
+
+class _Listed(PrunedState, frozen=True, kw_only=True):
+    """An Avro state of which only the list is read."""
+
+    ref: StateRef
+    listed: StateList
+
 
 class OpenedState:
     """The checkpoint that the header was read from, until the files are: it is fetched once for both.
@@ -108,13 +131,19 @@ class OpenedState:
         return None if held is None or held[0] != ref else held[1]
 
 
+class LoadSome(Shape):
+    """Reads what matches a predicate; with `make`, a `PrunedState` has what that makes of it instead of files."""
+
+    def __call__(self, where: Where, make: Make | None = None, /) -> TableState | PrunedState: ...
+
+
 class Way(NamedTuple):
     """A version's protocol and metadata, and how its files are read; ObjectNotFound if cleanup takes them meanwhile."""
 
     protocol: Protocol
     metadata: Metadata
     load: Callable[[], TableState]
-    load_some: Callable[[Where], TableState | PrunedState]
+    load_some: LoadSome
     history: int
 
 
@@ -149,6 +178,7 @@ def load_pruned(
     version: int,
     read_versions: ReadVersions,
     where: Where,
+    make: Make | None = None,
     *,
     log_table: str,
     opened: OpenedState | None = None,
@@ -156,9 +186,14 @@ def load_pruned(
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
-    The whole table where nothing could be left out. As `load_state`.
+    With `make`, where the table has more files than memory is for: what that makes of them instead. The whole table
+    where nothing could be left out. As `load_state`.
     """
     opened = opened or OpenedState()
+    if make is not None:
+        made = _load_made(env, known, version, read_versions, make, opened, told)
+        if made is not None:
+            return prove(env, made, log_table)
 
     def read(ref: StateRef) -> TableState | PrunedState:
         return read_pruned(env, ref, where, opened.take(ref))
@@ -170,22 +205,84 @@ def load_pruned(
     return prove(env, _held_against(env, told, base, fold(env, base, contents)), log_table)
 
 
+def _load_made(
+    env: Env,
+    known: Known,
+    version: int,
+    read_versions: ReadVersions,
+    make: Make,
+    opened: OpenedState,
+    told: CrcFile | None,
+) -> PrunedState | None:
+    """What `make` makes of all files of the table at `version`, of which a part is in memory at a time.
+
+    None where the table is small enough to be kept whole, and where only the whole of it tells: it has no Avro state,
+    the state cannot be read, or names a path twice. Raises as `load_state`.
+    """
+
+    def read(ref: StateRef) -> TableState | _Listed:
+        listed = opened.header(ref) or open_state(env, ref)
+        opened.keep(ref, listed)
+        if isinstance(listed, TableState):
+            return listed
+        return _Listed(**header_fields(listed), files=empty_files(), ref=ref, listed=listed)
+
+    base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
+    if not isinstance(base, _Listed) or base.listed.num_entries <= env.options[opt.STATE_FILES_IN_MEMORY]:
+        return None
+    try:
+        return _streamed(env, base, under_rule(base.protocol, contents), make, told)
+    except (PathsRepeat, *UNREADABLE):
+        return None
+
+
+def _streamed(
+    env: Env, base: _Listed, contents: Sequence[VersionContent], make: Make, told: CrcFile | None
+) -> PrunedState:
+    """The versions are replayed over those files of the state that they name; all others stay as they are."""
+    named = [combined(rows.column("path")) for content in contents for rows in (content.adds, content.removes)]
+    paths = pa.concat_arrays(named) if named else pa.nulls(0, pa.string())
+    made, aside = [], [empty_files()]
+    count = size = 0
+
+    def take(files: pa.Table) -> None:
+        nonlocal count, size
+        count, size = count + files.num_rows, size + int(int64_values(files.column("size")).sum())
+        found = make(files)
+        # A copy: a column of a part would hold the memory of all others.
+        made.append(found.take(int64_array(np.arange(found.num_rows))))
+
+    for part in live_parts(env, base.ref, base.listed, base.listed.manifests):
+        is_named = pc.is_in(combined(part.column("path")), value_set=paths)
+        aside.append(part.filter(is_named))
+        take(part.filter(pc.invert(is_named)) if aside[-1].num_rows else part)
+    take(live_files(pa.concat_tables(aside), contents))
+    header = header_after(base, contents, token_window=env.options[opt.COMMIT_TOKEN_WINDOW])
+    told = told or _own_check_file(env, base, header)
+    check_counts(env.store.url, told, header.version, count, size)
+    return PrunedState(**header_fields(header), files=pa.concat_tables(made))
+
+
 def _held_against(env: Env, told: CrcFile | None, base: TableState | None, state: TableState) -> TableState:
     """The state. Raises LogCorrupt if it was built on a checkpoint and the check file of its version tells otherwise.
 
     Version files prove each other: where there is nothing but them, a check file that differs is the one that is wrong.
-    Where the checkpoint is all that there is, its own check file is read.
     """
     if base is None:
         return state
-    if told is None and base.version == state.version:
-        found = read_check_file(env, state.version)
-        told = (
-            found
-            if found is not None and found.token is not None and found.token == token_of(state.tokens, state.version)
-            else None
-        )
-    return check_state(env.store.url, told, state)
+    told = told or _own_check_file(env, base, state)
+    size = int(int64_values(state.files.column("size")).sum())
+    check_counts(env.store.url, told, state.version, state.files.num_rows, size)
+    return state
+
+
+def _own_check_file(env: Env, base: StateHeader, state: StateHeader) -> CrcFile | None:
+    """The check file of a version of which the checkpoint is all that there is."""
+    if base.version != state.version:
+        return None
+    found = read_check_file(env, state.version)
+    is_own = found is not None and found.token is not None and found.token == token_of(state.tokens, state.version)
+    return found if is_own else None
 
 
 def _base_and_tail(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
-from indextables.log.read.load import Where
+from indextables.log.read.load import LoadSome, Make, Where
 from indextables.log.wire import (
     DomainMetadata,
     MergeSkip,
@@ -42,7 +42,7 @@ class Snapshot:
         protocol: Protocol,
         metadata: Metadata,
         load: Callable[[], TableState],
-        load_some: Callable[[Where], TableState | PrunedState],
+        load_some: LoadSome,
         history: int,
     ) -> None:
         """`load` brings the whole table, `load_some` what a read with a filter needs of it.
@@ -107,8 +107,8 @@ class Snapshot:
             check(self.state)
             return self.state
 
-        def load_some(where: Where) -> TableState | PrunedState:
-            found = self._load_some(where) if self._state is None else self._state
+        def load_some(where: Where, make: Make | None = None) -> TableState | PrunedState:
+            found = self._load_some(where, make) if self._state is None else self._state
             check(found)
             return found
 
@@ -125,6 +125,18 @@ class Snapshot:
             return self._state.files
         return self._load_some(where).files
 
+    def gathered(self, make: Make) -> pa.Table:
+        """What `make` makes of the live files, which it is given all at once or part by part, in any order.
+
+        A table of very many files (`state.filesInMemory`) is read for it, and not kept. Raises LogError.
+        """
+        with self._lock:
+            found = self._load_some(_whole, make) if self._state is None else self._state
+            if not isinstance(found, TableState):
+                return found.files
+            self._state = found
+        return make(found.files)
+
     @property
     def files(self) -> pa.Table:
         """The live files, with `FILES_SCHEMA`."""
@@ -138,12 +150,12 @@ class Snapshot:
     @property
     def domains(self) -> dict[str, DomainMetadata]:
         """The named pieces of configuration."""
-        return self.state.domains
+        return self.header.domains
 
     @property
     def skips(self) -> dict[str, MergeSkip]:
         """The live files that could not be merged."""
-        return self.state.skips
+        return self.header.skips
 
     @property
     def tokens(self) -> TokenWindow | None:
@@ -157,6 +169,10 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot(version={self.version}, table_id={self.table_id!r})"
+
+
+def _whole(_: Metadata) -> None:
+    """No predicate."""
 
 
 def _nothing(_: Metadata) -> Literal:

@@ -152,7 +152,7 @@ if TYPE_CHECKING:
         widens,
         wider,
     )
-    from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract
+    from indextables.log.wire.sethash import EMPTY, combine, set_hash, subtract, text_hashes
     from indextables.log.wire.state import (
         Header,
         PrunedState,
@@ -306,6 +306,7 @@ __all__ = [
     "state_key",
     "subtract",
     "text_array",
+    "text_hashes",
     "token_of",
     "totals_of",
     "tracks_rows",
@@ -474,7 +475,7 @@ if not TYPE_CHECKING:
                 "widens",
                 "wider",
             ),
-            "sethash": ("EMPTY", "combine", "set_hash", "subtract"),
+            "sethash": ("EMPTY", "combine", "set_hash", "subtract", "text_hashes"),
             "state": (
                 "Header",
                 "PrunedState",

@@ -62,11 +62,10 @@ class CrcFile(msgspec.Struct, frozen=True, omit_defaults=True):
             return None
         return Totals(self.tableSizeBytes, self.numFiles, self.numRecords, self.setHash)
 
-    def difference(self, files: pa.Table) -> str:
+    def difference(self, count: int, size: int) -> str:
         """How many files and bytes it says instead of these; empty if they are as many, or it does not say."""
         if self.tableSizeBytes is None or self.numFiles is None:
             return ""
-        count, size = files.num_rows, _sum(files, "size") or 0
         if (count, size) == (self.numFiles, self.tableSizeBytes):
             return ""
         return f"its check file says {self.numFiles} files and {self.tableSizeBytes} bytes, the log {count} and {size}"

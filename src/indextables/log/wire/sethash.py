@@ -23,7 +23,7 @@ from indextables.log.wire.actions import Add, DeletionVector
 from indextables.log.wire.arrays import combined, int64_values, validity
 from indextables.log.wire.files import vector_ids
 
-__all__ = ["EMPTY", "combine", "few_files_hash", "set_hash", "subtract"]
+__all__ = ["EMPTY", "combine", "few_files_hash", "set_hash", "subtract", "text_hashes"]
 
 EMPTY = "0" * 16
 
@@ -42,10 +42,10 @@ def set_hash(files: pa.Table) -> str:
     if files.num_rows == 0:
         return EMPTY
     vectors = vector_ids(files.column("deletionVector"))
-    hashed = _text_hashes(combined(files.column("path")))
+    hashed = text_hashes(combined(files.column("path")))
     hashed ^= _mix(int64_values(files.column("size")).astype(np.uint64) + np.uint64(1))
     if vectors.null_count < len(vectors):
-        hashed ^= np.where(validity(vectors), _text_hashes(vectors.fill_null("")), np.uint64(0))
+        hashed ^= np.where(validity(vectors), text_hashes(vectors.fill_null("")), np.uint64(0))
     return f"{int(np.add.reduce(_mix(hashed), dtype=np.uint64)):016x}"
 
 
@@ -59,9 +59,11 @@ def subtract(left: str, right: str) -> str:
     return f"{(int(left, 16) - int(right, 16)) % 2**64:016x}"
 
 
-def _text_hashes(column: pa.Array) -> Words:
-    """One hash per string. Strings of equal length go through together, word by word."""
+def text_hashes(column: pa.Array) -> Words:
+    """One hash per string, equal for equal strings. Strings of equal length go through together, word by word."""
     count = len(column)
+    if not count:
+        return np.zeros(0, dtype=np.uint64)
     stored = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + count + 1]
     offsets = stored.astype(np.int64)
     buffer = column.buffers()[2]

@@ -36,7 +36,7 @@ from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
 from indextables.table.arguments import check_count, check_flag, check_mapping, check_names, check_text, check_version
 from indextables.table.environment import table_env
 from indextables.table.maintenance import CacheReport
-from indextables.table.read import column_names, detail_of, lease_if_asked, live_rows
+from indextables.table.read import column_names, counted_rows, detail_of, lease_if_asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -310,7 +310,7 @@ class IndexTable(Altering, Changing):
             if not has_own_splits(snapshot.protocol):
                 return self._copy_of(snapshot, env).count(query, where)
             return count_matches(env, snapshot, question, self._handle.runner(place=place))
-        known = live_rows(self._handle.log().snapshot().files) if where is None else None
+        known = counted_rows(self._handle.log().snapshot()) if where is None else None
         return int(self.toDF(where).count()) if known is None else known
 
     def invalidateCaches(self) -> CacheReport:

@@ -21,8 +21,8 @@ from indextables.table.read import (
     MarkedRows,
     Searchers,
     count_foreign,
+    counted_rows,
     lengths_only,
-    live_rows,
     marked_batches,
     plain_schema,
     prune_files,
@@ -113,7 +113,7 @@ class SnapshotSource:
             keys = None if where is None or required else self._keys(where)
             return marked_batches(searcher, asked, self._snapshot.version, where=where, keys=keys)
         if not columns and where is None:
-            counted = live_rows(self._snapshot.files)
+            counted = counted_rows(self._snapshot)
             if counted is not None:
                 return iter([lengths_only(counted)])
         return iter(scan_table(self._env, self._snapshot, columns, where, limit))

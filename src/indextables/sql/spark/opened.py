@@ -20,7 +20,7 @@ from indextables.sql.command import Args, Found, Reference, TableName, is_table,
 from indextables.sql.spark.cached import cached_version
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.table.environment import table_env
-from indextables.table.read import MarkedRows, live_rows
+from indextables.table.read import MarkedRows, counted_rows
 
 if TYPE_CHECKING:
     from indextables.spark.session import DataFrame, SparkSession
@@ -139,7 +139,7 @@ class Opened:
             return None if missed else count_marked(table, env, snapshot, MarkedRows((), need.required), where=where)
         if need.filters:
             return None
-        counted = live_rows(snapshot.files)
+        counted = counted_rows(snapshot)
         if counted is None:
             counted = IndexTable(table.spark, table.url).toDF(versionAsOf=snapshot.version).count()
         return int(counted)

@@ -18,7 +18,7 @@ from indextables.table.change.located import may_select, whole_files
 from indextables.table.change.merge import Merge, bound_merge
 from indextables.table.change.update import Update
 from indextables.table.environment import table_env
-from indextables.table.read import live_rows
+from indextables.table.read import counted_rows
 
 __all__ = ["FilePlan", "explain"]
 
@@ -47,7 +47,7 @@ def explain(log: Log, statement: Delete | Update | Merge, source: str = "") -> l
     """
     snapshot = log.snapshot()
     check_rows_writable(snapshot.protocol, log.url)
-    rows = live_rows(snapshot.files)
+    rows = counted_rows(snapshot)
     counted = "" if rows is None else f", {_many(rows, 'row')}"
     head = f"{statement.operation} {log.url} at version {snapshot.version}: "
     lines = [head + _many(snapshot.files.num_rows, "file") + counted]

@@ -251,14 +251,16 @@ def _parameters(request: MergeSplits, columns: list[str], limits: Limits) -> dic
 
 
 def _planned(env: Env, snapshot: Snapshot, request: MergeSplits, columns: list[str], limits: Limits) -> MergePlan:
-    files = snapshot.files
-    if request.where is not None:
+    if request.where is None:
+        files = snapshot.files
+    else:
         predicate = parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
         if not is_partition_only(predicate, snapshot.partition_columns):
             others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
             message = f"merge splits takes whole partitions: {', '.join(others)} are not partition columns"
             raise NotSupported(message, columns=others)
-        files = files_inside(files, predicate, snapshot.schema, snapshot.partition_columns)
+        found = snapshot.files_where(lambda _: predicate)
+        files = files_inside(found, predicate, snapshot.schema, snapshot.partition_columns)
     cooling = retry_times(snapshot, env.ambient.now_ms())
     if columns:
         done = cluster_tag(columns, request.shape)

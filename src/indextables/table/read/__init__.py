@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from indextables.table.read.broken import broken_rows
     from indextables.table.read.dataset import dataset_of
     from indextables.table.read.foreign import count_foreign, detail_of_foreign, scan_foreign
-    from indextables.table.read.inspect import actions_of, column_sizes, detail_of, html_of, live_rows
+    from indextables.table.read.inspect import actions_of, column_sizes, counted_rows, detail_of, html_of, live_rows
     from indextables.table.read.lease import lease_if_asked
     from indextables.table.read.marked import (
         Mark,
@@ -72,6 +72,7 @@ __all__ = [
     "column_sizes",
     "count",
     "count_foreign",
+    "counted_rows",
     "dataset_of",
     "detail_of",
     "detail_of_foreign",
@@ -121,7 +122,7 @@ if not TYPE_CHECKING:
             "broken": ("broken_rows",),
             "dataset": ("dataset_of",),
             "foreign": ("count_foreign", "detail_of_foreign", "scan_foreign"),
-            "inspect": ("actions_of", "column_sizes", "detail_of", "html_of", "live_rows"),
+            "inspect": ("actions_of", "column_sizes", "counted_rows", "detail_of", "html_of", "live_rows"),
             "lease": ("lease_if_asked",),
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
             "moved": ("find_again", "follow"),

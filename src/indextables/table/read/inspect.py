@@ -12,17 +12,17 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.lazy import pc
 from indextables.log.read import Snapshot
-from indextables.log.wire import int64_array, text_array
+from indextables.log.wire import constant, int64_array, text_array
 from indextables.split.file import SplitReader, SplitRef
 from indextables.split.index import SCHEMA, field_sizes
 from indextables.table.read.plan import check_rows_readable, prune_files, refs_of, still_there
 
-__all__ = ["actions_of", "column_sizes", "detail_of", "html_of", "live_rows"]
+__all__ = ["actions_of", "column_sizes", "counted_rows", "detail_of", "html_of", "live_rows"]
 
 
 def detail_of(snapshot: Snapshot, url: str) -> dict[str, Any]:
     """Sizes and counts of one version."""
-    files = snapshot.files
+    counts = snapshot.gathered(_counts)
     metadata = snapshot.metadata
     return {
         "id": metadata.id,
@@ -32,14 +32,30 @@ def detail_of(snapshot: Snapshot, url: str) -> dict[str, Any]:
         "version": snapshot.version,
         "createdAt": metadata.createdTime,
         "partitionColumns": snapshot.partition_columns,
-        "numFiles": files.num_rows,
-        "sizeInBytes": pc.sum(files["size"], min_count=0).as_py() or 0,
-        "numRows": live_rows(files),
+        "numFiles": pc.sum(counts["files"]).as_py(),
+        "sizeInBytes": pc.sum(counts["bytes"]).as_py(),
+        "numRows": _sum_if_known(counts["rows"]),
         "properties": dict(metadata.configuration),
         "minReaderVersion": snapshot.protocol.minReaderVersion,
         "minWriterVersion": snapshot.protocol.minWriterVersion,
         "features": sorted({*(snapshot.protocol.readerFeatures or []), *(snapshot.protocol.writerFeatures or [])}),
     }
+
+
+def counted_rows(snapshot: Snapshot) -> int | None:
+    """`live_rows` of all files of a version. Raises LogError."""
+    return _sum_if_known(snapshot.gathered(_counts)["rows"])
+
+
+def _counts(files: pa.Table) -> pa.Table:
+    """One row: how many files, bytes and rows; null where a file does not tell."""
+    size = pc.sum(files["size"], min_count=0).as_py() or 0
+    counts = (files.num_rows, size, live_rows(files))
+    return pa.table([constant(count, 1) for count in counts], names=["files", "bytes", "rows"])
+
+
+def _sum_if_known(counts: pa.ChunkedArray) -> int | None:
+    return None if counts.null_count else int(pc.sum(counts, min_count=0).as_py() or 0)
 
 
 def live_rows(files: pa.Table) -> int | None:

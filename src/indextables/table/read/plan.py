@@ -42,11 +42,18 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
     """
     where = None if where is None else with_implied(where, snapshot.schema)
     of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
-    files = snapshot.files if of_partitions is None else snapshot.files_where(lambda _: where)
-    if where is not None and files.num_rows:
-        rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
-        files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
-    return in_order(files)
+    if where is None:
+        return in_order(snapshot.files)
+    rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
+
+    def matching(files: pa.Table) -> pa.Table:
+        if not files.num_rows:
+            return files
+        return files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
+
+    if of_partitions is None:
+        return in_order(snapshot.gathered(matching))
+    return in_order(matching(snapshot.files_where(lambda _: where)))
 
 
 def check_rows_readable(snapshot: Snapshot, url: str) -> None:

@@ -18,7 +18,7 @@ from indextables.log.read import Snapshot
 from indextables.log.wire import has_own_splits
 from indextables.query.expr import Node, columns_of
 from indextables.split.search import Hits, OrderBy, SplitSearcher, TermStats
-from indextables.table.read.inspect import live_rows
+from indextables.table.read.inspect import counted_rows
 from indextables.table.read.plan import column_names, still_there
 from indextables.table.read.scan import scan_table
 from indextables.table.read.shared import Searchers
@@ -158,7 +158,7 @@ def count(env: Env, searchers: Searchers, snapshot: Snapshot, query: str | None,
         with still_there(env, snapshot.version):
             return searchers.of(snapshot).count(query, where=where)
     if where is None:
-        known = live_rows(snapshot.files)
+        known = counted_rows(snapshot)
         if known is not None:
             return known
     columns = columns_of(where)[:1] if where is not None else snapshot.schema.names[:1]

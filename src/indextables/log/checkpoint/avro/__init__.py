@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from indextables.log.checkpoint.avro.list import StateList, hide
     from indextables.log.checkpoint.avro.manifests import ManifestInfo
     from indextables.log.checkpoint.avro.read import (
+        PathsRepeat,
         Where,
         check_manifests,
         complete_list,
+        live_parts,
         manifest_keys,
         read_avro_pruned,
         read_avro_state,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ManifestInfo",
     "Mode",
+    "PathsRepeat",
     "StateList",
     "Where",
     "as_maps",
@@ -35,6 +38,7 @@ __all__ = [
     "difference",
     "hide",
     "list_of",
+    "live_parts",
     "manifest_keys",
     "needs_compaction",
     "partition_types",
@@ -57,9 +61,11 @@ if not TYPE_CHECKING:
             "list": ("StateList", "hide"),
             "manifests": ("ManifestInfo",),
             "read": (
+                "PathsRepeat",
                 "Where",
                 "check_manifests",
                 "complete_list",
+                "live_parts",
                 "manifest_keys",
                 "read_avro_pruned",
                 "read_avro_state",

@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
+from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CheckpointCorrupt, SchemaInvalid
 from indextables.log.checkpoint.avro.bounds import as_maps
@@ -20,6 +22,7 @@ from indextables.log.checkpoint.avro.manifests import (
 )
 from indextables.log.checkpoint.columns import newest_per_path, totals_of, validate
 from indextables.log.wire import (
+    EMPTY,
     LOG_DIR,
     REGISTRY_PREFIX,
     V1,
@@ -28,10 +31,13 @@ from indextables.log.wire import (
     Protocol,
     PrunedState,
     StateRef,
+    StateTotals,
     TableState,
     VersionContent,
     bool_array,
     canonical_paths,
+    combine,
+    combined,
     decode_version,
     empty_files,
     has_own_splits,
@@ -39,6 +45,7 @@ from indextables.log.wire import (
     parse_key,
     path_rule,
     schema_from_json,
+    text_hashes,
     under_rule,
     version_key,
 )
@@ -47,8 +54,10 @@ from indextables.query.prune import prune, prune_bounds
 from indextables.query.stats import FOREIGN, OURS, StatsRules
 
 __all__ = [
+    "PathsRepeat",
     "Where",
     "check_manifests",
+    "live_parts",
     "manifest_keys",
     "read_avro_pruned",
     "read_avro_state",
@@ -59,6 +68,10 @@ __all__ = [
 
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
+
+
+class PathsRepeat(Exception):
+    """A path may stand in two manifests: only with all entries at hand can be told which of them counts."""
 
 
 def read_avro_state(env: Env, ref: StateRef, listed: StateList | None = None) -> TableState:
@@ -82,8 +95,16 @@ def read_avro_pruned(
     low, high = as_maps([info.bounds for info in state.manifests])
     kept = prune_bounds(low, high, predicate, schema, columns, rules=rules)
     infos = tuple(itertools.compress(state.manifests, kept.to_pylist()))
-    files = live_entries(state, read_entries(env, ref, state, infos), complete=len(infos) == len(state.manifests))
-    files = files.filter(prune(files, predicate, schema, columns, rules=rules))
+
+    def matching(entries: pa.Table) -> pa.Table:
+        return entries.filter(prune(entries, predicate, schema, columns, rules=rules))
+
+    files: pa.Table | None = None
+    if sum(info.num_entries for info in infos) > env.options[opt.STATE_FILES_IN_MEMORY]:
+        files = _part_by_part(env, ref, state, infos, matching)
+    if files is None:
+        whole = len(infos) == len(state.manifests)
+        files = matching(live_entries(state, read_entries(env, ref, state, infos), complete=whole))
     return PrunedState(**header_fields(state), files=files)
 
 
@@ -133,6 +154,48 @@ def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool
     if complete and state.totals.set_hash is not None:
         validate(state.totals, totals_of(entries), state.version, f"state {state.version}")
     return newest_per_path(entries)
+
+
+def live_parts(env: Env, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo]) -> Iterator[pa.Table]:
+    """What the tombstones leave of the entries of manifests, a part at a time.
+
+    A path of two entries counts once. Where there may be such, PathsRepeat is raised at the end, by hashes of all
+    paths: what was given is not to be used then. The totals of all entries are checked at the end too. Raises as
+    `read_state`.
+    """
+    hashes: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = []
+    counted = StateTotals(num_files=0, total_bytes=0, set_hash=EMPTY)
+    is_checked = len(infos) == len(state.manifests) and state.totals.set_hash is not None
+    for table in read_entries(env, ref, state, infos):
+        hidden = hide(table, state.tombstones)
+        part = table.filter(bool_array(~hidden)) if hidden.any() else table
+        if is_checked:
+            counted = _sum(counted, totals_of(part))
+        hashes.append(text_hashes(combined(part.column("path"))))
+        yield part
+    if is_checked:
+        validate(state.totals, counted, state.version, f"state {state.version}")
+    every = np.sort(np.concatenate(hashes)) if hashes else np.zeros(0, np.uint64)
+    if (every[1:] == every[:-1]).any():
+        raise PathsRepeat
+
+
+def _part_by_part(
+    env: Env, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo], matching: Callable[[pa.Table], pa.Table]
+) -> pa.Table | None:
+    """What matches of the live entries of manifests; None where that takes all of them at once. As `read_state`."""
+    try:
+        return pa.concat_tables([empty_files(), *map(matching, live_parts(env, ref, state, infos))])
+    except PathsRepeat:
+        return None
+
+
+def _sum(left: StateTotals, right: StateTotals) -> StateTotals:
+    return StateTotals(
+        num_files=left.num_files + right.num_files,
+        total_bytes=left.total_bytes + right.total_bytes,
+        set_hash=combine(left.set_hash or EMPTY, right.set_hash or EMPTY),
+    )
 
 
 def manifest_keys(ref: StateRef, state: StateList) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.read import Snapshot
-from indextables.log.wire import LOG_DIR, path_rule
+from indextables.log.wire import LOG_DIR
 from indextables.storage.store import ObjectMeta
 from indextables.table.maintenance.purge.plan import (
     LISTED,
@@ -45,10 +45,13 @@ class Listed(msgspec.Struct, frozen=True):
     foreign: int
 
 
-def list_data(known: Snapshot, runner: Runner, progress: Progress | None) -> Listed:
-    """Everything below the table but its log. Raises StoreError: half of a listing is none."""
+def list_data(known: Snapshot, named: pa.Array, runner: Runner, progress: Progress | None) -> Listed:
+    """Everything below the table but its log. Raises StoreError: half of a listing is none.
+
+    `named` are the keys of data files that the version names: they tell how the work is shared out.
+    """
     names = Names.of(partitionings(known.metadata))
-    ranges = ranges_over(known.files["path"], _KEYS_PER_RANGE, path_rule(known.protocol))
+    ranges = ranges_over(named, _KEYS_PER_RANGE)
     answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
     tables: list[pa.Table] = []
     nested: list[str] = []

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.log.wire import LOG_DIR, LOG_FOLDERS, PathRule, combined, int64_array, text_array
+from indextables.log.wire import LOG_DIR, LOG_FOLDERS, combined, int64_array, text_array
 from indextables.table.rows import folder_pattern
-from indextables.table.writing import SPLITS, keys_of_paths
+from indextables.table.writing import SPLITS
 
 __all__ = [
     "LISTED",
@@ -94,16 +94,13 @@ class Decision(msgspec.Struct, frozen=True):
     kept: dict[str, int]
 
 
-def ranges_over(
-    paths: pa.Array | pa.ChunkedArray, keys_per_range: int, rule: PathRule = PathRule.ENCODED
-) -> list[KeyRange]:
-    """All keys, in ranges of about equal size, judged by the files that are known. The log is in the midst of one.
+def ranges_over(keys: pa.Array, keys_per_range: int) -> list[KeyRange]:
+    """All keys, in ranges of about equal size, judged by those that are known. The log is in the midst of one.
 
     Together they cover every key that there can be, whatever is known: what nobody knows is what purge looks for.
     """
     cuts: list[str] = []
-    if len(paths) > keys_per_range:
-        keys = keys_of_paths(paths, rule=rule)
+    if len(keys) > keys_per_range:
         places = pc.sort_indices(keys).take(int64_array(np.arange(keys_per_range, len(keys), keys_per_range)))
         cuts = list(dict.fromkeys(keys.take(places).to_pylist()))
     return list(_ranges("", cuts))

@@ -86,7 +86,7 @@ def reach(
         first -= 1
     states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
     rule = path_rule(snapshot.protocol)
-    columns = [data_keys(snapshot.files, log.url, rule)]
+    columns = [combined(snapshot.gathered(lambda files: pa.table({"key": data_keys(files, log.url, rule)}))["key"])]
     bases = _bases(log, states, first)
     columns += [data_keys(files, log.url, rule) for files in bases.values()]
     now = snapshot.version

@@ -48,7 +48,7 @@ from indextables.log.care import (
 )
 from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot, clock
-from indextables.log.wire import check_writable, int64_array, path_rule, text_array
+from indextables.log.wire import check_writable, combined, int64_array, path_rule, text_array
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.idle import idle_checkpoint
 from indextables.table.maintenance.purge.listing import Listed, list_data
@@ -258,17 +258,14 @@ def _plan(
     log: Log, env: Env, asked: _Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
 ) -> _Plan:
     known = log.snapshot()
-    found = list_data(known, runner, progress)
+    named = _named(known, log.url)
+    found = list_data(known, named, runner, progress)
     cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
-    claims = _claims(
-        data_keys(snapshot.files, log.url, path_rule(snapshot.protocol)),
-        text_array([]),
-        int64_array(_no_times()),
-        held,
-        snapshot,
-    )
+    if _which(snapshot) != _which(known):
+        named = _named(snapshot, log.url)
+    claims = _claims(named, text_array([]), int64_array(_no_times()), held, snapshot)
     data = _decided(found, claims, asked)
     oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
     if data.goes.num_rows and held.everything is None:
@@ -281,6 +278,16 @@ def _plan(
     if everything is not None:
         data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
     return _Plan(snapshot, cleanup, data, held, found.foreign, oldest)
+
+
+def _which(snapshot: Snapshot) -> tuple[str, int, int]:
+    return snapshot.table_id, snapshot.history, snapshot.version
+
+
+def _named(snapshot: Snapshot, url: str) -> pa.Array:
+    """The keys of data files and vectors that a version names. Raises LogError, PathEscape, DvCorrupt."""
+    rule = path_rule(snapshot.protocol)
+    return combined(snapshot.gathered(lambda files: pa.table({"key": data_keys(files, url, rule)}))["key"])
 
 
 def _unknown_reader(held: Protections, oldest: int) -> str | None:
