@@ -31,6 +31,8 @@ STREAM = "stream"
 ROWS = 20
 _MERGED = 1 << 20
 """What is larger is not merged again: else each merge would rewrite all that there is."""
+_AGE_H = 1 / 30
+"""Purge leaves younger files alone: longer than any commit of the run takes, which would have to be done again."""
 _PARTS = 5
 """The run is cut into so many parts: the first is warming up, the second is held against the last."""
 
@@ -106,7 +108,7 @@ def care(role: Role) -> None:
         role.timed("merge", lambda: table.merge_splits(target_size=_MERGED))
         role.timed("cleanup", table.clean_up)
         if step % 5 == 4:
-            role.timed("purge", lambda: table.purge(older_than_hours=0, tx_log_retention_hours=0, force=True))
+            role.timed("purge", lambda: table.purge(older_than_hours=_AGE_H, tx_log_retention_hours=0, force=True))
         table.refresh()
         _rest(role, 2)
 

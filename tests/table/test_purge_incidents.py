@@ -291,6 +291,25 @@ def test_nobody_commits_while_a_forced_purge_is_at_work():
     assert table.refresh().to_arrow()["id"].to_pylist() == [1]
 
 
+def test_a_writer_whose_files_are_younger_than_all_that_goes_commits_while_a_forced_purge_is_at_work():
+    table, clock = new_table()
+    table.append(rows(1))
+    orphan(table, 1)
+    clock.advance(hours=3)
+    _, commit = written(table, 2)
+    clock.advance(hours=0.001)
+    done = []
+
+    def beside_the_delete(call, key):
+        if call == "delete" and key.endswith(".split"):
+            done.append(commit())
+
+    faulty = Faulty(table._log.env, beside_the_delete)
+    assert purge_of(faulty.env, older_than_hours=2, force=True).count("split") == 1
+    assert len(done) == 1
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
 def killed_purge(table):
     """A purge without any age that is killed at its first delete: it releases nothing and deletes nothing."""
     dead = []

@@ -1,9 +1,8 @@
 """The mark of a purge below the safe age: writers that were at work then look for their files before they commit.
 
 A writer's files have no version yet, and their age is what protects them. A purge below that age says so before its
-first delete, in one file of the log folder that no reader takes for anything. What it deletes was listed before: a file
-that was put after the mark is safe from it, whether that purge goes on, has ended or was killed. The mark also tells
-the store's time of the youngest file that may go, so that a file is compared with it by one clock, the store's.
+first delete, in one file of the log folder that no reader takes for anything. The mark tells the store's time of the
+youngest file that may go: one that was put later is safe from it, whether that purge goes on, has ended or was killed.
 """
 
 from __future__ import annotations
@@ -62,18 +61,17 @@ def is_marked_since(env: Env, since_ms: int) -> bool:
 
 
 def is_spared(env: Env, since_ms: int, keys: Sequence[str]) -> bool:
-    """True if the purge that left the mark cannot have listed any of these files, the first of `since_ms`.
+    """True if none of these files, the first of `since_ms`, is among those that the purge of the mark may take.
 
-    It was put after the mark by the clocks as they were last compared; and by the store's clock each is younger than
-    all that may go, which holds also where a clock was set since. A put that was tried twice has the time of the second
-    one: then the first condition tells. Raises StoreError.
+    The first put began after the youngest that may go was written, by the clocks as they were last compared; and by
+    the store's clock each is younger than that one, which holds also where a clock was set since. A put that was tried
+    twice has the time of the second one: then the first condition tells. Raises StoreError.
     """
     rounded = 0 if env.store.is_local else _ROUNDED_MS
+    mark = _read(env)
+    if mark is None or mark.youngestMs is None or since_ms + clock.skew_ms(env) <= mark.youngestMs + rounded:
+        return False
     try:
-        marked_ms = env.store.head(MARK_KEY).modified_ms
-        mark = _read(env)
-        if mark is None or mark.youngestMs is None or since_ms + clock.skew_ms(env) <= marked_ms + rounded:
-            return False
         times = list(env.ambient.map("splits", lambda key: env.store.head(key).modified_ms, keys))
     except ObjectNotFound:
         return False
