@@ -1,4 +1,4 @@
-"""Changes of rows through Spark, `local[2]`: upserts, deletes and updates, beside delta-spark with deletion vectors.
+"""Changes of rows and their feed through Spark, `local[2]`: upserts, deletes, updates, beside delta-spark with vectors.
 
 The key is a text, spread over ten files; each file has a day of its own. Both read the rows of an upsert from a Parquet
 file, nine of ten keys are there already, and both change the same rows, in turns. Each kind of change has a copy of the
@@ -93,7 +93,47 @@ class _Sides:
             ("delete of a day", lambda turn: f"day = DATE '1970-01-{turn + 2:02}'", None, "files"),
         ):
             found += self._compared(claim, lambda turn, where=where: _DELETE + where(turn), bar, located=located)
-        return found + self._compared("update of a key", lambda turn: f"{_UPDATE} key = '{_key(turn + self._size)}'")
+        found += self._compared("update of a key", lambda turn: f"{_UPDATE} key = '{_key(turn + self._size)}'")
+        for what, where in (
+            ("spread over all files", f"n % {self._rows // 1_000} = 7"),
+            ("side by side", f"n >= {self._rows // 2} AND n < {self._rows // 2 + 1_000}"),
+        ):
+            found += self._feed(what, where)
+        return found
+
+    def _feed(self, what: str, where: str) -> list[Bar]:
+        """The images of one update of 1,000 rows: Delta has written them beside the rows, ours are derived."""
+        place = self._folder / "now"
+        shutil.copytree(self._folder / "base", place)
+        ours, theirs = place / "ours", f"{place}/delta"
+        self._delta.sql(f"ALTER TABLE delta.`{theirs}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+        self._delta.sql(_UPDATE.format(f"delta.`{theirs}`") + f" {where}")
+        version = (
+            indextables.IndexTable.forPath(self._spark, ours).update(where, {"price": "0"}).collect()[0]["version"]
+        )
+        last = self._delta.sql(f"DESCRIBE HISTORY delta.`{theirs}` LIMIT 1")[0][0]
+        images = (
+            "SELECT _change_type, count(*), sum(round(price * 7)), sum(crc32(concat(key, message, city, day))) FROM "
+        )
+        by_type = " GROUP BY _change_type ORDER BY _change_type"
+
+        def mine() -> list[list[Any]]:
+            frame = indextables.IndexTable.forPath(self._spark, ours).changes(version, version)
+            frame.createOrReplaceTempView("feed")
+            return [list(row) for row in self._spark.sql(f"{images} feed {by_type}").collect()]
+
+        def others() -> list[list[Any]]:
+            return self._delta.sql(f"{images} table_changes_by_path('{theirs}', {last}, {last}) {by_type}")
+
+        costs: dict[str, list[Cost]] = {"ours": [], "delta": []}
+        for _ in range(_TURNS):
+            cost, told = _measured(mine)
+            costs["ours"].append(cost)
+            cost, images_there = _measured(others)
+            costs["delta"].append(cost)
+            assert told == images_there, (told, images_there)
+        shutil.rmtree(place)
+        return self._least(f"feed of one update of 1,000 rows, {what},", costs, 1)
 
     def _upserts(self, count: int, bar: float) -> list[Bar]:
         spread = np.linspace(0, self._rows - 1, count - count // 10, dtype=np.int64)
@@ -147,6 +187,9 @@ class _Sides:
             )
         self._check(place)
         shutil.rmtree(place)
+        return self._least(claim, costs, bar)
+
+    def _least(self, claim: str, costs: dict[str, list[Cost]], bar: float | None) -> list[Bar]:
         return [
             Bar(
                 f"{claim} of {self._rows:,} rows{by}",
