@@ -377,6 +377,30 @@ def test_upsert_replaces_rows_by_their_keys_and_adds_the_others(spark, tmp_path,
     assert len(world.found()) == len(world.rows)
 
 
+@pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by tasks"])
+def test_keys_of_an_upsert_have_any_name_and_any_type_that_spark_compares(spark, tmp_path, monkeypatch, here):
+    if not here:
+        monkeypatch.setattr("indextables.spark.change.here._MOST_TARGET_ROWS", -1)
+    nested = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    columns = {"n": pa.int64(), "a": pa.string(), "b": pa.binary(), "told": nested, "_row_id_": pa.bool_()}
+    schema = pa.schema([*columns.items(), ("v", pa.int32())])
+    there = {"n": 1, "a": "x", "b": b"\0", "told": {"x": 1, "y": None}, "_row_id_": True, "v": 0}
+    other = {"n": 2, "a": "y", "b": b"", "told": {"x": 1, "y": ""}, "_row_id_": False, "v": 0}
+    nobody = {**dict.fromkeys(schema.names), "v": 5}
+    for keys in (["n"], ["a"], ["b"], ["told"], ["_row_id_"], ["told", "n"], list(columns)):
+        path = tmp_path / "_".join(keys)
+        indextables.create(path, schema).append([there, other, nobody])
+        table = indextables.IndexTable.forPath(spark, path)
+        rows = [{**there, "v": 7}, {**there, **dict.fromkeys(keys), "v": 8}]
+        told = table.upsert(spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema)), keys).collect()[0]
+        assert (told.num_updated_rows, told.num_inserted_rows) == (1, 1), "null equals nothing"
+        found = indextables.open(path).to_arrow().to_pylist()
+        assert sorted(map(repr, found)) == sorted(map(repr, [other, nobody, *rows]))
+        twice = spark.createDataFrame(pa.Table.from_pylist([there, there], schema=schema))
+        with pytest.raises(CardinalityViolation, match="the same key"):
+            table.upsert(twice, keys)
+
+
 def test_what_others_commit_meanwhile_is_taken_into_account(spark, tmp_path):
     world = World(spark, tmp_path / "t", partitioned=False)
     other = indextables.open(world.path)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from indextables import options as opt
 from indextables.errors import LimitExceeded, QueryInvalid
 from indextables.log.read import Snapshot
+from indextables.query.coerce import common_type
 from indextables.query.expr import Column
 from indextables.query.parse import parse
 from indextables.query.scope import Side, Sides
@@ -47,9 +48,10 @@ def few_rows(door: Door, source: Source, on: Sequence[str]) -> pa.Table | None:
     """The rows of a source, if the driver merges them by these columns sooner than jobs would, or alone can."""
     if not door.log.env.store.outlives_process:
         return source.held()
-    if source.known_schema() is None:
-        return None
+    given = source.known_schema()
     snapshot = door.log.snapshot()
+    if given is None or not _are_compared_here(on, given, snapshot.schema):
+        return None
     target_rows = pc.sum(snapshot.files["numRecords"]).as_py() or 0
     if target_rows > _MOST_TARGET_ROWS:
         # About one key per 5,000 rows: then the index finds them for less than reading their column.
@@ -122,6 +124,13 @@ def _has_every_column(snapshot: Snapshot, source: Source, clauses: Sequence[Clau
         return True
     fields = spark_schema(snapshot.metadata.schemaString).fields
     return all(source.type_of(field.name) == field.dataType for field in fields)
+
+
+def _are_compared_here(on: Sequence[str], given: pa.Schema, schema: pa.Schema) -> bool:
+    """False for keys that Spark alone compares, as it does structs."""
+    asked = {name.lower() for name in on}
+    sides = [{field.name.lower(): field.type for field in one if field.name.lower() in asked} for one in (given, schema)]
+    return all(common_type(kind, sides[1].get(name, kind)) is not None for name, kind in sides[0].items())
 
 
 def _is_indexed(door: Door, snapshot: Snapshot, on: Sequence[str]) -> bool:

@@ -368,10 +368,11 @@ class _Merging:
         names = [quoted(name) for name in self._asked.keys]
         source = self._keyed(self._asked.source.frame)
         whole = reduce(lambda left, right: left & right, (F.col(name).isNotNull() for name in names))
-        counted = source.where(whole).groupBy(*(F.col(name) for name in names))
-        twice = counted.agg(F.count(SID).alias("n"), F.min(SID).alias("a"), F.max(SID).alias("b")).where("n > 1")
         with analysed("the merge"):
-            found = twice.select("a", "b").limit(1).collect()
+            # A key may be called as anything: by then it is out of sight.
+            counted = source.where(whole).groupBy(*(F.col(name) for name in names))
+            told = counted.agg(F.struct(F.count(SID).alias("n"), F.min(SID).alias("a"), F.max(SID).alias("b")))
+            found = told.toDF(*names, "told").select("told.*").where("n > 1").limit(1).collect()
         if not found:
             return
         rows = self._source_rows(found[0])
