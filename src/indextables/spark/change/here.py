@@ -129,8 +129,9 @@ def _has_every_column(snapshot: Snapshot, source: Source, clauses: Sequence[Clau
 def _are_compared_here(on: Sequence[str], given: pa.Schema, schema: pa.Schema) -> bool:
     """False for keys that Spark alone compares, as it does structs."""
     asked = {name.lower() for name in on}
-    sides = [{field.name.lower(): field.type for field in one if field.name.lower() in asked} for one in (given, schema)]
-    return all(common_type(kind, sides[1].get(name, kind)) is not None for name, kind in sides[0].items())
+    known = {field.name.lower(): field.type for field in schema}
+    pairs = [(field.type, known.get(field.name.lower(), field.type)) for field in given if field.name.lower() in asked]
+    return all(common_type(left, right) is not None for left, right in pairs)
 
 
 def _is_indexed(door: Door, snapshot: Snapshot, on: Sequence[str]) -> bool:
