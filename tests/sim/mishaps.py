@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from indextables.errors import CommitStateUnknown, IndexTablesError, StoreError, TableNotFound, VersionExpired
 from indextables.log.care.cleanup import clean_up
+from indextables.log.care.intents import announce_drop
+from indextables.log.care.sweeping import await_sweeps
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
 from indextables.log.wire.names import version_key
@@ -243,7 +245,16 @@ def dropper(outcomes: Counter[str]) -> Callable[[Actor], None]:
         truth = actor.world.truth
         assert isinstance(truth, MishapTruth)
         actor.ambient.sleep(actor.ambient.random() * 1.5)
-        truth.drop()
+        # A delete of a cleanup may be under way: whoever drops waits until none can arrive any more.
+        dropped = False
+        while not dropped:
+            try:
+                with announce_drop(actor.env()):
+                    await_sweeps(actor.env())
+                    truth.drop()
+                    dropped = True
+            except StoreError:
+                actor.ambient.sleep(30)
         outcomes["dropped"] += 1
         log = open_log(actor.env())
         for _ in range(200):

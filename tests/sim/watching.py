@@ -19,8 +19,9 @@ from indextables.errors import (
     VersionExpired,
     VersionNotFound,
 )
-from indextables.log.care.intents import await_sweeps, protect_version
+from indextables.log.care.intents import protect_version
 from indextables.log.care.schedule import maybe_checkpoint
+from indextables.log.care.sweeping import await_sweeps
 from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.read.histories import history, version_at
 from indextables.log.read.log import Log, Snapshot

@@ -6,6 +6,7 @@ import itertools
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -197,6 +198,36 @@ def test_a_lost_answer_to_a_finished_upload_leaves_the_object_whole(s3: S3Server
     s3.inject(Fault(method="POST", query="uploadId", after="reset"))
     store.put("large", data)
     assert store.get("large") == data
+
+
+@pytest.mark.parametrize("answer", [503, "close"])
+def test_a_guard_is_asked_again_before_a_delete_is_repeated(s3: S3Server, store: Store, answer: Answer):
+    store.put("a", b"1")
+    store.put("b", b"1")
+    s3.inject(Fault(method="POST", query="delete", before=answer))
+    asked: list[list[str]] = []
+
+    def once(keys: Sequence[str]) -> str:
+        asked.append(list(keys))
+        return "somebody needs it by now" if len(asked) > 1 else ""
+
+    assert store.delete_many(["a", "b"], guard=once) == dict.fromkeys(["a", "b"], "somebody needs it by now")
+    assert asked == [["a", "b"]] * 2
+    assert store.exists("a")
+
+
+def test_what_a_guard_raises_is_raised_and_is_no_failure_of_the_delete(s3: S3Server, store: Store):
+    store.put("a", b"1")
+    asked: list[Sequence[str]] = []
+
+    def cannot_tell(keys: Sequence[str]) -> str:
+        asked.append(keys)
+        raise StoreUnavailable("no answer", key="a")
+
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        store.delete_many(["a"], guard=cannot_tell)
+    assert len(asked) == 1
+    assert store.exists("a")
 
 
 def test_a_bulk_delete_that_fails_for_good_names_what_may_be_left(s3: S3Server, store: Store):

@@ -293,7 +293,7 @@ class Maintenance(Handle):
 
         Raises InvalidArgument for more than a week, VersionExpired if this version can no longer be read, StoreError
         where this process may not write, or if a cleanup that runs now does not end within 30 seconds. One that was
-        killed counts as running for five minutes after its last step.
+        killed, or that got no answer to a delete, counts as running for five minutes after its last step.
         """
         check_hours("hours", hours, most=MAX_TTL_MS // _HOUR_MS)
         snapshot = self._snapshot

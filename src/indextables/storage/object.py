@@ -180,11 +180,10 @@ class ObjectStore:
         stream = iter(keys)
         while bulk := list(itertools.islice(stream, _BULK)):
             fulls = [self._full(key) for key in bulk]
-            reason = "" if guard is None else guard(bulk)
-            if reason:
-                return left | dict.fromkeys([*bulk, *stream], reason)
             try:
-                self._retried(bulk[0], policy, methodcaller("delete", fulls), writing=True)
+                self._retried(bulk[0], policy, methodcaller("delete", fulls), writing=True, before=_asking(guard, bulk))
+            except _NotNow as refusal:
+                return left | dict.fromkeys([*bulk, *stream], refusal.reason())
             except StoreError:
                 # The answer to a bulk does not say which key it is about, and a missing one fails it on Azure.
                 left |= self._delete_singly(bulk, policy or self._policy, guard)
@@ -202,11 +201,10 @@ class ObjectStore:
         for number, key in enumerate(keys):
             if self._ambient.monotonic() > deadline:
                 return left | dict.fromkeys(keys[number:], "not tried: the deadline had passed")
-            reason = "" if guard is None else guard([key])
-            if reason:
-                return left | dict.fromkeys(keys[number:], reason)
             try:
-                self._retried(key, once, methodcaller("delete", self._full(key)))
+                self._retried(key, once, methodcaller("delete", self._full(key)), before=_asking(guard, [key]))
+            except _NotNow as refusal:
+                return left | dict.fromkeys(keys[number:], refusal.reason())
             except ForkUnsafe:
                 raise
             except ObjectNotFound:
@@ -316,7 +314,9 @@ class ObjectStore:
         size: int = 0,
         writing: bool = False,
         repeats: int = 0,
+        before: Callable[[], object] | None = None,
     ) -> T:
+        """`before` is called right before each request."""
         policy = policy or self._policy
         if size:
             policy = msgspec.structs.replace(policy, deadline_s=policy.deadline_s + size / _SLOWEST_BYTES_PER_S)
@@ -329,6 +329,8 @@ class ObjectStore:
             client = self._client(seconds_left / share, repeats)
             from indextables.storage.native import NATIVE_ERRORS
 
+            if before is not None:
+                before()
             try:
                 return attempt(client)
             except NATIVE_ERRORS as caught:
@@ -370,6 +372,36 @@ class ObjectStore:
         if len(full.encode()) > MAX_KEY_BYTES:
             raise InvalidArgument(f"{key!r} is too long for an object store ({MAX_KEY_BYTES} bytes)", key=key)
         return full
+
+
+class _NotNow(Exception):
+    """A guard says no, or cannot tell: what it told or raised."""
+
+    def __init__(self, told: str | IndexTablesError) -> None:
+        super().__init__(str(told))
+        self.told = told
+
+    def reason(self) -> str:
+        """Why nothing may be deleted. Raises what the guard raised."""
+        if isinstance(self.told, IndexTablesError):
+            raise self.told from None
+        return self.told
+
+
+def _asking(guard: Guard | None, keys: Sequence[str]) -> Callable[[], object] | None:
+    """Asks the guard about these keys. Raises _NotNow, which nobody takes for a failure of the request."""
+    if guard is None:
+        return None
+
+    def ask() -> None:
+        try:
+            told: str | IndexTablesError = guard(keys)
+        except IndexTablesError as error:
+            told = error
+        if told:
+            raise _NotNow(told)
+
+    return ask
 
 
 class _Cursor:

@@ -149,7 +149,8 @@ class Store(Protocol):
     ) -> dict[str, str]:
         """Delete, in the order given on local files, in bulk where the store can. A missing key counts as deleted.
 
-        `guard` is asked right before each file, or each request, that deletes; once it says no, nothing more goes.
+        `guard` is asked right before each file, or each request, that deletes, also before one is repeated that had no
+        answer; once it says no, nothing more goes.
         Returns the keys that may still be there, each with the reason. Raises what `guard` raises.
         """
         ...

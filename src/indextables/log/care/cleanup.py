@@ -206,7 +206,8 @@ def carry_out(env: Env, plan: CleanupPlan) -> CleanupReport:
     """Delete what the plan names, but for manifests that a newer state names by now.
 
     Right before each delete the plan must still hold (`sweeping.Leave`): where another table or a backup is here by
-    then, or a reader protects a version that is to go, the rest stays and counts as failed. Raises StoreError.
+    then, or a reader protects a version that is to go, the rest stays and counts as failed. After a delete without an
+    answer the sweep stays announced until its time is over. Raises StoreError.
     """
     cut = plan.cut
     if not plan.keys:
@@ -216,18 +217,27 @@ def carry_out(env: Env, plan: CleanupPlan) -> CleanupReport:
         return CleanupReport(failed=dict.fromkeys(plan.keys, hindered), reason=hindered)
     with announce_sweep(env) as sweep:
         leave = Leave(env, sweep, listing=plan.listing, cut=cut.at, table_id=plan.table_id, strangers=plan.left_over)
-        batches = _Batches(env, leave)
-        failed = batches.delete(cut.states)
-        versions = cut.versions if not failed else ()
-        if not failed:
-            failed |= _delete_versions(batches, versions)
-        manifests = plan.manifests if not failed else ()
-        if not failed:
-            manifests = _still_unreferenced(env, plan.listing, manifests)
-            failed |= batches.delete(manifests)
-        left_over = tuple(meta.key for meta in plan.left_over) if not failed else ()
-        if not failed:
-            failed |= batches.delete(left_over)
+        try:
+            return _deleted(env, plan, _Batches(env, leave))
+        finally:
+            if leave.is_in_doubt:
+                # The delete may yet arrive: who protects a version, or drops the table, waits until it cannot.
+                sweep.outlive()
+
+
+def _deleted(env: Env, plan: CleanupPlan, batches: _Batches) -> CleanupReport:
+    cut = plan.cut
+    failed = batches.delete(cut.states)
+    versions = cut.versions if not failed else ()
+    if not failed:
+        failed |= _delete_versions(batches, versions)
+    manifests = plan.manifests if not failed else ()
+    if not failed:
+        manifests = _still_unreferenced(env, plan.listing, manifests)
+        failed |= batches.delete(manifests)
+    left_over = tuple(meta.key for meta in plan.left_over) if not failed else ()
+    if not failed:
+        failed |= batches.delete(left_over)
     return CleanupReport(
         cut=None if cut.at is None else cut.at.version,
         states=_without((*cut.states, *left_over), failed),
@@ -261,6 +271,7 @@ class _Batches:
         ordered = list(keys)
         for start in range(0, len(ordered), size):
             failed = self.env.store.delete_many(ordered[start : start + size], guard=self._leave)
+            self._leave.answered(failed)
             if failed:
                 return failed | dict.fromkeys(ordered[start + size :], "a delete before it failed")
         return {}

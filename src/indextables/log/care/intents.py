@@ -26,7 +26,7 @@ from typing import Self
 import msgspec
 
 from indextables.env import Env
-from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError, StoreUnavailable
+from indextables.errors import IndexTablesError, InvalidArgument, ObjectNotFound, StoreError
 from indextables.log.care.work import Work, failed
 from indextables.log.read import clock
 from indextables.log.wire import LOG_DIR, intent_key, parse_key
@@ -42,8 +42,8 @@ __all__ = [
     "Protections",
     "Ticket",
     "acquire",
+    "announce_drop",
     "announce_sweep",
-    "await_sweeps",
     "holds",
     "last_work",
     "leases",
@@ -61,7 +61,6 @@ MAX_TTL_MS = 7 * 24 * 3_600_000
 
 _NEVER_ENDED = "the process that did it ended before its work did"
 _SWEEP_MS = 300_000
-_PATIENCE_S = 30.0
 _MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
 # Object stores tell times in whole seconds.
@@ -78,7 +77,8 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `reader` protects `version`: everything that is needed to read it and what came later. `writer` protects `keys`, and
     every data file that the store saw from `sinceMs` on. `lease` and `sweep` protect nothing; a `sweep` says that files
-    of the log are being deleted. A kind that is not known protects everything.
+    of the log are being deleted. `drop` says that all of them are, and protects everything from anybody else, as a kind
+    that is not known does.
     """
 
     kind: str
@@ -154,19 +154,13 @@ def announce_sweep(env: Env) -> Protection:
     return _write(env, Intent("sweep", _SWEEP_MS, env.ambient.token(), _holder()))
 
 
-def await_sweeps(env: Env) -> None:
-    """Return when nobody deletes files of the log any more who may have missed an intent that is there by now.
+def announce_drop(env: Env) -> Protection:
+    """Say that the table is going to be dropped: no cleanup begins while this is there. Raises StoreError.
 
-    Raises StoreUnavailable if that takes too long, StoreError.
+    Whoever drops waits for those that are at work (`sweeping.await_sweeps`), lest one of their deletes finds a file of
+    the table that is made here next.
     """
-    waited_s, pause_s = 0.0, 0.01
-    while (sweep := protections(env, store_now_ms(env)).sweep) is not None:
-        if waited_s > _PATIENCE_S:
-            what = f"a cleanup of {env.store.url} is at work, and may be taking this version"
-            message = f"{what}: try again in a while. {sweep}"
-            raise StoreUnavailable(message, url=env.store.url)
-        env.ambient.sleep(pause_s)
-        waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
+    return _write(env, Intent("drop", _SWEEP_MS, env.ambient.token(), _holder()))
 
 
 def protect_keys(
@@ -228,6 +222,8 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
         elif intent.kind == "writer":
             times += [] if intent.sinceMs is None else [intent.sinceMs - _GRAIN_MS]
             keys.update(intent.keys)
+        elif intent.kind == "drop":
+            everything = f"{intent.holder or 'somebody'} is dropping the table"
         else:
             everything = f"{meta.key} is of the kind {intent.kind!r}, which this library does not know"
     return Protections(
@@ -345,8 +341,19 @@ class _Held:
 class Protection(_Held):
     """An intent that protects something until it is released or its time is over."""
 
+    _outlives = False
+
+    def outlive(self) -> None:
+        """Stay for the whole time to live from now, and end by itself: nothing releases it any more."""
+        self._outlives = True
+        try:
+            self.renew()
+        except StoreError as error:
+            _LOGGER.warning("the intent %s of %s ends early: %s", self._key, self._env.store.url, error)
+
     def release(self) -> None:
-        _forget(self._env, [self._key])
+        if not self._outlives:
+            _forget(self._env, [self._key])
 
 
 class Lease(_Held):

@@ -3,28 +3,33 @@
 A plan is made from one listing, and its maker may then be stopped for any time. Meanwhile the table may be dropped and
 made anew, a backup may be put in its place, or a reader may protect a version because the announced sweep has run out.
 Names tell none of that: the new files have those of the planned ones.
+
+A delete that got no answer may arrive at any time later, when nobody looks any more. The sweep stays announced until
+then, and who needs the log as it is waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import LogError, ObjectNotFound, TableNotFound, TableReplaced
+from indextables.errors import LogError, ObjectNotFound, StoreUnavailable, TableNotFound, TableReplaced
 from indextables.log.care.intents import Protection, protections, store_now_ms
 from indextables.log.checkpoint import find_states
 from indextables.log.read import Log, clock
 from indextables.log.wire import LOG_DIR, StateRef, identity, parse_key
 from indextables.storage.store import ObjectMeta
 
-__all__ = ["Leave", "anchors"]
+__all__ = ["Leave", "anchors", "await_sweeps"]
 
 # A sweep is announced anew when it is older than this, long before it runs out.
 _RENEW_MS = 60_000
 # An answer that took longer to find is no answer any more.
 _PROMPT_S = 10.0
 _ATTEMPTS = 3
+_PATIENCE_S = 30.0
+_FIRST_MS = 0
 
 
 def anchors(listing: Sequence[ObjectMeta], cut: StateRef | None) -> tuple[ObjectMeta, ...]:
@@ -38,6 +43,24 @@ def anchors(listing: Sequence[ObjectMeta], cut: StateRef | None) -> tuple[Object
     kept = set(() if ref is None else ref.keys)
     found = [meta for meta in listing if meta.key in kept]
     return (*found, slots[max(slots)]) if slots else tuple(found)
+
+
+def await_sweeps(env: Env) -> None:
+    """Return when nobody deletes files of the log any more who may have missed an intent that is there by now.
+
+    Raises StoreUnavailable if that takes too long, StoreError.
+    """
+    if protections(env, _FIRST_MS).sweep is None:
+        # Whether one is over needs the store's clock; that there is none does not.
+        return
+    waited_s, pause_s = 0.0, 0.01
+    while (sweep := protections(env, store_now_ms(env)).sweep) is not None:
+        if waited_s > _PATIENCE_S:
+            what = f"a cleanup of {env.store.url} is at work, or got no answer to a delete that may still arrive"
+            message = f"{what}: try again in a while. {sweep}"
+            raise StoreUnavailable(message, url=env.store.url)
+        env.ambient.sleep(pause_s)
+        waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
 
 
 class Leave:
@@ -66,6 +89,8 @@ class Leave:
         self._anchors = anchors(listing, cut)
         self._planned = {meta.key: identity(meta) for meta in (*listing, *strangers)}
         self._read_s: float | None = None
+        self._asked: set[str] = set()
+        self._is_doubted = False
 
     def __call__(self, keys: Sequence[str]) -> str:
         """Why nothing may be deleted any more; empty if these keys may be, right now. Raises StoreError."""
@@ -73,8 +98,24 @@ class Leave:
             began_s = self._env.ambient.monotonic()
             reason = self._why_not(keys)
             if reason or self._env.ambient.monotonic() - began_s <= _PROMPT_S:
-                return reason
-        return "the store answers too slowly to say what is there now"
+                break
+        else:
+            reason = "the store answers too slowly to say what is there now"
+        if not reason:
+            # Who asks again had no answer: the request before may still be under way.
+            self._is_doubted |= not self._asked.isdisjoint(keys)
+            self._asked.update(keys)
+        return reason
+
+    def answered(self, failed: Collection[str]) -> None:
+        """The store is done with what it was asked for, but for `failed`."""
+        self._is_doubted |= not self._asked.isdisjoint(failed)
+        self._asked.clear()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True if a delete may still arrive at the store that nobody waits for any more."""
+        return not self._env.store.is_local and (self._is_doubted or bool(self._asked))
 
     def _why_not(self, keys: Sequence[str]) -> str:
         skew = clock.skew_ms(self._env)

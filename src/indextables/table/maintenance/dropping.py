@@ -8,6 +8,7 @@ from itertools import islice
 
 from indextables.env import Env
 from indextables.errors import LogError, NotSupported, ProtocolUnsupported, StoreError
+from indextables.log.care import announce_drop, await_sweeps
 from indextables.log.commit import permission
 from indextables.log.read import Log
 from indextables.log.wire import LOG_DIR, LOG_FOLDERS, parse_key
@@ -26,10 +27,11 @@ _OWN = re.compile(rf"(?:^|/)(?:{SPLIT_NAME}|{VECTOR_NAME})$")
 def check_droppable(log: Log) -> None:
     """Raises TableNotFound, ProtocolUnsupported, NotSupported for another system's and where a table lies inside.
 
-    A log that cannot be read forbids nothing.
+    A log that cannot be read forbids nothing. Raises StoreUnavailable where a cleanup does not end within 30 seconds.
     """
     log.latest_version()
     env = log.env
+    await_sweeps(env)
     try:
         permission.ask(env)
     except ProtocolUnsupported:
@@ -52,12 +54,14 @@ def drop_table(log: Log) -> int:
 
     Nobody may find an older version in its place if this is interrupted: checkpoints and the pointer go before the
     version files, which go in ascending order, and data files go last. Files with other names than ours stay. Run
-    again, it goes on as long as the log says that there is a table. Raises as `check_droppable`, StoreError naming what
-    is left.
+    again, it goes on as long as the log says that there is a table. No cleanup deletes beside it or after it, so that
+    the next table here loses nothing. Raises as `check_droppable`, StoreError naming what is left.
     """
     check_droppable(log)
     env = log.env
-    count = _delete(env, _log_keys(env))
+    with announce_drop(env) as announced:
+        await_sweeps(env)
+        count = _delete(env, (key for key in _log_keys(env) if key != announced.key))
     forget(env.store.url)
     count += _delete(env, (meta.key for meta in env.store.list_from("") if _is_own(meta.key)))
     if env.store.is_local:
