@@ -217,6 +217,27 @@ def test_a_commit_that_the_next_one_follows_at_once_stands(table):
     assert table.paths() == ["a", "b", "c"]
 
 
+def test_a_commit_that_others_went_on_from_while_it_was_in_doubt_stands():
+    """A file far above makes it look like a commit into a gap; then that file goes, and others commit on top of it."""
+    table = Place(f"memory://{uuid.uuid4().hex}/table")
+    create_table(table.process(), METADATA)
+    log = table.process()
+    append(log, [add("a")])
+    store = table.process().env.store
+    store.put(version_key(7), store.get(version_key(1)))
+
+    def not_yet_followed(call):
+        try:
+            return call()
+        finally:
+            store.delete_many([version_key(7)])
+            append(table.process(), [add("c")])
+
+    log.env.store.play("get", version_key(3), not_yet_followed)
+    assert append(log, [add("b")]).version == 2
+    assert table.paths() == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("gone", ["base", "follower"])
 def test_a_commit_that_cleanup_overtakes_while_it_is_checked_stands(table, gone):
     """What a listing showed may be gone when it is read, because a checkpoint covers it by now."""

@@ -257,17 +257,17 @@ class _Attempt:
         seen = self._look()
         if self._is_covered(slot, seen):
             return self._resolve(slot, encoded)
-        above = seen.above(slot)
-        stands = self._stands(seen)
+        above, stands = seen.above(slot), self._stands(seen)
         if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):
-            key = version_key(slot)
-            written_ms = seen.times.get(key)
-            clock.saw(self.env, written_ms)
-            ours = None if written_ms is None else ObjectMeta(key, len(encoded.data), written_ms, seen.etag(slot))
+            ours = seen.file(slot, len(encoded.data))
+            clock.saw(self.env, None if ours is None else ours.modified_ms)
             return self._landed(slot, encoded, ours)
         if self._is_covered(slot, tokens.survey(self.env, slot)):
             # Cleanup was here since the listing: what is missing is no loss.
             return self._resolve(slot, encoded)
+        if stands and lost_base.is_followed(self.env, encoded.info, slot):
+            # What lay above a gap was taken back since the listing, and others went on from here.
+            return self._landed(slot, encoded, None)
         self._withdraw(slot)
         raise _Refused(
             lost_ground(self.log, base) if not stands else lost_base.lost_slot(self.log, slot, above or slot)

@@ -64,6 +64,11 @@ class Survey(msgspec.Struct, frozen=True):
         key = version_key(version)
         return FileIdentity(self.sizes[key], self.times[key], self.etags[key] or None) if key in self.sizes else None
 
+    def file(self, version: int, size: int) -> ObjectMeta | None:
+        """The file of `version`, which has this many bytes; None if its time was not listed."""
+        key = version_key(version)
+        return ObjectMeta(key, size, self.times[key], self.etag(version)) if key in self.times else None
+
     def above(self, version: int) -> int | None:
         """The oldest version above `version` whose file was listed."""
         files = (file for key in self.etags if (file := parse_key(key)) is not None and file.kind == "version")
