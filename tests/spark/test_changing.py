@@ -327,13 +327,18 @@ def _evolves(world, frame):
 
 def _refuses(world, frame):
     table, before = world.table.alias("t"), world.table.version
-    twice = frame.where("id = 41").drop("op").selectExpr("*", "'x' AS extra")
+    # Values for which Python has no object are told as well.
+    odd = "timestamp_micros(-62135596800000000) AS first", "timestamp_micros(400000000000000000) AS far"
+    twice = frame.where("id = 41").drop("op").selectExpr("*", "'x' AS extra", *odd, "make_interval(1, 2) AS span")
     twice = twice.union(twice.withColumn("msg", twice.k)).alias("s")
     on = "t.id = s.id"
     with pytest.raises(CardinalityViolation) as found:
         table.merge(twice, on).whenMatchedUpdate(set={"msg": "s.msg"}).execute()
     assert found.value.details["target"]["id"] == 41
     assert sorted(one["msg"] for one in found.value.details["source"]) == ["k41", "new"]
+    assert {(one["first"].year, one["far"][:6], one["span"]) for one in found.value.details["source"]} == {
+        (1, "14645-", "1 years 2 months")
+    }
     with pytest.raises(CardinalityViolation):
         table.upsert(twice, "id")
     for call, kind in (

@@ -12,6 +12,7 @@ import indextables
 from indextables.errors import (
     CardinalityViolation,
     CommitConflict,
+    ConstraintViolation,
     InvalidArgument,
     NotSupported,
     QueryInvalid,
@@ -244,6 +245,20 @@ def test_a_row_that_two_rows_want_to_change_is_refused_by_name(table):
         table.upsert([*given(90), *given(90)], "id")
     fresh = indextables.open(table.url)
     assert (fresh.version, fresh.files()["path"].to_pylist()) == (before, files)
+
+
+def test_rows_with_values_that_python_has_no_object_for_are_told_too(tmp_path):
+    far = pa.array([400_000_000_000_000_000, 5], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    twice = pa.table({"id": [1, 1], "ts": far})
+    table = indextables.create(tmp_path / "t", twice.schema)
+    table.append(twice.slice(0, 1))
+    for run in (lambda: table.merge(twice, "t.id = s.id").when_matched_delete("s.id = 1"), None):
+        with pytest.raises(CardinalityViolation, match="14645-") as caught:
+            run().execute() if run else table.upsert(twice, "id")
+        assert [row["ts"] for row in caught.value.source][1].microsecond == 5
+    broken = {"constraints.early": "ts < TIMESTAMP '2026-01-01 00:00:00'"}
+    with pytest.raises(ConstraintViolation, match="14645-"):
+        indextables.create(tmp_path / "u", twice.schema, properties=broken).append(twice)
 
 
 def test_pairs_that_change_nothing_are_no_violation(table):

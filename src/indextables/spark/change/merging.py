@@ -61,7 +61,7 @@ from indextables.table.change import (
     unused_prefix,
 )
 from indextables.table.change import merge as merge_verb
-from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema, without_personal
+from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema, shown_row
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -400,7 +400,7 @@ class _Merging:
         )
         file, number, _, first, second, clause = twice.where("n > 1").limit(1).collect()[0]
         (part,) = rows_at(self._env, self._snapshot, {where.paths[file]: BitMap([number])}, self._snapshot.schema.names)
-        target, sources = self._shown(part.rows.to_pylist()[0]), self._source_rows((first, second))
+        target, sources = self._shown(part.rows), self._source_rows((first, second))
         action = self._asked.clauses[clause].action
         message = (
             f"the row of the table {shown(target)} belongs to two rows of the source, {shown(sources[0])} and "
@@ -414,12 +414,13 @@ class _Merging:
     def _source_rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-        chosen = self._asked.source.frame.where(F.col(SID).isin(list(numbers))).orderBy(SID)
-        return [self._shown(row.asDict(recursive=True)) for row in chosen.drop(SID).collect()]
+        chosen = self._asked.source.shown().where(F.col(SID).isin(list(numbers))).orderBy(SID)
+        found = chosen.drop(SID).toArrow()
+        return [self._shown(found.slice(place, 1)) for place in range(found.num_rows)]
 
-    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _shown(self, row: pa.Table) -> dict[str, Any]:
         personal = personal_columns(self._snapshot.metadata.configuration)
-        return without_personal(row, personal, self._snapshot.schema.names)
+        return shown_row(row, personal, self._snapshot.schema.names)
 
 
 def _all_of(found: Mapping[int, Gathered]) -> dict[str, BitMap]:

@@ -80,6 +80,16 @@ class Source:
             self._rows = found.num_rows
         return found
 
+    def shown(self) -> DataFrame:
+        """The rows for an error: what no table has, as text."""
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+        def told(name: str, kind: DataType) -> Column:
+            column = F.col(quoted(name))
+            return column if _is_storable(kind) else column.cast("string").alias(name)
+
+        return self.frame.select(*(told(field.name, field.dataType) for field in self._schema), SID)
+
     def type_of(self, name: str) -> DataType | None:
         """The type of a column, in any case; None if there is none."""
         found = [field.dataType for field in self._schema.fields if field.name.lower() == name.lower()]
@@ -103,6 +113,16 @@ class Source:
 
         found = [known for known in self.columns if known.lower() == name.lower()]
         return F.col(quoted(found[0])) if found else None
+
+
+def _is_storable(kind: DataType) -> bool:
+    from pyspark.sql.types import StructType
+
+    try:
+        arrow_schema(StructType().add("value", kind))
+    except IndexTablesError:
+        return False
+    return True
 
 
 def _alias_of(frame: DataFrame) -> str | None:

@@ -31,7 +31,7 @@ from indextables.table.change.merge_told import merge_counts, merge_metrics, mer
 from indextables.table.change.statement import ChangeReport, Counts, Prepared, Run
 from indextables.table.change.update import Part, rows_at, written
 from indextables.table.read import plain_schema
-from indextables.table.rows import Evolution, Rows, check_not_generated, left_out, merged_schema, without_personal
+from indextables.table.rows import Evolution, Rows, check_not_generated, left_out, merged_schema, shown_row
 from indextables.table.running import Progress
 
 __all__ = ["Merge", "bound_merge", "check", "check_known", "merge", "shown", "source_of", "upsert"]
@@ -310,7 +310,7 @@ class _Merging:
 
     def _shown(self, row: pa.Table) -> dict[str, Any]:
         personal = personal_columns(self._snapshot.metadata.configuration)
-        return without_personal(row.to_pylist()[0], personal, self._snapshot.schema.names)
+        return shown_row(row, personal, self._snapshot.schema.names)
 
 
 def _beside(old: pa.Table, given: pa.Table) -> pa.Table:

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         constraint_properties,
         rules_of,
         shown_row,
-        without_personal,
         words_of,
     )
 
@@ -109,7 +108,6 @@ __all__ = [
     "with_identity",
     "with_schema",
     "without_generated",
-    "without_personal",
     "without_settings",
     "words_of",
 ]
@@ -168,7 +166,6 @@ if not TYPE_CHECKING:
                 "constraint_properties",
                 "rules_of",
                 "shown_row",
-                "without_personal",
                 "words_of",
             ),
             "rows": (

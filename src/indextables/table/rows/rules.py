@@ -31,7 +31,6 @@ __all__ = [
     "constraint_properties",
     "rules_of",
     "shown_row",
-    "without_personal",
     "words_of",
 ]
 
@@ -146,21 +145,27 @@ def constraint_properties(properties: Mapping[str, str], schema: pa.Schema) -> t
     return found, others
 
 
-def shown_row(row: pa.RecordBatch | pa.Table, personal: Sequence[str]) -> dict[str, Any]:
-    """The first row as a dict, without what personal columns hold."""
-    found: dict[str, Any] = row.slice(0, 1).to_pylist()[0]
-    found.pop(ROW_ID, None)
-    return without_personal(found, personal)
-
-
-def without_personal(row: Mapping[str, Any], personal: Sequence[str], known: Sequence[str] = ()) -> dict[str, Any]:
-    """A row for an error: without what the columns `personal`, in lower case, hold.
+def shown_row(row: pa.RecordBatch | pa.Table, personal: Sequence[str], known: Sequence[str] = ()) -> dict[str, Any]:
+    """The first row as a dict, for an error: without what the columns `personal`, in lower case, hold.
 
     Of the columns of a source, those that the table (its columns are `known`) does not have may be meant for a
-    personal one: where there is any, they are not shown either.
+    personal one: where there is any, they are not shown either. A value that Python has no object for is a text.
     """
-    names = {name.lower() for name in known or row} - set(personal)
-    return {name: value if not personal or name.lower() in names else "(personal)" for name, value in row.items()}
+    names = row.schema.names
+    said = {name.lower() for name in known or names} - set(personal)
+    return {
+        name: _value(column.slice(0, 1)) if not personal or name.lower() in said else "(personal)"
+        for name, column in zip(names, row.columns, strict=True)
+        if name != ROW_ID
+    }
+
+
+def _value(one: pa.Array | pa.ChunkedArray) -> Any:
+    try:
+        return one.to_pylist()[0]
+    except (ValueError, OverflowError):
+        # A time outside of the years 1 to 9999, or one with nanoseconds.
+        return " ".join(str(one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one).split()).strip("[ ]")
 
 
 def words_of(row: Mapping[str, object]) -> str:
