@@ -154,7 +154,10 @@ def test_update_sets_the_rows_that_a_loop_would_and_keeps_their_ids(world):
 
 
 def test_what_is_wrong_is_refused_and_changes_nothing(world):
-    table = world.table
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    table, numbers = world.table, world.spark.range(3)
+    numbers.createOrReplaceTempView("numbers")
     before = table.version
     for call, kind in (
         (lambda: table.update("id = 61", {"nope": "1"}), InvalidArgument),
@@ -169,14 +172,38 @@ def test_what_is_wrong_is_refused_and_changes_nothing(world):
         (lambda: table.delete("id +"), QueryInvalid),
         (lambda: table.delete(5), InvalidArgument),
         (lambda: table.delete("id IN (SELECT 1)"), NotSupported),
+        (lambda: table.delete("id IN (TABLE numbers)"), NotSupported),
+        (lambda: table.delete("EXISTS (FROM numbers)"), NotSupported),
+        (lambda: table.delete(F.col("n") == F.expr("(SELECT max(id) FROM numbers)")), NotSupported),
+        (lambda: table.delete(F.col("id") == numbers.agg(F.max("id")).scalar()), NotSupported),
+        (lambda: table.update("id = 61", {"n": F.lit(1) + numbers.agg(F.max("id")).scalar()}), NotSupported),
         (lambda: table.delete(search='msg:"'), QueryInvalid),
         (lambda: table.delete("id = 61", txnAppId="a"), InvalidArgument),
         (lambda: table.delete("id = 61", dryRun="yes"), InvalidArgument),
     ):
         with pytest.raises(kind):
             call()
+    # A text that is a value is no query.
+    for condition in (F.col("msg") == "(select 1)", F.expr("msg = '(SELECT 1)'"), 'msg = "(SELECT 1)"'):
+        assert table.delete(condition).collect()[0].version is None
     assert table.version == before
     assert set(world.found()) == set(world.rows)
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by tasks"])
+def test_a_session_without_ansi_has_no_errors_wherever_rows_are_looked_at(spark, tmp_path, here):
+    path = tmp_path / "t"
+    indextables.create(path, SCHEMA).append([row(1, n=0), row(2, n=2), row(3, n=3, k="x")])
+    table = indextables.IndexTable.forPath(spark, path, {} if here else {"search.driver.maxSplits": "0"})
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert table.delete("6 / n > 2").collect()[0].num_deleted_rows == 1, "6 / 0 is null"
+        updated = table.update("n + 2147483647 < 0", {"f": 2}).collect()[0]
+        assert updated.num_updated_rows == 1, "a sum that is too large begins again below 0"
+        assert table.delete("cast(k AS int) IS NULL").collect()[0].num_deleted_rows == 2
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 def test_a_batch_is_done_once_and_a_row_that_changed_since_is_left_alone(world):
@@ -329,11 +356,12 @@ def _refuses(world, frame):
     table, before = world.table.alias("t"), world.table.version
     # Values for which Python has no object are told as well.
     odd = "timestamp_micros(-62135596800000000) AS first", "timestamp_micros(400000000000000000) AS far"
-    twice = frame.where("id = 41").drop("op").selectExpr("*", "'x' AS extra", *odd, "make_interval(1, 2) AS span")
+    twice = frame.where("id = 41").drop("op").selectExpr("*", "'x' AS extra")
     twice = twice.union(twice.withColumn("msg", twice.k)).alias("s")
+    odd = twice.selectExpr("*", *odd, "make_interval(1, 2) AS span").alias("s")
     on = "t.id = s.id"
     with pytest.raises(CardinalityViolation) as found:
-        table.merge(twice, on).whenMatchedUpdate(set={"msg": "s.msg"}).execute()
+        table.merge(odd, on).whenMatchedUpdate(set={"msg": "s.msg"}).execute()
     assert found.value.details["target"]["id"] == 41
     assert sorted(one["msg"] for one in found.value.details["source"]) == ["k41", "new"]
     assert {(one["first"].year, one["far"][:6], one["span"]) for one in found.value.details["source"]} == {

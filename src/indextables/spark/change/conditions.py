@@ -20,7 +20,7 @@ from indextables.query.functions import is_number
 from indextables.query.parse import parse
 from indextables.query.scope import SEARCH, Scope
 from indextables.spark.scan import means_another_zone
-from indextables.spark.session import raising_ours, reads_otherwise
+from indextables.spark.session import computes_otherwise, raising_ours, reads_otherwise
 from indextables.table.change import check_storable
 from indextables.table.rows import fits
 
@@ -46,7 +46,12 @@ Text: TypeAlias = "str | Column"
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
 _SEARCH = re.compile(rf"\b{SEARCH}\b", re.IGNORECASE)
-_SUBQUERY = re.compile(r"\b(?:SELECT|WITH)\b\s", re.IGNORECASE)
+_SQL_IN_TREE = re.compile(r"SqlExpression\((.*?),Origin\(", re.DOTALL)
+_SUBQUERY = re.compile(
+    r"\b(?:SELECT|WITH)\b[\s*(]|(?<!trim)\(\s*FROM\b|"
+    r"\(\s*TABLE\s+(?!(?:IS|IN|NOT|LIKE|ILIKE|RLIKE|BETWEEN|AND|OR|DIV)\b)[\w']",
+    re.IGNORECASE,
+)
 
 
 def check_text_or_column(what: str, given: object) -> Text:
@@ -54,16 +59,36 @@ def check_text_or_column(what: str, given: object) -> Text:
     if isinstance(given, str):
         if not given.strip():
             raise InvalidArgument(f"{what} is empty: give a text of SQL, or leave it out")
-        if _SUBQUERY.search(_QUOTED.sub("''", given)):
-            message = (
-                f"{what} = {given!r} holds a subquery, which others may change before the commit: make it a DataFrame "
-                "and use merge(). Nothing was written"
-            )
-            raise NotSupported(message)
-        return given
-    if not is_column(given):
+    elif not is_column(given):
         raise InvalidArgument(f"{what} is a text of SQL or a Column, not {given!r}")
+    if any(_SUBQUERY.search(_QUOTED.sub("''", text)) for text in _texts_of(given)):
+        message = (
+            f"{what} = {told(given)!r} holds a subquery, which others may change before the commit: make it a "
+            "DataFrame and use merge(). Nothing was written"
+        )
+        raise NotSupported(message)
     return given
+
+
+def _texts_of(given: object) -> Iterator[str]:
+    """The SQL in a condition or value; a subquery that a Column was made of is one of its own."""
+    if isinstance(given, str):
+        yield given
+        return
+    java = getattr(given, "_jc", None)
+    if java is not None:
+        tree = str(java.node().toString())
+        yield from _SQL_IN_TREE.findall(tree)
+        yield "SELECT " * ("SubqueryExpression(" in tree)
+        return
+    found: list[str] = []
+
+    def look(one: Any) -> None:
+        kind = type(one).__name__
+        found.append(one._expr if kind == "SQLExpression" else "SELECT " * (kind == "SubqueryExpression"))  # noqa: SLF001
+
+    given._expr.foreach(look)  # type: ignore[attr-defined]  # noqa: SLF001
+    yield from found
 
 
 def names_search(text: str) -> bool:
@@ -110,7 +135,7 @@ def understood(spark: SparkSession, env: Env, given: Text | None, scope: Scope, 
         node = parse(given, scope, time_zone=env.options[opt.TIME_ZONE])
     except (QueryInvalid, LimitExceeded):
         return None
-    return None if means_another_zone(spark, env, node) else node
+    return None if means_another_zone(spark, env, node) or computes_otherwise(spark, node) else node
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.spark.session import registry
-    from indextables.spark.session.dialect import reads_otherwise
+    from indextables.spark.session.dialect import computes_otherwise, reads_otherwise
     from indextables.spark.session.failures import (
         is_temporary_reference,
         is_unknown_search,
@@ -85,6 +85,7 @@ __all__ = [
     "check_predicate",
     "check_session",
     "column_named",
+    "computes_otherwise",
     "expression_text",
     "fingerprint",
     "frame_class",
@@ -119,7 +120,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "dialect": ("reads_otherwise",),
+            "dialect": ("computes_otherwise", "reads_otherwise"),
             "failures": ("is_temporary_reference", "is_unknown_search", "jvm_errors", "raising_ours", "unknown_table"),
             "frames": (
                 "BASE",

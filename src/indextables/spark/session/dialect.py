@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from indextables.query.evaluate import can_fail
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["reads_otherwise"]
+    from indextables.query.expr import Node
+
+__all__ = ["computes_otherwise", "reads_otherwise"]
 
 _WORD = re.compile(r"\w+")
 _DOUBLED = re.compile("''|\"\"")
@@ -35,6 +39,11 @@ def reads_otherwise(spark: SparkSession, text: str, schema: pa.Schema, written: 
     if _DOUBLED.search(written) and _is_on(spark, "spark.sql.legacy.consecutiveStringLiterals.enabled"):
         return True
     return _meets_texts(text, schema) and not _is_on(spark, "spark.sql.ansi.enabled")
+
+
+def computes_otherwise(spark: SparkSession, node: Node) -> bool:
+    """True if the session has a value where this library has an error: a quotient of 0, a text that is no number."""
+    return can_fail(node) and not _is_on(spark, "spark.sql.ansi.enabled")
 
 
 def _meets_texts(text: str, schema: pa.Schema) -> bool:
