@@ -8,10 +8,11 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.foreign.columns import kept_field, plain_field
-    from indextables.foreign.delta import AddedFile, DeltaTable
+    from indextables.foreign.delta import DeltaTable
+    from indextables.foreign.iceberg import IcebergTable
     from indextables.foreign.quickwit import check_types, read_bundle_rows
     from indextables.foreign.rows import ForeignFile, live_rows_of, read_rows_of
-    from indextables.foreign.snapshot import ForeignSnapshot
+    from indextables.foreign.snapshot import AddedFile, ForeignSnapshot
     from indextables.foreign.source import ForeignSource, find_source
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ForeignFile",
     "ForeignSnapshot",
     "ForeignSource",
+    "IcebergTable",
     "check_types",
     "find_source",
     "kept_field",
@@ -34,10 +36,11 @@ if not TYPE_CHECKING:
         __name__,
         {
             "columns": ("kept_field", "plain_field"),
-            "delta": ("AddedFile", "DeltaTable"),
+            "delta": ("DeltaTable",),
+            "iceberg": ("IcebergTable",),
             "quickwit": ("check_types", "read_bundle_rows"),
             "rows": ("ForeignFile", "live_rows_of", "read_rows_of"),
-            "snapshot": ("ForeignSnapshot",),
+            "snapshot": ("AddedFile", "ForeignSnapshot"),
             "source": ("ForeignSource", "find_source"),
         },
     )

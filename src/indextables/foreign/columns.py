@@ -1,25 +1,33 @@
 """Finds the columns of a table in a Parquet file of another system, and turns their values into the table's types.
 
 A file may have its columns under other names (`NAME`) or know them by number (`ID`), lack some, hold some in a
-narrower type, and be nested in the same ways. Pure.
+narrower type, and be nested in the same ways. A table may say which names its columns have in files that number none,
+and which value a column has in files that are older than it. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SplitCorrupt
 from indextables.lazy import pc
 
-__all__ = ["Match", "fit_column", "kept_field", "number_of", "numbered_field", "place_of", "plain_field"]
+__all__ = ["Match", "absent", "fit_column", "kept_field", "number_of", "numbered_field", "place_of", "plain_field"]
 
 _PHYSICAL = b"delta.columnMapping.physicalName"
 _ID = b"json:delta.columnMapping.id"
 _PARQUET_ID = b"PARQUET:field_id"
+_NAMES = b"json:indextables.names"
+_DEFAULT = b"indextables.default"
 _KEPT = (b"comment", b"spark.type")
+_UUID_BYTES, _UUID_LETTERS, _UUID_DASHES = 16, 36, (8, 13, 18, 23)
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 class Match(Enum):
@@ -35,10 +43,29 @@ class Match(Enum):
         return str(field.name if told is None else told.decode())
 
 
-def numbered_field(name: str, kind: pa.DataType, *, nullable: bool, number: int, comment: str | None) -> pa.Field:
-    """A field that files know by a number alone, which is then its physical name too."""
+def numbered_field(
+    name: str,
+    kind: pa.DataType,
+    *,
+    nullable: bool,
+    number: int,
+    comment: str | None = None,
+    names: Sequence[str] | None = None,
+    default: pa.Scalar | None = None,
+) -> pa.Field:
+    """A field that files know by a number alone, which is then its physical name too.
+
+    `names` are what it may be called in files that number none; None where the table does not tell. `default` is its
+    value in files that do not have it.
+    """
     told = {_ID: str(number).encode(), _PHYSICAL: str(number).encode()}
-    return pa.field(name, kind, nullable, metadata=told | ({b"comment": comment.encode()} if comment else {}))
+    if comment:
+        told[b"comment"] = comment.encode()
+    if names is not None:
+        told[_NAMES] = msgspec.json.encode(list(names))
+    if default is not None:
+        told[_DEFAULT] = _packed(default)
+    return pa.field(name, kind, nullable, metadata=told)
 
 
 def number_of(field: pa.Field) -> int:
@@ -68,11 +95,15 @@ def _kept_type(kind: pa.DataType) -> pa.DataType:
 def place_of(field: pa.Field, there: list[pa.Field], match: Match, path: str) -> int | None:
     """Which of the fields of a file is this one; None if it is not there. Raises SplitCorrupt."""
     if match is Match.ID:
-        wanted = (field.metadata or {}).get(_ID)
+        wanted, names = ((field.metadata or {}).get(key) for key in (_ID, _NAMES))
         if there and not any(_PARQUET_ID in (other.metadata or {}) for other in there):
-            raise _unfit(path, f"the table knows its columns by number, and the file numbers none ({field.name})")
-        found = [at for at, other in enumerate(there) if (other.metadata or {}).get(_PARQUET_ID) == wanted]
-        found = found if wanted is not None else []
+            if names is None:
+                raise _unfit(path, f"the table knows its columns by number, and the file numbers none ({field.name})")
+            called = msgspec.json.decode(names)
+            found = [at for at, other in enumerate(there) if other.name in called]
+        else:
+            found = [at for at, other in enumerate(there) if (other.metadata or {}).get(_PARQUET_ID) == wanted]
+            found = found if wanted is not None else []
     else:
         name = match.physical_name(field)
         found = [at for at, other in enumerate(there) if other.name == name]
@@ -82,6 +113,14 @@ def place_of(field: pa.Field, there: list[pa.Field], match: Match, path: str) ->
     if len(found) > 1:
         raise _unfit(path, f"it has the column {field.name} more than once")
     return found[0] if found else None
+
+
+def absent(field: pa.Field, rows: int) -> pa.Array | None:
+    """So many values of a column that a file does not have; None where the table says nothing of them."""
+    kind, packed = _plain_type(field.type), (field.metadata or {}).get(_DEFAULT)
+    if packed is not None:
+        return pa.repeat(_unpacked(packed, kind), rows)
+    return pa.nulls(rows, kind) if field.nullable else None
 
 
 def fit_column(values: pa.Array, source: pa.Field, field: pa.Field, match: Match, path: str) -> pa.Array:
@@ -98,6 +137,9 @@ def _fit(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, p
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
         source = values.type
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+        source = values.type
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
         return _fit_struct(values, source, field, match, path)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
@@ -109,6 +151,8 @@ def _fit(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, p
         return _relist(values, pa.list_(plain_field(target.value_field)), inner)
     if pa.types.is_nested(target) or pa.types.is_nested(values.type):
         raise _other_type(values.type, field, path)
+    if match is Match.ID and pa.types.is_string(target) and pa.types.is_fixed_size_binary(values.type):
+        return _uuid_texts(values, field, path)
     return _cast(values, field, path)
 
 
@@ -118,11 +162,36 @@ def _fit_struct(values: pa.Array, source: pa.DataType, field: pa.Field, match: M
     for wanted in field.type:
         place = place_of(wanted, there, match, path)
         if place is None:
-            fitted.append(pa.nulls(len(values), _plain_type(wanted.type)))
+            filled = absent(wanted, len(values))
+            fitted.append(pa.nulls(len(values), _plain_type(wanted.type)) if filled is None else filled)
         else:
-            fitted.append(_fit(children[place], there[place].type, wanted, match, path))
+            inner = _fit(children[place], there[place].type, wanted, match, path)
+            fitted.append(
+                inner if wanted.nullable or not inner.null_count else _without_nulls(inner, values, wanted, path)
+            )
     mask = values.is_null() if values.null_count else None
     return pa.StructArray.from_arrays(fitted, fields=[plain_field(wanted) for wanted in field.type], mask=mask)
+
+
+def _without_nulls(inner: pa.Array, parent: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    """A part that is never null, with some value where the whole is null: writers of Parquet want one there.
+
+    Raises SplitCorrupt where the whole is there and the part is not.
+    """
+    if pc.any(pc.and_(inner.is_null(), parent.is_valid())).as_py():
+        raise _holds_nulls(field, path)
+    kind, rows = inner.type, len(inner)
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays(inner.flatten(), fields=list(kind))
+    buffers = inner.buffers()
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        entries = (
+            pa.StructArray.from_arrays([inner.keys, inner.items], fields=[kind.key_field, kind.item_field])
+            if (pa.types.is_map(kind))
+            else inner.values
+        )
+        return pa.Array.from_buffers(kind, rows, [None, buffers[1]], 0, inner.offset, [entries])
+    return pa.Array.from_buffers(kind, rows, [None, *buffers[1:]], 0, inner.offset)
 
 
 def _fit_map(values: pa.Array, source: pa.DataType, field: pa.Field, match: Match, path: str) -> pa.Array:
@@ -138,6 +207,21 @@ def _relist(values: pa.Array, kind: pa.DataType, inner: pa.Array) -> pa.Array:
     """The same lists over other values."""
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(kind, len(values), buffers, values.null_count, values.offset, [inner])
+
+
+def _uuid_texts(values: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    """UUIDs as texts: where columns have numbers, sixteen bytes for a text are nothing else."""
+    if values.type.byte_width != _UUID_BYTES:
+        raise _other_type(values.type, field, path)
+    rows = len(values)
+    stored = np.frombuffer(values.buffers()[1], np.uint8)
+    stored = stored[values.offset * _UUID_BYTES : (values.offset + rows) * _UUID_BYTES].reshape(rows, _UUID_BYTES)
+    digits = np.stack([stored >> 4, stored & 15], axis=2).reshape(rows, 2 * _UUID_BYTES)
+    texts = np.full((rows, _UUID_LETTERS), ord("-"), np.uint8)
+    texts[:, [at for at in range(_UUID_LETTERS) if at not in _UUID_DASHES]] = _HEX[digits]
+    offsets = np.arange(rows + 1, dtype=np.int32) * _UUID_LETTERS
+    found = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(texts))
+    return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.string())) if values.null_count else found
 
 
 def _cast(values: pa.Array, field: pa.Field, path: str) -> pa.Array:
@@ -202,7 +286,20 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 def _check_nulls(values: pa.Array, field: pa.Field, path: str) -> None:
     if not field.nullable and values.null_count:
-        raise _unfit(path, f"column {field.name} holds nulls, and the table says that it never does")
+        raise _holds_nulls(field, path)
+
+
+def _holds_nulls(field: pa.Field, path: str) -> SplitCorrupt:
+    return _unfit(path, f"column {field.name} holds nulls, and the table says that it never does")
+
+
+def _packed(value: pa.Scalar) -> bytes:
+    batch = pa.record_batch([pa.array([value.as_py()], value.type)], names=["value"])
+    return bytes(batch.serialize())
+
+
+def _unpacked(packed: bytes, kind: pa.DataType) -> pa.Scalar:
+    return pa.ipc.read_record_batch(pa.py_buffer(packed), pa.schema([("value", kind)])).column(0)[0]
 
 
 def _other_type(source: pa.DataType, field: pa.Field, path: str) -> SplitCorrupt:

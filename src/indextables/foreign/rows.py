@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from indextables.errors import SplitCorrupt
 from indextables.foreign.calendar import check_calendar, is_old_calendar
-from indextables.foreign.columns import Match, fit_column, place_of, plain_field
+from indextables.foreign.columns import Match, absent, fit_column, place_of, plain_field
 from indextables.foreign.vectors import Vector, load_vector
 from indextables.log.wire import bool_array
 from indextables.query.evaluate import evaluate
@@ -73,7 +73,7 @@ def _whole_batches(
     is_old = is_old_calendar(reader.footer.metadata.metadata)
     for columns, rows in _stored(reader, found):
         arrays = []
-        for field, shown in zip(fields, plain, strict=True):
+        for field in fields:
             if field.name in file.partition:
                 arrays.append(_repeated(file.partition[field.name], rows))
                 continue
@@ -81,7 +81,7 @@ def _whole_batches(
             if is_old and place is not None:
                 check_calendar(columns[place], field.name, file.key)
             if place is None:
-                arrays.append(_missing(field, shown.type, rows, file.key))
+                arrays.append(_missing(field, rows, file.key))
             else:
                 arrays.append(fit_column(columns[place], there[place], field, match, file.key))
         yield pa.RecordBatch.from_arrays(arrays, schema=plain) if arrays else _lengths(rows)
@@ -113,11 +113,12 @@ def _repeated(value: pa.Scalar, rows: int) -> pa.Array:
     return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)
 
 
-def _missing(field: pa.Field, kind: pa.DataType, rows: int, path: str) -> pa.Array:
-    if not field.nullable and rows:
+def _missing(field: pa.Field, rows: int, path: str) -> pa.Array:
+    values = absent(field, rows)
+    if values is None:
         reason = f"it has no column {field.name}, which the table says is never null"
         raise SplitCorrupt(f"{path}: {reason}", path=path, part="rows", reason=reason)
-    return pa.nulls(rows, kind)
+    return values
 
 
 def _lengths(rows: int) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from indextables.query.evaluate import evaluate
 from indextables.query.expr import Node, conjuncts
 from indextables.query.prune import is_partition_only
 
-__all__ = ["Files", "ForeignSnapshot", "partition_mask"]
+__all__ = ["Added", "AddedFile", "Files", "ForeignSnapshot", "partition_mask"]
 
 
 class ForeignSnapshot(Protocol):
@@ -61,6 +61,20 @@ class ForeignSnapshot(Protocol):
     def data_files(self, where: Node | None) -> Sequence[ForeignFile]:
         """The files that may hold rows for which `where` is true, in the order of their rows."""
         ...
+
+
+class AddedFile(NamedTuple):
+    """A file that brought new rows, and the version that brought it."""
+
+    version: int
+    path: str
+
+
+class Added(NamedTuple):
+    """The files that brought rows, in the order of the log; `lost` is the first version that took rows away."""
+
+    files: list[AddedFile]
+    lost: int | None = None
 
 
 class Files(Sequence[ForeignFile]):

@@ -8,18 +8,16 @@ from indextables.lazy import surface
 
 if TYPE_CHECKING:
     from indextables.foreign.delta.names import DELTA_DIR
-    from indextables.foreign.delta.since import Added, AddedFile
     from indextables.foreign.delta.snapshot import DeltaSnapshot
     from indextables.foreign.delta.table import DeltaTable
 
-__all__ = ["DELTA_DIR", "Added", "AddedFile", "DeltaSnapshot", "DeltaTable"]
+__all__ = ["DELTA_DIR", "DeltaSnapshot", "DeltaTable"]
 
 if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
             "names": ("DELTA_DIR",),
-            "since": ("Added", "AddedFile"),
             "snapshot": ("DeltaSnapshot",),
             "table": ("DeltaTable",),
         },

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pyarrow as pa
 
 from indextables.errors import VersionExpired
 from indextables.foreign.delta.actions import decode_commits
 from indextables.foreign.delta.log import DeltaLog
+from indextables.foreign.snapshot import Added, AddedFile
 from indextables.lazy import pc
 from indextables.log.wire import canonical_paths, combined
 
-__all__ = ["Added", "AddedFile", "added_since"]
+__all__ = ["added_since"]
 
 _AT_ONCE = 256
-
-
-class AddedFile(NamedTuple):
-    """A file that brought new rows, and the version that brought it."""
-
-    version: int
-    path: str
-
-
-class Added(NamedTuple):
-    """The files that brought rows, in the order of the log; `lost` is the first version that took rows away."""
-
-    files: list[AddedFile]
-    lost: int | None = None
 
 
 def added_since(log: DeltaLog, since: int, upto: int) -> Added:

@@ -7,8 +7,9 @@ import pyarrow as pa
 from indextables.env import Env
 from indextables.foreign.delta.history import delta_history, delta_version_at
 from indextables.foreign.delta.log import DeltaLog
-from indextables.foreign.delta.since import Added, added_since
+from indextables.foreign.delta.since import added_since
 from indextables.foreign.delta.snapshot import DeltaSnapshot
+from indextables.foreign.snapshot import Added
 
 __all__ = ["DeltaTable"]
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from indextables.errors import (
     IndexTablesError,
     LimitExceeded,
@@ -16,9 +18,11 @@ from indextables.errors import (
     NotSupported,
     ObjectNotFound,
     PathEscape,
+    ProtocolUnsupported,
     TableNotFound,
     not_installed,
 )
+from indextables.foreign.iceberg.columns import check_types
 from indextables.storage.store import Store
 
 __all__ = ["METADATA_DIR", "Locations", "guarded", "is_metadata", "newest_metadata", "read_metadata", "store_io"]
@@ -26,8 +30,16 @@ __all__ = ["METADATA_DIR", "Locations", "guarded", "is_metadata", "newest_metada
 METADATA_DIR = "metadata/"
 _NAME = re.compile(METADATA_DIR + r"(?:v([0-9]{1,18})|([0-9]{1,18})-[^/]+?)(\.gz)?\.metadata\.json(\.gz)?")
 _MAX_BYTES = 1 << 30
+_NEWEST_FORM = 3
 _SCHEMES = re.compile(r"^(s3a|s3n|abfs|wasb|wasbs)://")
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+
+
+class _Form(msgspec.Struct):
+    version: int = msgspec.field(name="format-version")
+
+
+_FORM = msgspec.json.Decoder(_Form)
 
 
 def is_metadata(key: str) -> bool:
@@ -65,6 +77,7 @@ def read_metadata(store: Store, key: str) -> Any:
                 data = file.read(_MAX_BYTES + 1)
             if len(data) > _MAX_BYTES:
                 raise _too_large(key, len(data))
+        _check_form(data, store.url)
         return TableMetadataUtil.parse_raw(data.decode())
 
 
@@ -85,6 +98,21 @@ def guarded(url: str, what: str) -> Iterator[None]:
         raise LogCorrupt(
             f"{what} of the Iceberg table at {url} cannot be read: {reason}", path=what, reason=reason
         ) from error
+
+
+def _check_form(data: bytes, url: str) -> None:
+    """Raises NotSupported for a form of the metadata, and for types of columns, that are newer than this library."""
+    check_types(data, url)
+    try:
+        form = _FORM.decode(data).version
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return
+    if form > _NEWEST_FORM:
+        message = (
+            f"the Iceberg table at {url} has format version {form}, and this library reads up to {_NEWEST_FORM}: read "
+            "it with the library that wrote it, or install a newer indextables"
+        )
+        raise ProtocolUnsupported(message, url=url, required=form, supported=_NEWEST_FORM)
 
 
 class Locations:

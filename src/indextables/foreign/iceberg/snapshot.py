@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from indextables.env import Env
 from indextables.errors import DvCorrupt, LogCorrupt, NotSupported
 from indextables.foreign.columns import Match, kept_field, number_of
-from indextables.foreign.iceberg.columns import partition_scalar, schema_of
+from indextables.foreign.iceberg.columns import names_of, partition_scalar, schema_of
 from indextables.foreign.iceberg.files import Locations, guarded, store_io
 from indextables.foreign.rows import ForeignFile
 from indextables.foreign.snapshot import Files, partition_mask
@@ -57,7 +57,8 @@ class IcebergSnapshot:
         with guarded(url, "the schema"):
             is_current = snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id
             number = metadata.current_schema_id if is_current or snapshot.schema_id is None else snapshot.schema_id
-            self.schema = schema_of(_of_number(metadata.schemas, number).fields, url)
+            names = names_of(metadata.name_mapping())
+            self.schema = schema_of(_of_number(metadata.schemas, number).fields, names, url)
             self._specs = metadata.specs()
             self._identities = {number: self._identity_columns(spec) for number, spec in self._specs.items()}
         self.partition_columns: list[str] = list(self._identities.get(metadata.default_spec_id, {}).values())

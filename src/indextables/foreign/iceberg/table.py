@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import VersionNotFound
-from indextables.foreign.iceberg.files import guarded, newest_metadata, read_metadata
+from indextables.foreign.iceberg.files import Locations, guarded, newest_metadata, read_metadata, store_io
+from indextables.foreign.iceberg.since import added_since
 from indextables.foreign.iceberg.snapshot import IcebergSnapshot
+from indextables.foreign.snapshot import Added
 from indextables.log.read import HISTORY_SCHEMA
 
 __all__ = ["IcebergTable"]
@@ -57,6 +59,16 @@ class IcebergTable:
             )
             rows = [_row(one) for one in told[:limit]]
         return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+    def added_since(self, since: int, upto: int) -> Added | None:
+        """The files that brought rows after snapshot `since`, up to `upto`; None where the snapshots do not tell.
+
+        Raises as `snapshot`.
+        """
+        store, metadata = self._env.store, self._metadata()
+        places = Locations(store, metadata.location)
+        with guarded(store.url, "the list of snapshots"):
+            return added_since(metadata.snapshots, since, upto, store_io(store, places), places)
 
     def _metadata(self) -> Any:
         store = self._env.store

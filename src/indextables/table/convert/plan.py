@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -13,6 +14,9 @@ from indextables.lazy import pc
 from indextables.table.convert.source import Opened
 from indextables.table.convert.unit import WantedFile
 from indextables.table.writing import ConvertedFrom, file_marks, marks_in, marks_text
+
+if TYPE_CHECKING:
+    from indextables.foreign import AddedFile
 
 __all__ = ["Chosen", "check_same_source", "everything", "grouped", "named_system", "new_files", "wanted_of"]
 
@@ -26,7 +30,7 @@ SYSTEMS = {
     "indextables4spark": "IndexTables4Spark",
 }
 _BY_FILES = frozenset({"Iceberg", "Parquet"})
-"""Systems whose versions do not tell what is new: the files that were taken are remembered."""
+"""Systems whose versions may not tell what is new: the files that were taken are remembered."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -68,7 +72,7 @@ def new_files(source: Opened, held: ConvertedFrom) -> Chosen | None:
     """What the source got since the last time; None if nothing. Raises NotSupported where rows left it meanwhile."""
     _check_columns(source, held)
     if source.system in _BY_FILES:
-        return _new_of_folder(source, held)
+        return _new_of_folder(source, held, source.added_since(held.version))
     if source.version < held.version:
         message = (
             f"the table holds version {held.version} of {source.url}, which is newer than {source.version}: nothing "
@@ -78,16 +82,12 @@ def new_files(source: Opened, held: ConvertedFrom) -> Chosen | None:
     if source.version == held.version:
         return None
     try:
-        added, lost = source.added_since(held.version)
+        added, lost = source.added_since(held.version) or ([], source.version)
     except VersionExpired as gone:
         raise _anew(source, held, str(gone)) from gone
     if lost is not None:
         raise _anew(source, held, f"version {lost} took rows away or replaced files")
-    live = set(source.files["path"].to_pylist())
-    files: dict[int, list[str]] = {}
-    for version, path in dict.fromkeys(added):
-        files.setdefault(source.version if path in live else version, []).append(path)
-    return Chosen(files, _memory(source))
+    return Chosen(_by_version(source, added), _memory(source))
 
 
 def wanted_of(source: Opened, paths: Sequence[str]) -> pa.Table:
@@ -129,8 +129,23 @@ def named_system(word: str | None) -> str | None:
     return SYSTEMS[word.lower()]
 
 
-def _new_of_folder(source: Opened, held: ConvertedFrom) -> Chosen | None:
+def _by_version(source: Opened, added: Sequence[AddedFile]) -> dict[int, list[str]]:
+    """Files by a version in which they are live: the one that is converted, if they still are."""
+    live = set(source.files["path"].to_pylist())
+    files: dict[int, list[str]] = {}
+    for version, path in dict.fromkeys(added):
+        files.setdefault(source.version if path in live else version, []).append(path)
+    return files
+
+
+def _new_of_folder(
+    source: Opened, held: ConvertedFrom, told: tuple[list[AddedFile], int | None] | None
+) -> Chosen | None:
+    """By what the versions tell, where they do, else by the files that are there now."""
     marks, taken = _marks(source), marks_in(held.files)
+    if told is not None:
+        same = source.version == held.version
+        return None if same else Chosen(_by_version(source, told[0]), _memory(source, marks))
     if taken - marks.keys():
         raise _anew(source, held, "files that were taken are gone, were written anew, or lost rows")
     paths = [path for mark, path in marks.items() if mark not in taken]

@@ -12,6 +12,7 @@ from indextables.errors import InvalidArgument, ObjectNotFound, TableNotFound, V
 from indextables.foreign import (
     DeltaTable,
     ForeignSnapshot,
+    IcebergTable,
     check_types,
     find_source,
     kept_field,
@@ -77,8 +78,11 @@ class Opened(Protocol):
         """The rows of these files, by their places in `files`, for which `where` is true; in all columns by default."""
         ...
 
-    def added_since(self, version: int) -> tuple[list[AddedFile], int | None]:
-        """The files that brought rows since a version, and the first version that took rows away, if any."""
+    def added_since(self, version: int) -> tuple[list[AddedFile], int | None] | None:
+        """The files that brought rows since a version, and the first version that took rows away, if any.
+
+        None where versions do not tell.
+        """
         ...
 
 
@@ -89,7 +93,8 @@ def open_source(env: Env, version: int | None = None) -> Opened:
     """
     source = find_source(env)
     if source is not None:
-        return _Foreign(env, source.snapshot(version), source if isinstance(source, DeltaTable) else None)
+        table = source if isinstance(source, DeltaTable | IcebergTable) else None
+        return _Foreign(env, source.snapshot(version), table)
     log = open_log(env)
     try:
         snapshot = log.snapshot(version)
@@ -105,12 +110,12 @@ def open_source(env: Env, version: int | None = None) -> Opened:
 
 
 class _Foreign:
-    """A table of Delta, or a folder of Parquet files."""
+    """A table of Delta or Iceberg, or a folder of Parquet files."""
 
-    def __init__(self, env: Env, snapshot: ForeignSnapshot, delta: DeltaTable | None) -> None:
+    def __init__(self, env: Env, snapshot: ForeignSnapshot, table: DeltaTable | IcebergTable | None) -> None:
         self._env = env
         self._snapshot = snapshot
-        self._delta = delta
+        self._table = table
         self.system = snapshot.system
         self.version = snapshot.version
         self.url = env.store.url
@@ -139,11 +144,9 @@ class _Foreign:
             except ObjectNotFound as cause:
                 raise _gone(self, file.key) from cause
 
-    def added_since(self, version: int) -> tuple[list[AddedFile], int | None]:
-        if self._delta is None:
-            raise InvalidArgument(f"the folder at {self.url} has no versions", url=self.url)
-        found = self._delta.added_since(version, self.version)
-        return found.files, found.lost
+    def added_since(self, version: int) -> tuple[list[AddedFile], int | None] | None:
+        found = None if self._table is None else self._table.added_since(version, self.version)
+        return None if found is None else (found.files, found.lost)
 
 
 class _Peer:
@@ -184,7 +187,7 @@ class _Peer:
             except ObjectNotFound as cause:
                 raise _gone(self, key) from cause
 
-    def added_since(self, version: int) -> tuple[list[AddedFile], int | None]:
+    def added_since(self, version: int) -> tuple[list[AddedFile], int | None] | None:
         from indextables.foreign import AddedFile
 
         then = set(open_log(self._env).snapshot(version).files["path"].to_pylist())
