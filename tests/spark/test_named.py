@@ -349,6 +349,43 @@ def test_rules_and_views_of_a_named_table(session):
         spark.catalog.dropGlobalTempView("everywhere")
 
 
+def test_an_insert_that_leaves_columns_out_gets_their_defaults(session):
+    spark = session
+    spark.sql("CREATE TABLE logs (id BIGINT NOT NULL, message STRING) USING indextables")
+    spark.sql(
+        "ALTER TABLE logs ADD COLUMNS (level STRING DEFAULT 'it''s', size INT NOT NULL DEFAULT 3, day DATE DEFAULT "
+        "DATE'2026-01-31', at TIMESTAMP DEFAULT TIMESTAMP'2026-01-31 12:00:00Z', price DECIMAL(6,2) DEFAULT 1.25)"
+    )
+    spark.sql("INSERT INTO logs (id, message) VALUES (1, 'a')")
+    spark.sql("INSERT INTO logs (id, size) VALUES (2, DEFAULT)")
+    spark.sql("INSERT INTO logs BY NAME SELECT 3L AS id, CAST(NULL AS STRING) AS level")
+    spark.sql("ALTER TABLE logs ALTER COLUMN message SET DEFAULT 'none'")
+    spark.sql("INSERT INTO logs (id, size) SELECT 4, 9")
+    spark.sql("ALTER TABLE logs ALTER COLUMN message DROP DEFAULT")
+    spark.sql("INSERT INTO logs SELECT 5, DEFAULT, DEFAULT, 1, DEFAULT, DEFAULT, DEFAULT")
+    found = spark.sql("SELECT id, message, level, size, day = '2026-01-31' AND price = 1.25 AS rest FROM logs ORDER BY id")
+    assert lines(found) == [
+        (1, "a", "it's", 3, True),
+        (2, None, "it's", 3, True),
+        (3, None, None, 3, True),
+        (4, "none", "it's", 9, True),
+        (5, None, "it's", 1, True),
+    ]
+    same = "SELECT count(DISTINCT at) AS n, min(at) = TIMESTAMP'2026-01-31 12:00:00Z' AS same FROM logs"
+    assert lines(spark.sql(same)) == [(1, True)]
+    assert all(not field.metadata for field in spark.table("logs").schema)
+
+
+def test_columns_that_the_table_fills_itself_may_be_left_out_though_they_are_never_null(session):
+    spark = session
+    spark.sql(
+        "CREATE TABLE logs (n BIGINT NOT NULL GENERATED ALWAYS AS IDENTITY, id BIGINT, "
+        "twice BIGINT NOT NULL GENERATED ALWAYS AS (id * 2)) USING indextables"
+    )
+    spark.sql("INSERT INTO logs (id) VALUES (4)")
+    assert lines(spark.sql("SELECT n, id, twice FROM logs")) == [(1, 4, 8)]
+
+
 def test_rows_are_numbered_by_an_identity_column(session):
     spark = session
     spark.sql(

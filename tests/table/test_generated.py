@@ -66,6 +66,15 @@ def test_what_data_lacks_is_computed_and_what_it_brings_is_compared(table, path)
     assert sorted(path.rglob("*.split")) == before
 
 
+def test_null_is_not_given_though_the_column_is_never_null(tmp_path):
+    schema = pa.schema([("id", pa.int64()), pa.field("twice", pa.int64(), nullable=False)])
+    table = indextables.create(tmp_path / "t", schema, generated={"twice": "id * 2"})
+    table.append([{"id": 4}, {"id": 5, "twice": None}, {"id": 6, "twice": 12}])
+    with pytest.raises(ConstraintViolation, match="twice .* must not be null"):
+        table.append([{"id": None, "twice": None}])
+    assert table.to_arrow()["twice"].to_pylist() == [8, 10, 12]
+
+
 CHANGES = {
     "update": lambda t: t.update({"ts": at(20)}, "id = 1"),
     "SQL": lambda t: LocalSession({"t": t.url}).run("UPDATE t SET ts = TIMESTAMP '2026-01-20 00:00:00Z' WHERE id = 1"),

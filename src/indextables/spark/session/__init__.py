@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         carried_path,
         how_to_renew,
     )
-    from indextables.spark.session.schema import arrow_schema, spark_schema
+    from indextables.spark.session.schema import arrow_schema, insertable, spark_schema
     from indextables.spark.session.settings import (
         OVERWRITE_MODE,
         READING,
@@ -93,6 +93,7 @@ __all__ = [
     "hadoop_place",
     "have_plain_names",
     "how_to_renew",
+    "insertable",
     "instant_ms",
     "is_column",
     "is_of_server",
@@ -149,7 +150,7 @@ if not TYPE_CHECKING:
                 "carried_path",
                 "how_to_renew",
             ),
-            "schema": ("arrow_schema", "spark_schema"),
+            "schema": ("arrow_schema", "insertable", "spark_schema"),
             "settings": (
                 "CallOptions",
                 "OVERWRITE_MODE",

@@ -11,15 +11,16 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from indextables.errors import NotSupported
-from indextables.query.stored import MADE_BY, OF_ONE_TABLE
+from indextables.query.stored import CURRENT_DEFAULT, MADE_BY, OF_ONE_TABLE
 from indextables.spark.session.registry import COLUMN_KEY, MANAGED_KEY, OWN_KEY, PATH_KEY
 
-__all__ = ["arrow_schema", "check_texts", "drop_ids", "spark_schema"]
+__all__ = ["arrow_schema", "check_texts", "drop_ids", "insertable", "spark_schema"]
 
 # Where a table keeps the permanent ids of a column.
 _IDS = ("indextables.id", "indextables.nestedIds")
 # Where an entry of the catalog keeps which table it is.
 _OF_ONE_ENTRY = (PATH_KEY, COLUMN_KEY, OWN_KEY, MANAGED_KEY)
+_DEFAULT, _MADE_BY = CURRENT_DEFAULT.decode(), frozenset(key.decode() for key in MADE_BY)
 _OF_ONE_TABLE = tuple(key.decode() for key in (*OF_ONE_TABLE, *MADE_BY))
 # Where Spark keeps the collations, and the lengths of CHAR and VARCHAR, of a column.
 _COLLATIONS, _LENGTHS = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING"
@@ -30,6 +31,21 @@ def spark_schema(text: str) -> StructType:
     parsed = json.loads(text)
     drop_ids(parsed)
     return StructType.fromJson(parsed)
+
+
+def insertable(text: str) -> StructType:
+    """The schema of the log as Spark needs it to insert rows: a column that a statement leaves out gets its default.
+
+    One that the table fills itself may be left out too, whether or not it may be null.
+    """
+    schema = spark_schema(text)
+    fields = []
+    for field, told in zip(schema.fields, json.loads(text)["fields"], strict=True):
+        known = told.get("metadata") or {}
+        default = {key: known[key] for key in (_DEFAULT,) if key in known}
+        is_made = not _MADE_BY.isdisjoint(known)
+        fields.append(StructField(field.name, field.dataType, field.nullable or is_made, {**field.metadata, **default}))
+    return StructType(fields)
 
 
 def drop_ids(node: Any) -> None:

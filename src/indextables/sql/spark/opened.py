@@ -13,7 +13,7 @@ from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
 from indextables.spark.search import count_marked, marked_rows, matches_every_row
-from indextables.spark.session import plain_reader, reads_otherwise
+from indextables.spark.session import insertable, plain_reader, reads_otherwise
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
 from indextables.sql.command import Args, Found, Reference, TableName, is_table, moment_ms, value_of
@@ -170,7 +170,8 @@ class Opened:
             )
         # Spark drops the options that an INSERT gives a view in its text.
         options = {**table.reader_options(table.place()), **self._write_options}
-        return kept(plain_reader(table.spark).format("indextables").options(**options).load(table.url))
+        reader = plain_reader(table.spark).format("indextables").options(**options)
+        return kept(reader.schema(insertable(self.snapshot(reference).metadata.schemaString)).load(table.url))
 
 
 def _number(spark: SparkSession, rows: int) -> DataFrame:

@@ -15,7 +15,7 @@ from indextables.env import Env
 from indextables.errors import InvalidArgument, SchemaMismatch, VersionExpired, VersionNotFound
 from indextables.lazy import pc
 from indextables.log.read import Log, Snapshot, commit_time, moment
-from indextables.log.wire import Metadata, VersionContent, schema_from_json
+from indextables.log.wire import Metadata, VersionContent, former_names, schema_from_json
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.query.prune import prune
@@ -110,7 +110,9 @@ class Feed:
             return
         if first > 0:
             with contextlib.suppress(VersionExpired):
-                self._check(self.log.metadata_at(first - 1).metadata, first - 1)
+                below = self.log.metadata_at(first - 1).metadata
+                self._check(below, first - 1)
+                self._check_known(below, first - 1)
         for begin in range(first, last + 1, _AT_ONCE):
             for content in self.log.read_versions(range(begin, min(begin + _AT_ONCE, last + 1))):
                 bundle = self.bundle(content)
@@ -177,6 +179,22 @@ class Feed:
         if self._where is None or not self._is_prunable:
             return [True] * files.num_rows
         return list(prune(files, self._where, self.schema, self.baseline.partitionColumns).to_pylist())
+
+    def _check_known(self, below: Metadata, version: int) -> None:
+        """Raises SchemaMismatch for a column that had been dropped below the range and was restored in it.
+
+        Its values are back in rows of which no version of the range tells anything.
+        """
+        there = {stored_name(field).lower() for field in schema_from_json(below.schemaString)}
+        dropped = {name.lower() for name in former_names(below.configuration)} - there
+        back = [f.name for f in self.schema if stored_name(f).lower() in dropped & self._stored]
+        if back:
+            message = (
+                f"{', '.join(back)} had been dropped at version {version} of {self.log.url}, and a restore brought the "
+                "values back, which is no change of rows. Leave the column out with columns=[...], or read the changes "
+                "from before the drop or after the restore on"
+            )
+            raise SchemaMismatch(message, columns=back, version=version, url=self.log.url)
 
     def _check(self, metadata: Metadata, version: int) -> None:
         """Raises SchemaMismatch for rows that cannot be given in the schema of the end."""

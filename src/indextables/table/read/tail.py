@@ -329,7 +329,7 @@ def differences(theirs: pa.Schema, wanted: pa.Schema) -> list[str]:
         if known is None:
             problems.append(f"column {field.name} is not in the schema of the stream")
         elif known.type != field.type and not widens(field.type, known.type):
-            problems.append(f"column {field.name} is {field.type}, the stream has {known.type}")
+            problems.append(f"column {known.name} is {field.type}, the stream has {known.type}")
     return problems
 
 

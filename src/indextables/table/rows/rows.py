@@ -303,6 +303,7 @@ def _without_columns(count: int) -> pa.RecordBatch:
 
 def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None], *, has_numbers: bool) -> Iterator[pa.RecordBatch]:
     numbered = identity_columns(schema)
+    made = {*numbered, *generated_columns(schema)}
     for batch in rows.batches:
         if batch.schema.names != rows.schema.names or batch.schema.types != rows.schema.types:
             message = f"a batch has the columns {batch.schema}, its reader said {rows.schema}. Nothing was written"
@@ -317,7 +318,7 @@ def _fitted(rows: Rows, schema: pa.Schema, sources: list[int | None], *, has_num
                 from indextables.table.rows.identity import check_not_given
 
                 check_not_given(batch.column(place), field)
-            columns.append(_column(batch.column(place), field, may_lack=identity is not None))
+            columns.append(_column(batch.column(place), field, may_lack=field.name in made))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
