@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 
@@ -71,3 +73,22 @@ def test_rows_that_spark_appends_go_under_the_names_that_files_have(spark, url, 
         {"id": 10, "b": "grape", "a": "aa", "n": None, "c": 7, "d": "it's", "f": 1.5}
     ]
     assert table.count("b:grape") == 1
+
+
+def test_rows_that_a_merge_inserts_have_the_defaults_of_what_no_clause_sets(spark, tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("m", pa.string())]))
+    table.append([{"id": 1, "m": "a"}, {"id": 2, "m": "b"}])
+    table.add_columns("c int DEFAULT 7, d string DEFAULT 'it''s', e date DEFAULT DATE '2026-01-31', g int")
+    source = spark.createDataFrame([(1, "x"), (5, "y"), (6, "z")], "id bigint, m string").alias("s")
+    merging = IndexTable.forPath(spark, table.url).alias("t").merge(source, "t.id = s.id AND s.m > ''")
+    merging.whenMatchedUpdate(set={"c": "default", "d": "upper(d)"}).whenNotMatchedInsert(
+        "s.id = 5", {"id": "s.id", "m": "DEFAULT"}
+    ).whenNotMatchedInsert(None, {"id": "s.id", "c": "id * 10", "g": "DEFAULT"}).execute()
+    IndexTable.forPath(spark, table.url).update("id = 2", {"c": "c + 1", "e": "DEFAULT", "d": "DEFAULT"})
+    day = dt.date(2026, 1, 31)
+    assert sorted(table.refresh().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "m": "a", "c": 7, "d": "IT'S", "e": day, "g": None},
+        {"id": 2, "m": "b", "c": 8, "d": "it's", "e": day, "g": None},
+        {"id": 5, "m": None, "c": 7, "d": "it's", "e": day, "g": None},
+        {"id": 6, "m": None, "c": 60, "d": "it's", "e": day, "g": None},
+    ]

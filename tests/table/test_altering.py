@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import indextables
+from indextables import LocalSession
 from indextables.errors import ConstraintViolation, InvalidArgument, MetadataChanged, ProtocolUnsupported, SchemaInvalid
 
 COLUMNS = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string()), ("n", pa.int32())])
@@ -556,3 +557,29 @@ def test_properties_of_delta_are_done_or_refused_when_a_table_is_made(tmp_path):
     with pytest.raises(InvalidArgument, match="always told by vectors"):
         indextables.create(tmp_path / "u", COLUMNS, properties={"delta.enableDeletionVectors": "false"})
     assert not (tmp_path / "u").exists()
+
+
+def test_the_word_default_sets_a_column_to_its_default_of_today(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
+    table.add_columns("n int DEFAULT 3, d date DEFAULT DATE '2026-01-31'")
+    table.append([{"id": 1, "s": "a", "n": 9}, {"id": 2, "s": "b", "n": 9}])
+    table.alter_column("n", default="4")
+    table.update({"n": "DEFAULT", "s": " default "}, "id = 1")
+    table.merge([{"id": 2}, {"id": 3}], "t.id = s.id").when_matched_update({"n": "DEFAULT"}).when_not_matched_insert(
+        {"id": "s.id", "s": "DEFAULT", "n": "s.id"}
+    ).execute()
+    LocalSession({"t": table.url}).run("UPDATE t SET n = DEFAULT, s = 'default' WHERE id = 3")
+    assert sorted(tuple(row.values())[:3] for row in table.refresh().to_arrow().to_pylist()) == [
+        (1, None, 4),
+        (2, "b", 4),
+        (3, "default", 4),
+    ]
+
+
+def test_a_comment_on_the_table_is_its_description(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    session = LocalSession({"t": table.url})
+    session.run("COMMENT ON TABLE t IS 'what happened'")
+    assert table.refresh().metadata.description == "what happened"
+    session.run("COMMENT ON TABLE t IS NULL")
+    assert table.refresh().metadata.description is None

@@ -29,6 +29,7 @@ __all__ = [
     "PHYSICAL_NAME",
     "Identity",
     "current_default",
+    "default_meant",
     "default_text",
     "exists_default",
     "generated_columns",
@@ -121,6 +122,13 @@ def current_default(field: pa.Field) -> pa.Scalar | None:
 def exists_default(field: pa.Field) -> pa.Scalar | None:
     """What rows of files without the column hold in it; None for null. Raises SchemaInvalid."""
     return _default(field, EXISTS_DEFAULT)
+
+
+def default_meant(given: object, field: pa.Field) -> object:
+    """What a column is set to: the word DEFAULT is its default, as SQL, or NULL where it has none."""
+    if isinstance(given, str) and given.strip().upper() == "DEFAULT":
+        return (field.metadata or {}).get(CURRENT_DEFAULT, b"NULL").decode()
+    return given
 
 
 def default_text(value: pa.Scalar) -> str:

@@ -61,7 +61,7 @@ from indextables.table.change import (
     unused_prefix,
 )
 from indextables.table.change import merge as merge_verb
-from indextables.table.rows import Evolution, check_not_generated, left_out, merged_schema, shown_row
+from indextables.table.rows import Evolution, check_not_generated, merged_schema, shown_row
 from indextables.table.running import Progress
 from indextables.table.writing import registered, target_of
 
@@ -178,7 +178,6 @@ class _Merging:
         metadata = snapshot.metadata if self._evolution is None else self._evolution.metadata
         before, after = spark_schema(snapshot.metadata.schemaString), spark_schema(metadata.schemaString)
         self._metadata = metadata
-        defaults = {field.name: left_out(field, 1)[0].as_py() for field in schema}
         self._pairing = Pairing(
             asked.source,
             asked.on,
@@ -186,7 +185,6 @@ class _Merging:
             before,
             after,
             asked.evolves,
-            defaults,
             schema,
         )
         for clause in asked.clauses:

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import SchemaMismatch
+from indextables.query.stored import default_meant
 from indextables.spark.change.addresses import CLAUSE
 from indextables.spark.change.conditions import (
     Text,
@@ -41,8 +42,8 @@ _OF_TARGET, _OF_SOURCE, _VALUE = "_it_t", "_it_s", "_it_v"
 class Pairing(msgspec.Struct, frozen=True):
     """A MERGE over a table with the columns `before`, which has `after` when it is done.
 
-    `lenient`: columns that the source lacks stay as they are. `defaults` are what new rows hold in columns without a
-    value; `logged` is the schema as the log has it, which tells the columns that follow by themselves.
+    `lenient`: columns that the source lacks stay as they are. `logged` is the schema as the log has it, which tells
+    the columns that follow by themselves, and what new rows hold in columns without a value.
     """
 
     source: Source
@@ -51,7 +52,6 @@ class Pairing(msgspec.Struct, frozen=True):
     before: StructType
     after: StructType
     lenient: bool = False
-    defaults: dict[str, object] = {}
     logged: pa.Schema = pa.schema([])
 
     def of(self, when: str) -> list[tuple[int, Clause]]:
@@ -137,10 +137,18 @@ class Pairing(msgspec.Struct, frozen=True):
         else:
             what = "values" if clause.action == "insert" else "set"
             named = named_columns(clause.values or {}, names, what)
-            values = {name: value(f"{what}[{name!r}]", given) for name, given in named.items()}
-        return [
-            values.get(field.name, None if clause.action == "insert" else self._kept(field)) for field in self.after
-        ]
+            meant = {name: default_meant(given, self._logged(name)) for name, given in named.items()}
+            values = {name: value(f"{what}[{name!r}]", given) for name, given in meant.items()}
+        left = self._default if clause.action == "insert" else self._kept
+        return [values[field.name] if field.name in values else left(field) for field in self.after]
+
+    def _logged(self, name: str) -> pa.Field:
+        place = self.logged.get_field_index(name)
+        return self.logged.field(place) if place >= 0 else pa.field(name, pa.null())
+
+    def _default(self, field: StructField) -> Column | None:
+        text = default_meant("DEFAULT", self._logged(field.name))
+        return None if text == "NULL" else value(field.name, text)
 
     def _kept(self, field: StructField) -> Column | None:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it

@@ -22,6 +22,7 @@ from indextables.log.read import Snapshot
 from indextables.log.wire import Metadata, schema_from_json
 from indextables.query.expr import Column, Comparison, In, Literal, Node, conjuncts
 from indextables.query.parse import parse
+from indextables.query.stored import default_meant
 from indextables.spark.change.addresses import CLAUSE, addressed, chosen_rows, empty, gathered
 from indextables.spark.change.conditions import (
     Text,
@@ -182,7 +183,8 @@ class _Change(_Removal):
         # Values are bound first, so that a column that is not there is told before a row is looked for.
         check_not_generated(values, snapshot.schema)
         named = named_columns(values, snapshot.schema.names, "set")
-        self._values = {name: value(f"set[{name!r}]", given) for name, given in named.items()}
+        meant = {name: default_meant(given, snapshot.schema.field(name)) for name, given in named.items()}
+        self._values = {name: value(f"set[{name!r}]", given) for name, given in meant.items()}
         self._computed(empty(door, snapshot), snapshot)
         super().__init__(door, env, snapshot, condition, search)
 

@@ -27,7 +27,7 @@ from indextables.table.alter import (
     type_from_ddl,
 )
 
-__all__ = ["ALTERED", "ALTER_SYNTAX", "alter_rule", "alter_table", "begins_a_wish", "wish_of"]
+__all__ = ["ALTERED", "ALTER_SYNTAX", "alter_rule", "alter_table", "begins_a_wish", "comment_rule", "wish_of"]
 
 _WISH = (
     "(ADD COLUMNS (<column> <type> [NOT NULL] [DEFAULT <constant>] [COMMENT '<text>'] [FIRST | AFTER <column>], ...) "
@@ -38,7 +38,8 @@ _WISH = (
     "| SET TBLPROPERTIES ('<key>' = '<value>', ...) | UNSET TBLPROPERTIES [IF EXISTS] ('<key>', ...) "
     "| SET NAME '<text>' | SET DESCRIPTION '<text>' | ADD FEATURES (<feature>, ...))"
 )
-ALTER_SYNTAX = {"ALTER": f"ALTER TABLE ('<path>' | <name> | indextables.`<path>`) {_WISH}"}
+_TABLE = "TABLE ('<path>' | <name> | indextables.`<path>`)"
+ALTER_SYNTAX = {"ALTER": f"ALTER {_TABLE} {_WISH}", "COMMENT": f"COMMENT ON {_TABLE} IS ('<text>' | NULL)"}
 
 _WISHES = (
     ("ADD", "COLUMN|COLUMNS|CONSTRAINT|FEATURE|FEATURES"),
@@ -63,6 +64,16 @@ def alter_rule(at: Cursor) -> st.Command:
     at.expect("ALTER", "TABLE")
     target = at.target()
     return st.AlterTable(target=target, wish=_wish(at))
+
+
+def comment_rule(at: Cursor) -> st.Command:
+    """`COMMENT ON TABLE <table> IS '<text>'`: the description of the table. Raises CommandSyntaxError."""
+    at.expect("COMMENT", "ON", "TABLE")
+    target = at.target()
+    at.expect("IS")
+    wish = SetNames(description=None if at.accept("NULL") else at.string("a text in quotes, or NULL"))
+    at.end()
+    return st.AlterTable(target=target, wish=wish)
 
 
 def wish_of(text: str) -> Wish:

@@ -15,7 +15,7 @@ import msgspec
 
 from indextables.errors import CommandSyntaxError, InvalidArgument, LimitExceeded
 from indextables.sql.command import statements as st
-from indextables.sql.command.altering import ALTER_SYNTAX, alter_rule, begins_a_wish
+from indextables.sql.command.altering import ALTER_SYNTAX, alter_rule, begins_a_wish, comment_rule
 from indextables.sql.command.cursor import KEYWORDS, Args, Cursor
 from indextables.sql.command.lexer import Token, tokens
 from indextables.sql.command.making import convert_rule, create_rule, drop_rule, once, place_of
@@ -128,6 +128,8 @@ def _entry(words: list[str], head: list[Token]) -> tuple[str, _Rule, bool] | Non
         return ("CONVERT", convert_rule, False) if second == "TO" and third in KEYWORDS else None
     if first == "ALTER":
         return ("ALTER", alter_rule, True) if second == "TABLE" and len(head) > 2 else None
+    if first == "COMMENT":
+        return ("COMMENT", comment_rule, True) if words[1:3] == ["ON", "TABLE"] and len(head) > 3 else None
     if words[:2] == ["MERGE", "SPLITS"]:
         return "MERGE SPLITS", _merge_splits, False
     if (rule := _ROW_RULES.get(first)) is not None:
@@ -161,11 +163,12 @@ def _shared(text: str, found: list[Token], args: Args | None, key: str, rule: _R
             lead_of(key)(cursor)
         else:
             cursor.expect(found[0].upper)
+            cursor.accept("ON")
             cursor.accept("TABLE|HISTORY|DETAIL")
         target = cursor.target()
     except CommandSyntaxError:
         return None
-    if key in ALTER_SYNTAX and not begins_a_wish(cursor):
+    if key == "ALTER" and not begins_a_wish(cursor):
         return None
     asked = st.OnlyIfOurs(target, changes_rows=key in ROW_SYNTAX, alters=key in ALTER_SYNTAX)
     try:
@@ -472,4 +475,4 @@ _RULES: dict[str, tuple[str, _Rule]] = {
     "CREATE": ("CREATE", create_rule),
 }
 
-_FIRST = frozenset({"ALTER", "CONVERT", "DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})
+_FIRST = frozenset({"ALTER", "COMMENT", "CONVERT", "DESCRIBE", "DESC", "INVALIDATE", *_ROW_RULES, *_RULES, *_SHARED})

@@ -14,6 +14,7 @@ from indextables.query.expr import Literal, Node
 from indextables.query.functions import is_number
 from indextables.query.parse import parse_value
 from indextables.query.scope import Scope, shown_names
+from indextables.query.stored import default_meant
 from indextables.table.rows import check_not_generated, fit, fits, read_rows
 
 __all__ = ["check_storable", "computed", "is_storable", "named", "stored"]
@@ -22,8 +23,11 @@ __all__ = ["check_storable", "computed", "is_storable", "named", "stored"]
 def _assigned(value: object, scope: pa.Schema | Scope, field: pa.Field, zone: str) -> Node:
     """What a column is set to: a text is computed from the columns of `scope`, anything else is taken as it is.
 
+    The text DEFAULT is the default of the column.
+
     Raises QueryInvalid for a text, SchemaMismatch for a value.
     """
+    value = default_meant(value, field)
     if isinstance(value, str):
         return parse_value(value, scope, time_zone=zone)
     # As a row that is appended: nothing is cut or rounded.

@@ -12,7 +12,7 @@ from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch
 from indextables.query.expr import And, Column, Comparison, Node, columns_of, conjuncts
 from indextables.query.parse import parse
 from indextables.query.scope import Side, Sides
-from indextables.query.stored import generated_columns, identity_columns
+from indextables.query.stored import default_meant, generated_columns, identity_columns
 from indextables.table.change.assigned import check_storable, named
 
 __all__ = [
@@ -158,7 +158,7 @@ def bind(
         values = (
             _star(clause, source, schema, prefix, lenient=evolved is not None, logged=logged)
             if clause.is_star
-            else named(clause.values or {}, scope, schema, zone)
+            else named(_meant(clause.values or {}, logged), scope, schema, zone)
         )
         for name, node in values.items():
             check_storable(node.type, schema.field(name).type, name)
@@ -166,6 +166,15 @@ def bind(
     narrow = tuple(term for term in rest if side_of(term, prefix) == "target")
     of_source = tuple(term for term in rest if side_of(term, prefix) == "source")
     return Bound(prefix, keys, And(rest) if rest else None, narrow, of_source, tuple(choices), schema)
+
+
+def _meant(values: Mapping[str, object], logged: pa.Schema) -> dict[str, object]:
+    """The values with the defaults of today in the place of the word."""
+    fields = {field.name.lower(): field for field in logged}
+    return {
+        name: value if name.lower() not in fields else default_meant(value, fields[name.lower()])
+        for name, value in values.items()
+    }
 
 
 def unused_prefix(target: pa.Schema) -> str:
