@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import pyarrow as pa
 import pytest
 from tests.spark.streams import run_to_the_end
 
 import indextables
+from indextables.errors import NotSupported, QueryInvalid, VersionNotFound
+from indextables.spark.session import registry
 from indextables.spark.table.indextable import IndexTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -73,6 +77,59 @@ def test_a_table_gives_its_changes_as_a_dataframe(spark, table):
     for asked in ({"net": True}, {"skip_unchanged": True}, {"net": True, "skip_unchanged": True}):
         given = {IN_SPARK.get(name, name): flag for name, flag in asked.items()}
         assert plain(ours.changes(2, 6, **given)) == told(table, 2, 6, **asked) != told(table, 2, 6)
+
+
+@pytest.fixture
+def named(spark, table):
+    registry.register(spark, "fed", table.url)
+    return functools.partial(indextables.sql, spark)
+
+
+def test_a_statement_takes_the_changes_of_a_table_as_rows(spark, table, named):
+    columns = "k, m, _change_type, _commit_version"
+    assert plain(named("SELECT * FROM table_changes('fed', 0)")) == told(table)
+    assert plain(named("SELECT * FROM Table_Changes(fed, 3, 5) WHERE k > 1")) == told(table, 3, 5, where="k > 1")
+    assert plain(named(f"SELECT {columns} FROM table_changes('{table.url}', 5)")) == told(table, 5)
+    times = dict(zip(*(table.history()[name].to_pylist() for name in ("version", "timestamp")), strict=True))
+    text = f"SELECT * FROM table_changes('fed', '{times[3].isoformat()}', '{times[5].isoformat()}')"
+    assert plain(named(text)) == told(table, 3, 5)
+    # Beside the table itself, in a WITH query, twice, with braces and with values.
+    both = named(
+        "WITH f AS (SELECT * FROM table_changes('fed', :from, :to) WHERE m <> '{}') "
+        "SELECT count(*) AS n FROM f JOIN fed ON f.k = fed.k WHERE TEXTSEARCH(fed.m, 'word') AND "
+        "f.k NOT IN (SELECT k FROM table_changes('fed', 6))",
+        {"from": 1, "to": 2},
+    )
+    kept, gone = table.scan().read_all(), {row[0] for row in told(table, 6)}
+    words = [k for k, m in zip(*(kept[name].to_pylist() for name in "km"), strict=True) if m.startswith("word")]
+    assert both.collect()[0].n == sum(words.count(k) for k, *_ in told(table, 1, 2) if k not in gone)
+    assert named(
+        "SELECT ? AS a, count(*) AS n FROM table_changes('fed', ?, ?) WHERE k < ?", [7, 1, 1, 2]
+    ).collect() == [(7, 2)]
+    named("CREATE TEMPORARY VIEW kept_feed AS SELECT * FROM table_changes('fed', 6)")
+    assert plain(spark.table("kept_feed")) == told(table, 6)
+    spark.sql("DROP VIEW kept_feed")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "reason"),
+    [
+        ("SELECT * FROM table_changes('fed')", QueryInvalid, "from"),
+        ("SELECT * FROM table_changes('fed', 1 + 1)", QueryInvalid, "from"),
+        ("SELECT * FROM table_changes('fed', 99)", VersionNotFound, "99"),
+        ("CREATE VIEW lasting AS SELECT * FROM table_changes('fed', 1)", NotSupported, "TEMPORARY"),
+        ("SELECT * FROM table_changes('fed', 1) WHERE TEXTSEARCH(m, 'word')", NotSupported, "a search is answered"),
+    ],
+)
+def test_what_a_statement_cannot_ask_of_changes_is_refused(named, text, error, reason):
+    with pytest.raises(error, match=reason):
+        named(text).collect()
+
+
+def test_changes_of_other_tables_are_left_to_spark(spark, named):
+    with pytest.raises(Exception, match="table_changes") as caught:
+        named("SELECT * FROM table_changes('somebody', 1 + 1)").collect()
+    assert not isinstance(caught.value, QueryInvalid)
 
 
 @pytest.mark.parametrize(

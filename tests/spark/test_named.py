@@ -363,7 +363,9 @@ def test_an_insert_that_leaves_columns_out_gets_their_defaults(session):
     spark.sql("INSERT INTO logs (id, size) SELECT 4, 9")
     spark.sql("ALTER TABLE logs ALTER COLUMN message DROP DEFAULT")
     spark.sql("INSERT INTO logs SELECT 5, DEFAULT, DEFAULT, 1, DEFAULT, DEFAULT, DEFAULT")
-    found = spark.sql("SELECT id, message, level, size, day = '2026-01-31' AND price = 1.25 AS rest FROM logs ORDER BY id")
+    found = spark.sql(
+        "SELECT id, message, level, size, day = '2026-01-31' AND price = 1.25 AS rest FROM logs ORDER BY id"
+    )
     assert lines(found) == [
         (1, "a", "it's", 3, True),
         (2, None, "it's", 3, True),

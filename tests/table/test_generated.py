@@ -70,7 +70,7 @@ def test_null_is_not_given_though_the_column_is_never_null(tmp_path):
     schema = pa.schema([("id", pa.int64()), pa.field("twice", pa.int64(), nullable=False)])
     table = indextables.create(tmp_path / "t", schema, generated={"twice": "id * 2"})
     table.append([{"id": 4}, {"id": 5, "twice": None}, {"id": 6, "twice": 12}])
-    with pytest.raises(ConstraintViolation, match="twice .* must not be null"):
+    with pytest.raises(ConstraintViolation, match=r"twice .* must not be null"):
         table.append([{"id": None, "twice": None}])
     assert table.to_arrow()["twice"].to_pylist() == [8, 10, 12]
 

@@ -35,6 +35,7 @@ from indextables.spark.table.changing import Changing
 from indextables.spark.tasks import Place, SparkHandle, forget_in_workers
 from indextables.table.arguments import check_count, check_flag, check_mapping, check_names, check_text, check_version
 from indextables.table.environment import table_env
+from indextables.table.feed import Changes, range_of
 from indextables.table.maintenance import CacheReport
 from indextables.table.read import column_names, counted_rows, detail_of, lease_if_asked
 
@@ -243,15 +244,18 @@ class IndexTable(Altering, Changing):
             raise InvalidArgument("give fromVersion or fromTimestamp, not both")
         if toVersion is not None and toTimestamp is not None:
             raise InvalidArgument("give toVersion or toTimestamp, not both")
+        asked = _range_of_feed(fromVersion, toVersion, fromTimestamp, toTimestamp, zone)
+        log = self._handle.log()
+        # Tasks would tell of it in Spark's words, when the rows are asked for.
+        range_of(log, log.latest_version(), asked)
+        ends = {
+            opt.STARTING_VERSION.key: asked.from_version,
+            opt.STARTING_TIMESTAMP.key: asked.from_ms,
+            opt.ENDING_VERSION.key: asked.to_version,
+            opt.ENDING_TIMESTAMP.key: asked.to_ms,
+        }
         given: dict[str, object] = {opt.READ_CHANGE_FEED.key: "true"}
-        if fromTimestamp is None:
-            given[opt.STARTING_VERSION.key] = check_version(fromVersion or 0)
-        else:
-            given[opt.STARTING_TIMESTAMP.key] = instant_ms(fromTimestamp, zone)
-        if toVersion is not None:
-            given[opt.ENDING_VERSION.key] = check_version(toVersion)
-        if toTimestamp is not None:
-            given[opt.ENDING_TIMESTAMP.key] = instant_ms(toTimestamp, zone)
+        given |= {key: end for key, end in ends.items() if end is not None}
         if columns is not None:
             given[opt.COLUMNS.key] = names_text(columns)
         if where is not None:
@@ -393,4 +397,20 @@ def _detail_schema() -> pa.Schema:
             ("minWriterVersion", pa.int32()),
             ("features", pa.list_(text)),
         ]
+    )
+
+
+def _range_of_feed(
+    first: int | None,
+    last: int | None,
+    since: dt.datetime | str | int | None,
+    until: dt.datetime | str | int | None,
+    zone: str | None,
+) -> Changes:
+    """The range that is asked of a feed, from its start where nothing is said. Raises InvalidArgument."""
+    return Changes(
+        from_version=check_version(first or 0) if since is None else None,
+        from_ms=None if since is None else instant_ms(since, zone),
+        to_version=None if last is None else check_version(last),
+        to_ms=None if until is None else instant_ms(until, zone),
     )

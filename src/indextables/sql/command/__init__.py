@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from indextables.sql.command.context import Context, LocalContext, is_table, moment_ms
     from indextables.sql.command.cursor import KEYWORDS, Args, Cursor, literal
+    from indextables.sql.command.feeding import TABLE_CHANGES, FeedCall, feed_calls
     from indextables.sql.command.grammar import SYNTAX, parse_command
     from indextables.sql.command.kinds import check_kind
     from indextables.sql.command.lexer import Token, first_word, tokens, unquoted
@@ -65,6 +66,7 @@ __all__ = [
     "KEYWORDS",
     "QUOTED",
     "SYNTAX",
+    "TABLE_CHANGES",
     "Args",
     "Ask",
     "Beside",
@@ -73,6 +75,7 @@ __all__ = [
     "Cursor",
     "DeleteRows",
     "DropTable",
+    "FeedCall",
     "Found",
     "LocalContext",
     "MergeRows",
@@ -94,6 +97,7 @@ __all__ = [
     "drop_rule",
     "execute",
     "explain_rows",
+    "feed_calls",
     "find_references",
     "first_word",
     "has_path",
@@ -138,6 +142,7 @@ if not TYPE_CHECKING:
             ),
             "context": ("Context", "LocalContext", "is_table", "moment_ms"),
             "cursor": ("Args", "Cursor", "KEYWORDS", "literal"),
+            "feeding": ("TABLE_CHANGES", "FeedCall", "feed_calls"),
             "grammar": ("SYNTAX", "parse_command"),
             "kinds": ("check_kind",),
             "lexer": ("Token", "first_word", "tokens", "unquoted"),

@@ -1,47 +1,21 @@
-"""Finds `table_changes('t', from, to)` in a statement, and offers the changes of a table as a source of SQL."""
+"""Offers what `table_changes('t', from, to)` stands for, the changes of a table, as a source of SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import NotSupported, QueryInvalid
+from indextables.errors import NotSupported
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
-from indextables.sql.command import Token, moment_ms, tokens, unquoted, value_of
+from indextables.sql.command import TABLE_CHANGES, feed_calls
 from indextables.sql.local.provider import Source
 from indextables.table.feed import Changes, changes, columns_of_feed
 from indextables.table.read import Mark, lengths_only, limited
 
-__all__ = ["FUNCTION", "FeedCall", "FeedSource", "feed_calls", "with_feeds"]
-
-FUNCTION = "table_changes"
-_SYNTAX = f"{FUNCTION}('table', from [, to]): a version, or a time in quotes"
-
-
-class FeedCall(NamedTuple):
-    """One call: where it stands, the name of the table, and the ends of the range."""
-
-    start: int
-    end: int
-    table: str
-    first: object
-    last: object | None
-
-
-def feed_calls(text: str, params: Mapping[str, object] | None) -> list[FeedCall]:
-    """The calls in a statement. Pure. Raises QueryInvalid (with `position`) for one that is not as it should be."""
-    if FUNCTION not in text.lower():
-        return []
-    listed = list(tokens(text))
-    found = []
-    for place, token in enumerate(listed[:-1]):
-        if token.upper == FUNCTION.upper() and listed[place + 1].text == "(":
-            found.append(_call(listed, place, params))
-    return found
+__all__ = ["FeedSource", "with_feeds"]
 
 
 def with_feeds(
@@ -57,8 +31,10 @@ def with_feeds(
     sources: dict[str, Source] = {}
     edits = []
     for number, call in enumerate(feed_calls(text, params)):
-        name = f"__{FUNCTION}{number}"
-        sources[name] = feed_of(call.table, _range(call, zone))
+        name = f"__{TABLE_CHANGES}{number}"
+        first, first_ms, last, last_ms = call.ends(zone)
+        asked = Changes(from_version=first, from_ms=first_ms, to_version=last, to_ms=last_ms)
+        sources[name] = feed_of(call.table, asked)
         edits.append((call.start, call.end, f'"{name}"'))
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
@@ -87,42 +63,11 @@ class FeedSource:
     ) -> Iterator[pa.RecordBatch]:
         del scored
         if required or marked:
-            message = f"TEXTSEARCH cannot be asked of {FUNCTION}: an index holds the rows of a version, not its changes"
+            message = (
+                f"TEXTSEARCH cannot be asked of {TABLE_CHANGES}: an index holds the rows of a version, not its changes"
+            )
             raise NotSupported(message, url=self._log.url)
         asked = msgspec.structs.replace(self._asked, columns=list(columns), where=where)
         rows = iter(changes(self._log, self._pinned, asked))
         for batch in limited(rows, limit):
             yield batch.select(list(columns)) if columns else lengths_only(batch.num_rows)
-
-
-def _range(call: FeedCall, zone: str) -> Changes:
-    first, last = (_end(value, zone) for value in (call.first, call.last))
-    return Changes(from_version=first[0], from_ms=first[1], to_version=last[0], to_ms=last[1])
-
-
-def _end(value: object, zone: str) -> tuple[int | None, int | None]:
-    """A version or a time in milliseconds, whichever the value is."""
-    if value is None:
-        return None, None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value, None
-    return None, moment_ms(value, zone)  # type: ignore[arg-type]
-
-
-def _call(listed: Sequence[Token], place: int, params: Mapping[str, object] | None) -> FeedCall:
-    """The call that begins at a place: literals and parameters between commas."""
-    given: list[Token] = []
-    at = place + 2
-    while at < len(listed) and listed[at].text != ")":
-        given.append(listed[at])
-        at += 1
-    arguments, commas = given[::2], given[1::2]
-    is_list = len(given) in {3, 5} and all(comma.text == "," for comma in commas)
-    name = arguments[0] if is_list else None
-    if at == len(listed) or name is None or name.kind not in {"text", "word", "name"}:
-        raise QueryInvalid(f"this is not {_SYNTAX}", position=listed[place].start)
-    for token in arguments[1:]:
-        if token.kind not in {"text", "number", "parameter"}:
-            raise QueryInvalid(f"this is not {_SYNTAX}", position=token.start)
-    first, *last = (value_of(token, listed, params) for token in arguments[1:])
-    return FeedCall(listed[place].start, listed[at].end, unquoted(name), first, last[0] if last else None)

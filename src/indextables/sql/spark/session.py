@@ -48,6 +48,7 @@ from indextables.sql.command import (
     table_names,
 )
 from indextables.sql.spark.catalog import after_alter, run_named
+from indextables.sql.spark.feeds import with_feeds
 from indextables.sql.spark.frames import unwrap_frames, wrap_frames
 from indextables.sql.spark.inserting import Insert, insert_statement, plain_insert
 from indextables.sql.spark.opened import Opened, kept
@@ -138,6 +139,10 @@ def _run(spark: SparkSession, text: Any, args: Any, kwargs: dict[str, Any], befo
     if named is not None:
         return named
     context = SessionContext(spark)
+    fed = with_feeds(context, text, args, kwargs)
+    if fed is not None:
+        text, args, frames = fed
+        return _run(spark, text, args, kwargs | frames, before)
     asked = insert_statement(text, args)
     if asked is not None and context.means(asked.target):
         text, options = _plain(context, asked)
