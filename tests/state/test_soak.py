@@ -43,6 +43,8 @@ VERBS = {
     "merge plan of one partition": "table.merge_splits(\"day = '2024-01-07' AND shard = 100\", dry_run=True).groups",
     "merge plan": "table.merge_splits(dry_run=True).groups",
     "purge": "table.purge(dry_run=True).files.num_rows",
+    "append until somebody looks what to merge": "[table.append([{'id': n, 'ts': 3, 'note': 'x', 'day': '2024-01-07', "
+    "'shard': 2}]) for n in range(10)], table.close()",
 }
 """What is done to the table through the public API, each by a process of its own."""
 

@@ -91,6 +91,46 @@ def test_partitions_are_kept_each_for_itself(tmp_path):
         assert ids(table.to_arrow(["id"], where=f"p = '{p}'")) == list(range(place, 40, 3))
 
 
+VAST = {**QUICK, "state.filesInMemory": "1", "transaction.cache.enabled": "false"}
+"""Every table has very many files."""
+
+
+def test_of_very_many_files_those_are_looked_at_that_lie_beside_the_newest(tmp_path):
+    scattered = {"mergeOnWrite.enabled": "false"}
+    old = make(tmp_path / "t", partition_by=["p"], options={**QUICK, **scattered})
+    for number in range(30):
+        old.append([row(number, "old")])
+    for number in range(30, 45):
+        old.append([row(number, None)])
+    old.checkpoint()
+    table = indextables.open(tmp_path / "t", VAST, ambient=Steps())
+    for number in range(45, 105):
+        table.append([row(number, (None, "b", "c")[number % 3])])
+    table.refresh()
+    partitions = [dict(values).get("p") for values in table.files()["partitionValues"].to_pylist()]
+    assert partitions.count("old") == 30
+    assert max(partitions.count(p) for p in (None, "b", "c")) <= 15
+    assert table.to_arrow(["id"], where="p = 'old'")["id"].to_pylist() == list(range(30))
+    for place, where in enumerate(("p IS NULL", "p = 'b'", "p = 'c'")):
+        found = [number for number in range(30, 105) if (number % 3 if number >= 45 else 0) == place]
+        assert ids(table.to_arrow(["id"], where=where)) == found
+    table.merge_splits("p = 'old'")
+    assert table.refresh().files("p = 'old'").num_rows == 1
+    assert sorted(ids(table.to_arrow(["id"]))) == list(range(105))
+    assert not table.verify().findings
+
+
+def test_very_many_files_in_one_partition_are_not_looked_at_unasked(tmp_path):
+    make(tmp_path / "t").append([row(0)])
+    table = indextables.open(tmp_path / "t", VAST, ambient=Steps())
+    for number in range(1, 30):
+        table.append([row(number)])
+    assert table.refresh().files().num_rows == 30
+    assert table.health().upkeep.failures == 0
+    assert table.merge_splits().merged_groups == 1
+    assert ids(table.refresh().to_arrow(["id"])) == list(range(30))
+
+
 def test_a_property_turns_it_off(tmp_path):
     table = make(tmp_path / "t", properties={"mergeOnWrite.enabled": "false"})
     for number in range(20):

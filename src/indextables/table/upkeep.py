@@ -21,7 +21,15 @@ from indextables.log.commit import retry_times
 from indextables.log.read import Log, Snapshot
 from indextables.options import Options
 from indextables.table.environment import table_env
-from indextables.table.merge import Limits, MergePlan, Tiers, merge_planned, plan_due, within
+from indextables.table.merge import (
+    Limits,
+    MergePlan,
+    Tiers,
+    files_beside_the_newest,
+    merge_planned,
+    plan_due,
+    within,
+)
 from indextables.table.running import Threads
 
 __all__ = ["LEASE", "Allowance", "allowance", "merge_if_due", "tiers_of"]
@@ -128,7 +136,9 @@ class _Run:
     def chosen(self, snapshot: Snapshot, *, first: bool) -> MergePlan:
         """What is merged and committed next, on top of this version."""
         cooling = retry_times(snapshot, self._env.ambient.now_ms())
-        due = plan_due(snapshot.files, snapshot.partition_columns, cooling, self._tiers)
+        # Who looks next comes after fewer versions: so nothing that was added is overlooked.
+        files = files_beside_the_newest(self._env, self._log, snapshot, self._tiers.fan_in)
+        due = plan_due(files, snapshot.partition_columns, cooling, self._tiers)
         plan, self.expected = within(due, self._seconds, most=self._most, crowded=self._crowded, piece=first)
         self._is_more = len(plan.groups) < len(due.plan.groups)
         return plan

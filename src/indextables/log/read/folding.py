@@ -77,7 +77,7 @@ def replay_pruned(base: PrunedState, confirmed: Confirmed[VersionContent], *, pl
     versions = under_rule(base.protocol, confirmed)
     _check_contiguous(base.version, versions)
     files = _live_files_plainly(base.files, versions) if plainly else live_files(base.files, versions)
-    return PrunedState(**header_fields(header_after(base, versions)), files=files)
+    return PrunedState(**header_fields(header_after(base, versions)), files=files, num_entries=base.num_entries)
 
 
 def replay_plainly(

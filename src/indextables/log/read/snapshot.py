@@ -116,6 +116,13 @@ class Snapshot:
         found.is_checked = True
         return found
 
+    def has_more_files(self, most: int) -> bool:
+        """True if there are more than so many live files, by the checkpoint: its entries are not read. As `state`."""
+        header = self.header
+        if isinstance(header, TableState):
+            return bool(header.files.num_rows > most)
+        return isinstance(header, PrunedState) and header.num_entries > most
+
     def files_where(self, where: Where) -> pa.Table:
         """Files that may match the predicate which `where` makes of the metadata; others may be among them.
 

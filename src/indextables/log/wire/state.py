@@ -174,10 +174,12 @@ class TableState(StateHeader, frozen=True, kw_only=True):
 class PrunedState(StateHeader, frozen=True, kw_only=True):
     """Some files of a table at one version: those that a read with a filter is about, perhaps with others.
 
-    It answers that read, and what the table is apart from its files.
+    It answers that read, and what the table is apart from its files. `num_entries` counts the files of the checkpoint
+    that it was read from, removed ones and those that were left out included.
     """
 
     files: pa.Table
+    num_entries: int = 0
 
 
 class StateRef(msgspec.Struct, frozen=True):

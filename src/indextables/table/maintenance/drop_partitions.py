@@ -96,7 +96,8 @@ def drop_partitions(
 
 
 def _inside(snapshot: Snapshot, predicate: Node) -> pa.Table:
-    return files_inside(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
+    found = snapshot.files_where(lambda _: predicate)
+    return files_inside(found, predicate, snapshot.schema, snapshot.partition_columns)
 
 
 def _metrics(files: pa.Table) -> dict[str, str | None]:

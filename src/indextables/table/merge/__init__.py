@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from indextables.table.merge import skips, verb
     from indextables.table.merge.batch import Group, Merging, Moved, groups_of, run_batch
     from indextables.table.merge.landing import Landing, land
+    from indextables.table.merge.partly import files_beside_the_newest
     from indextables.table.merge.plan import Limits, MergePlan, deleted_shares, plan_groups
     from indextables.table.merge.tiers import Crowd, Due, Tiers, crowd_of, plan_due, within
     from indextables.table.merge.unit import Source, ref_of
@@ -29,6 +30,7 @@ __all__ = [
     "Tiers",
     "crowd_of",
     "deleted_shares",
+    "files_beside_the_newest",
     "groups_of",
     "land",
     "merge_planned",
@@ -48,6 +50,7 @@ if not TYPE_CHECKING:
         {
             "batch": ("Group", "Merging", "Moved", "groups_of", "run_batch"),
             "landing": ("Landing", "land"),
+            "partly": ("files_beside_the_newest",),
             "plan": ("Limits", "MergePlan", "deleted_shares", "plan_groups"),
             "tiers": ("Crowd", "Due", "Tiers", "crowd_of", "plan_due", "within"),
             "unit": ("Source", "ref_of"),

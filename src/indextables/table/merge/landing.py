@@ -29,6 +29,7 @@ from indextables.log.read import Log, Snapshot
 from indextables.log.wire import Add, Committed, DeletionVector, Unknown, error_of, int64_array, key_of
 from indextables.split.file import SplitRef, dv
 from indextables.table.merge.batch import Merging, Moved
+from indextables.table.merge.partly import files_beside
 from indextables.table.merge.unit import ref_of
 from indextables.table.read import find_again, in_order
 from indextables.table.writing import check_kept, discard, registered, target_of
@@ -178,7 +179,7 @@ class _Attempt:
 
     def _staged(self) -> Staged:
         paths = [source.path for found in self.kept for source in found.moved.sources]
-        files = self._snapshot.files
+        files = _files_of(self._env, self._snapshot, [found.moved for found in self.kept])
         gone = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
         removes = removes_of(gone, self._env.ambient.now_ms())
         moves = pa.repeat(pa.scalar(value=False), gone.num_rows)
@@ -199,10 +200,18 @@ class _Attempt:
         }
 
 
+def _files_of(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> pa.Table:
+    """The live files of the partitions in which these groups are, and perhaps others."""
+    if not all(group.adds for group in moved):
+        # Nothing is left of their rows, and sources do not tell where they lie.
+        return snapshot.files
+    return files_beside(env, snapshot, (add.partitionValues for group in moved for add in group.adds))
+
+
 def _ready(env: Env, snapshot: Snapshot, moved: Sequence[Moved]) -> list[_Ready]:
     """Those of the groups that can take the place of their sources in this version, with the vectors they need."""
     paths = pa.array([source.path for group in moved for source in group.sources], pa.string())
-    files = in_order(snapshot.files)
+    files = in_order(_files_of(env, snapshot, moved))
     rows = np.flatnonzero(pc.is_in(files["path"], value_set=paths).to_numpy())
     live = files.take(int64_array(rows))
     places = dict(zip(live["path"].to_pylist(), rows.tolist(), strict=True))

@@ -108,9 +108,10 @@ def record_skips(log: Log, reasons: Mapping[str, str], operation: str, *, cooldo
     """
     now_ms = log.env.ambient.now_ms()
 
+    paths = pa.array(sorted(reasons), pa.string())
+
     def count(newest: Snapshot) -> Staged:
-        files = newest.files
-        live = files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(reasons), pa.string())))
+        live = newest.gathered(lambda files: files.filter(pc.is_in(files["path"], value_set=paths)))
         columns = (live[name].to_pylist() for name in ("path", "partitionValues", "size"))
         found = []
         for path, values, size in zip(*columns, strict=True):

@@ -105,7 +105,7 @@ def read_avro_pruned(
     if files is None:
         whole = len(infos) == len(state.manifests)
         files = matching(live_entries(state, read_entries(env, ref, state, infos), complete=whole))
-    return PrunedState(**header_fields(state), files=files)
+    return PrunedState(**header_fields(state), files=files, num_entries=state.num_entries)
 
 
 def read_list(env: Env, ref: StateRef, *, only_counts: bool = False) -> StateList:
