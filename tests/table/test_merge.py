@@ -261,6 +261,25 @@ def test_rows_with_values_that_python_has_no_object_for_are_told_too(tmp_path):
         indextables.create(tmp_path / "u", twice.schema, properties=broken).append(twice)
 
 
+def test_lists_and_structs_are_chosen_from_though_they_do_not_compare(tmp_path):
+    kinds = {"tags": pa.list_(pa.string()), "st": pa.struct([("a", pa.int32())]), "m": pa.map_(pa.string(), pa.int32())}
+    some = {"tags": ["x", None], "st": {"a": 1}, "m": [("k", 1)]}
+    other = {"tags": [], "st": {"a": None}, "m": []}
+    schema = pa.schema([("id", pa.int64()), *kinds.items()])
+    table = indextables.create(tmp_path / "t", schema)
+    table.append([{"id": 1, **some}, {"id": 2, **dict.fromkeys(kinds)}, {"id": 3, **other}])
+    source = pa.Table.from_pylist([{"id": 1}, {"id": 2, **other}, {"id": 4, **some}, {"id": 5, **some}], schema=schema)
+    kept = {name: f"coalesce(s.{name}, t.{name})" for name in kinds}
+    new = {name: f"CASE WHEN 4 / (s.id - 3) > 3 THEN s.{name} ELSE NULL END" for name in kinds}
+    merge = table.merge(source, ["id"]).when_matched_update(kept).when_not_matched_insert({"id": "s.id", **new})
+    assert (merge.execute().updated, table.count()) == (2, 5)
+    empty = dict.fromkeys(kinds)
+    found = {row.pop("id"): row for row in table.to_arrow().to_pylist()}
+    assert found == {1: some, 2: other, 3: other, 4: some, 5: empty}
+    with pytest.raises(QueryInvalid, match="compare what is in them"):
+        table.merge(source, "t.id = s.id AND t.st = s.st").when_matched_delete().execute()
+
+
 def test_pairs_that_change_nothing_are_no_violation(table):
     twice = [*given(3, op="yes"), *given(3, op="no"), *given(60, op="no"), *given(60, op="no")]
     merged = table.merge(twice, ["id"]).when_matched_update({"n": "s.n"}, "s.op = 'yes'")

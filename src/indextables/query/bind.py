@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from indextables.errors import QueryInvalid
-from indextables.query.coerce import INSTANT, common_type
+from indextables.query.coerce import INSTANT, common_type, nested_type
 from indextables.query.convert import cast_or_null
 from indextables.query.dialect import not_offered
 from indextables.query.evaluate import like_to_regex
@@ -287,7 +287,8 @@ class Binder:
         return self._cast(tree, self.bind(tree.this), pa.date32())
 
     def _coalesce(self, tree: Any) -> Node:
-        return self._call(tree, "coalesce", self._met(tree, [self.bind(tree.this), *map(self.bind, tree.expressions)]))
+        values = [self.bind(tree.this), *map(self.bind, tree.expressions)]
+        return self._call(tree, "coalesce", self._one_of(tree, values))
 
     def _nullif(self, tree: Any) -> Node:
         left, right = self._met(tree, [self.bind(tree.this), self.bind(tree.expression)])
@@ -305,7 +306,7 @@ class Binder:
 
     def _choose(self, tree: Any, cases: list[tuple[Any, Any]], default: Any) -> Node:
         otherwise = Literal(pa.scalar(None)) if default is None else self.bind(default)
-        values = self._met(tree, [*(self.bind(then) for _, then in cases), otherwise])
+        values = self._one_of(tree, [*(self.bind(then) for _, then in cases), otherwise])
         args: list[Node] = []
         for (condition, _), value in zip(cases, values[:-1], strict=True):
             args += [self.predicate(condition), value]
@@ -391,11 +392,15 @@ class Binder:
         for node in nodes[1:]:
             met = None if data_type is None else common_type(data_type, node.type)
             if met is None:
-                raise self._fault(
-                    tree, f"combines {nodes[0].type} and {node.type}, which do not compare; cast one of them"
-                )
+                advice = "compare what is in them" if pa.types.is_nested(node.type) else "cast one of them"
+                raise self._fault(tree, f"combines {nodes[0].type} and {node.type}, which do not compare; {advice}")
             data_type = met
         return [self._cast(tree, node, data_type) for node in nodes]
+
+    def _one_of(self, tree: Any, nodes: list[Node]) -> list[Node]:
+        """`nodes` in one type; they need not compare, since one of them is chosen."""
+        kind = nested_type([node.type for node in nodes])
+        return self._met(tree, nodes) if kind is None else [self._cast(tree, node, kind) for node in nodes]
 
     def _cast(self, tree: Any, node: Node, data_type: pa.DataType, *, strict: bool = True) -> Node:
         """`node` as `data_type`; constants are converted at once."""

@@ -6,12 +6,14 @@ one, and a decimal or whole number meets a floating-point number in double; a da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from indextables.query.convert import is_timestamp
 from indextables.query.functions import is_decimal, is_number, is_text
 
-__all__ = ["common_type"]
+__all__ = ["common_type", "nested_type"]
 
 INSTANT = pa.timestamp("us", "UTC")
 
@@ -32,6 +34,12 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if _is_bytes(left) and _is_bytes(right):
         return pa.large_binary()
     return None
+
+
+def nested_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type of values that do not compare, lists and structs, if all are of one such type or null."""
+    known = [kind for kind in types if not pa.types.is_null(kind)]
+    return known[0] if known and not _is_comparable(known[0]) and all(kind == known[0] for kind in known) else None
 
 
 def _is_comparable(data_type: pa.DataType) -> bool:
