@@ -271,9 +271,11 @@ def test_merge_leaves_what_a_loop_leaves_with_every_clause(spark, tmp_path):
         for n in (*range(20, 60, 3), 5, *range(200, 212))
     ]
     frame = source_of(world, rows)
+    # A source may have ids of rows, as the change feed does: they are not those of the table.
+    fed = frame.withColumn("_row_id", F.lit(7).cast("long"))
     told = world.check(
         world.table.alias("t")
-        .merge(frame.alias("s"), "t.id = s.id AND t.id < 1000")
+        .merge(fed.alias("s"), "t.id = s.id AND t.id < 1000")
         .whenMatchedDelete("s.op = 'gone'")
         .whenMatchedUpdate(
             F.col("s.op") == "up", {"n": "t.n + s.n", "msg": F.concat("t.msg", F.lit(" "), F.col("s.msg"))}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pairing"]
 
-_OF_TARGET, _OF_SOURCE, _VALUE = "_it_t", "_it_s", "_it_v"
+_OF_TARGET, _OF_SOURCE, _VALUE, _ID = "_it_t", "_it_s", "_it_v", "_it_id"
 
 
 class Pairing(msgspec.Struct, frozen=True):
@@ -70,7 +70,8 @@ class Pairing(msgspec.Struct, frozen=True):
             with analysed("a clause 'when not matched by source'"):
                 # It sees the table alone.
                 _ = target.select(_case(alone)).schema
-        left = target.select("*", *_renamed(self.before.names, _OF_TARGET))
+        ids = [F.col(ROW_ID).alias(_ID)] if ROW_ID in target.columns else []
+        left = target.select("*", *_renamed(self.before.names, _OF_TARGET), *ids)
         right = source.select("*", *_renamed(self.source.columns, _OF_SOURCE))
         with analysed("the condition of the merge"):
             joined = left.join(right, expression(self.on), "left" if alone else "inner")
@@ -81,7 +82,8 @@ class Pairing(msgspec.Struct, frozen=True):
             chosen = joined.select("*", clause.alias(CLAUSE)).where((F.col(CLAUSE) >= 0) | F.col(SID).isNotNull())
             if not values:
                 return chosen.select(FILE, ROW, SID, CLAUSE)
-        ids = [ROW_ID] if ROW_ID in target.columns else []
+        # A source may have a column of that name: the change feed has.
+        ids = [F.col(_ID).alias(ROW_ID)] if ids else []
         updates = [(number, one) for number, one in enumerate(self.clauses) if one.action == "update"]
         return chosen.select(FILE, ROW, SID, CLAUSE, *ids, *self._values(chosen, updates))
 
