@@ -166,6 +166,8 @@ def test_operators_of_other_engines_mean_ours(habit, meaning):
         ("a or b not c", ["'or'"]),
         ("*a", ["beginning"]),
         ("?a or b", ["'or'", "beginning"]),
+        ("Not a", ["'Not'"]),
+        ("a And b", ["'And'"]),
         ("and", []),
         ("a AND b", []),
         ('a "and" b', []),
@@ -179,6 +181,11 @@ def test_what_a_query_may_not_mean_is_told(query, words):
     told = doubts(query)
     assert len(told) == len(words)
     assert all(word in one for word, one in zip(words, told, strict=True))
+
+
+@pytest.mark.parametrize("query", ["status:-5", "price:-1.5", "message:NOT", "message:OR", "foo\\~1", "a\\~b"])
+def test_a_sign_or_a_word_that_is_the_value_is_read(query):
+    plan_query(query, CATALOG)
 
 
 def test_what_tantivy_gets_wrong_has_its_plain_meaning():
@@ -226,6 +233,23 @@ def test_what_tantivy_gets_wrong_has_its_plain_meaning():
         ("foo&&bar", 3),
         ("foo ||bar", 4),
         ("message:!foo", 8),
+        ("foo~0.8", 3),
+        ("foo~AUTO", 3),
+        ("foo ~1", 4),
+        ("~foo", 0),
+        ("foo~~1", 3),
+        ("(foo bar)~2", 9),
+        ("status > 500", 7),
+        (">foo", 0),
+        ("status IN [1 2]", 7),
+        ("status:IN (1 2)", 7),
+        ("status:in [1 2]", 7),
+        ("message:NOT foo", 8),
+        ("message:-foo", 8),
+        ('message:+"foo bar"', 8),
+        ("/var/log/syslog", 0),
+        ("*:foo", 0),
+        ("_exists_:message", 0),
         ("foo !", 4),
         ("&& foo", 0),
         ("foo &&", 4),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from indextables.embedded.handle import Handle
+from indextables.embedded.sent import Sent, arrived
 from indextables.errors import not_installed
 from indextables.lazy import LazyModule
 from indextables.log.care import open_log
@@ -29,7 +30,7 @@ else:
 __all__ = ["Exchange"]
 
 
-class Exchange(Handle):
+class Exchange(Handle, Sent):
     """The methods of a table by which other tools take its rows, or the table itself."""
 
     def to_pandas(
@@ -118,18 +119,19 @@ class Exchange(Handle):
 
         With it goes the token of the commit that made the version: the copy reads no other one of its number.
         """
-        env, snapshot = self._log.env, self._seen
-        token = token_of(snapshot.state.tokens, snapshot.version)
-        known = (snapshot.version, snapshot.table_id, token)
-        return _opened, (type(self), env.store.url, dict(env.options.asked), *known)
+        told = self._told()
+        if told is None:
+            env, snapshot = self._log.env, self._seen
+            token = token_of(snapshot.state.tokens, snapshot.version)
+            told = (env.store.url, dict(env.options.asked), snapshot.version, snapshot.table_id, token)
+        return arrived, (type(self), *told)
 
+    def _open_sent(self, *told: Any) -> None:
+        """Raises as `indextables.open`, and TableReplaced if another table is there now.
 
-def _opened(
-    kind: type[Exchange], url: str, options: dict[str, object], version: int, table_id: str, token: str | None
-) -> Exchange:
-    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now.
-
-    Its reads raise VersionExpired where a copy of the table was put back that has another version of this number.
-    """
-    log = open_log(open_env(url, options)).of_table(table_id)
-    return kind(log, log.snapshot(version).checked(lambda state: check_ours(log.env, state, token)))
+        Its reads raise VersionExpired where a copy of the table was put back that has another version of this number.
+        """
+        url, options, version, table_id, token = told
+        log = open_log(open_env(url, options)).of_table(table_id)
+        snapshot = log.snapshot(version).checked(lambda state: check_ours(log.env, state, token))
+        Handle.__init__(self, log, snapshot)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from indextables import options as opt
+from indextables.embedded.sent import Sent, arrived
 from indextables.embedded.table import Table, create
 from indextables.env import Env
 from indextables.errors import InvalidArgument, NotSupported, TableNotFound, TableReplaced, not_installed
@@ -222,8 +223,21 @@ class ForeignTable(Table):
 
     def __reduce__(self) -> tuple[Callable[..., ForeignTable], tuple[object, ...]]:
         """A handle is its URL, its version and the options that were given, credentials among them."""
-        told = (self.url, dict(self._env.options.asked), self.system, self.version, self.metadata.id)
-        return _opened, told
+        told = self._told()
+        if told is None:
+            told = (self.url, dict(self._env.options.asked), self.system, self.version, self.metadata.id)
+        return arrived, (type(self), *told)
+
+    def _open_sent(self, *told: Any) -> None:
+        """Raises as `indextables.open`, and TableReplaced if another table is there now."""
+        url, options, system, version, table_id = told
+        env = open_env(url, options)
+        source = find_source(env)
+        if source is None or source.system != system:
+            raise TableNotFound(f"the table of {system} at {url} is gone", url=url)
+        ForeignTable.__init__(self, env, source, source.snapshot(version))
+        if self.metadata.id != table_id:
+            raise TableReplaced(f"another table is at {url} than the one that was pickled", url=url, table_id=table_id)
 
     def __repr__(self) -> str:
         return f"ForeignTable({self.url!r}, system={self.system!r}, version={self.version})"
@@ -276,18 +290,6 @@ class _Copy(NamedTuple):
     remove: Callable[[], object]
 
 
-def _opened(url: str, options: dict[str, object], system: str, version: int, table_id: str) -> ForeignTable:
-    """The handle that was pickled. Raises as `indextables.open`, and TableReplaced if another table is there now."""
-    env = open_env(url, options)
-    source = find_source(env)
-    if source is None or source.system != system:
-        raise TableNotFound(f"the table of {system} at {url} is gone", url=url)
-    found = ForeignTable(env, source, source.snapshot(version))
-    if found.metadata.id != table_id:
-        raise TableReplaced(f"another table is at {url} than the one that was pickled", url=url, table_id=table_id)
-    return found
-
-
 def _snapshot_at(
     source: ForeignSource, version: int | None, timestamp: dt.datetime | str | int | None
 ) -> ForeignSnapshot:
@@ -314,7 +316,7 @@ def _refuse_the_rest() -> None:
     """What `Table` offers, now or later, and is not answered above is refused: nothing reaches for a log of ours."""
     told = {name: value for kind in Table.__mro__[:-1] for name, value in vars(kind).items()}
     offered = {name for name, value in told.items() if not name.startswith("__") or inspect.isfunction(value)}
-    for name in offered - _SHARED - vars(ForeignTable).keys():
+    for name in offered - _SHARED - vars(Sent).keys() - vars(ForeignTable).keys():
         refuse = _refusal(name)
         known = getattr(Table, name)
         replaced: object = property(refuse) if isinstance(known, property) else functools.wraps(known)(refuse)

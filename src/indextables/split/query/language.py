@@ -83,6 +83,24 @@ def doubts(query: str, default_operator: Operator = "or") -> tuple[str, ...]:
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _DIGITS = re.compile(r"\d+")
+_TILDE = re.compile(r"(?<!\\)~")
+_SIGNED_WORD = re.compile(r"[-+](?=[^\W\d]|[\"'(])(?!(?:inf|infinity|nan)(?![\w]))", re.IGNORECASE)
+_SET_IN_PARENTHESES = re.compile(r"IN\s+\(", re.IGNORECASE)
+_SMALL_IN = re.compile(r"in\s+\[", re.IGNORECASE)
+_NOT_BEHIND = re.compile(r"NOT\s+[^\s)]")
+
+
+def _unlike_others(text: str, at: int) -> str | None:
+    """Why a value right behind its column is refused: engines read it in different ways."""
+    if text.startswith("!", at):
+        return "! negates a whole clause: write NOT before the field, or \\! for the sign itself"
+    if _SIGNED_WORD.match(text, at):
+        return f"{text[at]} stands before the field: write {text[at]}column:value, or quote a value that begins with it"
+    if _NOT_BEHIND.match(text, at):
+        return "NOT stands before the field: write NOT column:value, or quote the word"
+    if _SET_IN_PARENTHESES.match(text, at) or _SMALL_IN.match(text, at):
+        return "a set reads column:IN [a b c], with IN in capitals and square brackets"
+    return None
 
 
 class _Item(msgspec.Struct):
@@ -219,6 +237,8 @@ class _Parser(Scanner):
             return self.comparison(field)
         if self.text.startswith("IN", self.pos) and re.compile(r"IN\s+\[").match(self.text, self.pos):
             return self.one_of(field)
+        if named and (said := _unlike_others(self.text, self.pos)):
+            self.fail(said)
         return self.word(field, named=named)
 
     def group(self, field: Field | None) -> Node:
@@ -275,7 +295,8 @@ class _Parser(Scanner):
             self.fail("this regular expression is never closed with /; quote a text that starts with /", at)
         pattern = self.text[at + 1 : end].replace("\\/", "/")
         self.pos = end + 1
-        self.end_of_leaf()
+        if self.peek() and self.peek() not in SPACE + ")^":
+            self.fail("what stands between two slashes is a pattern, and ends there; quote a path", at)
         return Regex(field, pattern, at)
 
     def range(self, field: Field | None) -> Node:
@@ -311,6 +332,8 @@ class _Parser(Scanner):
     def comparison(self, field: Field | None) -> Node:
         at = self.pos
         sign = self.peek()
+        if field is None:
+            self.fail(f"{sign} compares the values of a column: write column:{sign}5, or quote it to search for it")
         self.pos += 1
         inclusive = self.peek() == "="
         self.pos += inclusive
@@ -328,6 +351,8 @@ class _Parser(Scanner):
 
     def one_of(self, field: Field | None) -> Node:
         at = self.pos
+        if field is None:
+            self.fail("IN lists the values of a column: write column:IN [a b]")
         self.pos = self.text.index("[", at) + 1
         values: list[tuple[str, int]] = []
         while True:
@@ -360,8 +385,6 @@ class _Parser(Scanner):
                 self.fail("a value is missing behind the colon")
             self.leaves -= 1
             return self.leaf(name, named=True)
-        if named and self.peek() == "!":
-            self.fail("! negates a whole clause: write NOT before the field, or \\! for the sign itself")
         pieces = self.pieces()
         if pieces == [MANY]:
             return self.all_of(field, at)
@@ -371,9 +394,10 @@ class _Parser(Scanner):
             return self.wildcard(field, pieces, at)
         if self.text[self.pos - 1] == "~" or re.search(r"[^\\]~\d+$", self.text[at : self.pos]):
             return self.fuzzy(field, at)
+        self.check_tildes(at, self.text[at : self.pos])
         self.end_of_leaf()
         text = pieces[0].text
-        if text in ("and", "or", "not") and field is None and self.text[at : self.pos] == text:
+        if text.lower() in ("and", "or", "not") and field is None and self.text[at : self.pos] == text:
             self.small_words.append(text)
         return Word(field, text, at)
 
@@ -389,6 +413,8 @@ class _Parser(Scanner):
         if len(pieces) == 2 and pieces[1] == MANY and not pieces[0].is_wild:
             self.end_of_leaf()
             return Prefix(field, pieces[0].text, at)
+        if written.startswith("*:"):
+            self.fail("a word without a field is looked for in all text columns, and *:* finds every row", at)
         if all(piece.is_wild for piece in pieces):
             self.fail(f"{written[:80]} has no letter to look for", at)
         if pieces[-1] == ONE:
@@ -397,7 +423,7 @@ class _Parser(Scanner):
                 "the word, and for all that begin like it wor*",
                 self.pos - 1,
             )
-        if re.search(r"[^\\]~\d*$", written):
+        if _TILDE.search(written):
             self.fail("a word has either wildcards or ~", at)
         self.end_of_leaf()
         found = Wildcard(field, tuple(pieces), at)
@@ -405,9 +431,18 @@ class _Parser(Scanner):
             self.open_wildcards.append(at)
         return found
 
+    def check_tildes(self, at: int, written: str) -> None:
+        found = _TILDE.search(written)
+        if found is not None:
+            self.fail(
+                "~ and 1 or 2, the number of edits, end a word, as in word~1; write \\~ for the sign",
+                at + found.start(),
+            )
+
     def fuzzy(self, field: Field | None, at: int) -> Node:
         written = self.text[at : self.pos]
         digits = re.sub(r".*~", "", written, flags=re.DOTALL)
+        self.check_tildes(at, written[: len(written) - len(digits) - 1])
         end = self.pos
         self.pos = at
         parts: list[str] = []

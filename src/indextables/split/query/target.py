@@ -16,6 +16,8 @@ def resolve_target(schema: pa.Schema, index: IndexPlan, parts: tuple[str, ...]) 
             field = index.by_column(column.name)
             rest = parts[length:]
             return _nested(column, field, rest) if _is_nested(column.type) else _plain(column, field, rest)
+    if parts == ("_exists_",):
+        raise LookupError("_exists_ is no column: write column:* for rows in which it has a value")
     known = ", ".join(schema.names[:20])
     raise LookupError(f"there is no column {'.'.join(parts)!r}; there are {known}")
 

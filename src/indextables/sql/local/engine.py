@@ -31,12 +31,14 @@ from indextables.sql.local.ends import columns_with_ends
 from indextables.sql.local.explaining import ONE_NAME, explained, placed_in
 from indextables.sql.local.intervals import hours_dropped, with_durations
 from indextables.sql.local.lists import SIMPLIFIER, has_lists, may_merge
+from indextables.sql.local.meanings import check_casts, check_meanings, looks_for_backslashes
 from indextables.sql.local.names import aliased, readable
 from indextables.sql.local.provider import Provider, Source, register, registered_schema
 from indextables.sql.local.pushdown import Need, needs_of, row_limit
 from indextables.sql.local.rewrite import Rewritten, rewrite
 from indextables.sql.local.spelled import as_shown, with_parts
 from indextables.sql.local.subqueries import check_subqueries
+from indextables.sql.local.widths import as_narrow, in_types, widened
 
 __all__ = ["run"]
 
@@ -85,11 +87,12 @@ def _answer(
     text = _one_quote(text)
     check_kind(text)
     check_statement(text)
+    check_meanings(text)
     spelled = {field.name.lower(): field.name for source in sources.values() for field in source.schema}
     typed = text
     text = with_quotients(with_parts(_lower_quoted(unsigned_zeros(text), spelled)))
     schemas = {name: source.schema for name, source in sources.items()}
-    rewritten = rewrite(text, schemas, params)
+    rewritten = widened(text, rewrite(text, schemas, params), schemas)
     values = None if not params else {n: _one_zero(v) for n, v in params.items() if f"${n}" in rewritten.text}
     rewritten, planned, shown = _named(rewritten, schemas, values, names or list(sources))
     if _MOVING.search(text):
@@ -103,6 +106,9 @@ def _answer(
             raise
         context = _context(memory_limit, partitions=1, without=planned.without)
         result = _execute(rewritten, sources, planned, values, context)
+    narrow = as_narrow(rewritten)
+    if narrow is not None:
+        result = in_types(typed, result, _over_nothing(narrow, schemas, values).schema())
     hidden = [search.name for target in rewritten.targets.values() for search in target.searches]
     columns = [shown.get(name, name) for name in result.column_names]
     columns = columns if shown else readable(rewritten.text, columns)
@@ -187,12 +193,14 @@ def _planned(rewritten: Rewritten, schemas: Mapping[str, pa.Schema], values: Any
     meant = frame.logical_plan().display_indent()
     check_subqueries(rewritten.text, meant)
     check_comparisons(rewritten.text, meant)
+    check_casts(rewritten.text, meant, schemas.values())
     _check_hours(rewritten, schemas, values)
     plan = _optimized(frame, rewritten, values)
     without = None
-    if has_lists(rewritten.text):
+    loses = looks_for_backslashes(rewritten.text, (values or {}).values())
+    if loses or has_lists(rewritten.text):
         other = _optimized(_over_nothing(rewritten, schemas, values, SIMPLIFIER), rewritten, values)
-        if may_merge(other.display_indent()):
+        if loses or may_merge(other.display_indent()):
             plan, without = other, SIMPLIFIER
     own = {name: schemas[target.table] for name, target in rewritten.targets.items()}
     hidden = {name: frozenset(s.name for s in target.searches) for name, target in rewritten.targets.items()}

@@ -64,9 +64,13 @@ class Source(Protocol):
 
 def registered_schema(schema: pa.Schema, target: TableReference) -> pa.Schema:
     """What DataFusion gets to see: names in lower case, as it folds them in a statement, and the hidden columns."""
-    fields = [pa.field(field.name.lower(), field.type, field.nullable) for field in schema]
+    fields = [pa.field(field.name.lower(), _shown(field.type, target), field.nullable) for field in schema]
     fields += [pa.field(search.name, pa.bool_(), nullable=False) for search in target.searches]
     return pa.schema([*fields, *([pa.field(SCORE, pa.float64(), nullable=False)] if target.score else [])])
+
+
+def _shown(kind: pa.DataType, target: TableReference) -> pa.DataType:
+    return pa.int64() if target.wide and pa.types.is_integer(kind) and kind.bit_width < 64 else kind
 
 
 def register(context: Any, name: str, provider: Provider) -> None:
@@ -172,11 +176,16 @@ class Provider(pads.Dataset):  # type: ignore[misc]
                 for name in self._without_nan.intersection(own_names):
                     check_ends(name, present[name])
                 always = pa.repeat(pa.scalar(value=True), batch.num_rows)
-                arrays = [present.get(name, always) for name in columns]
+                arrays = [_wide(present.get(name, always), wanted.field(name).type) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
         except IndexTablesError as cause:
             self.failure = cause
             raise
+
+
+def _wide(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Whole numbers as wide as they are shown."""
+    return values.cast(kind) if pa.types.is_integer(kind) and values.type != kind else values
 
 
 class _Scanner:

@@ -160,6 +160,7 @@ def _binary(variant: Any, schema: pa.Schema) -> Node | None:
     if column is None:
         column, value = _column(variant.right(), schema), _scalar(variant.left())
         ours = _MIRRORED.get(ours, ours)
+    value = None if column is None or value is None else _as_narrow(value, column.type)
     if column is None or value is None or value.type != column.type or not value.is_valid:
         return None
     if pa.types.is_floating(column.type):
@@ -175,11 +176,22 @@ def _in_list(variant: Any, schema: pa.Schema) -> Node | None:
     values = [_scalar(item) for item in variant.list()]
     if variant.negated() or column is None or pa.types.is_floating(column.type):
         return None
-    known = [value for value in values if value is not None and value.type == column.type]
+    narrow = [None if value is None else _as_narrow(value, column.type) for value in values]
+    known = [value for value in narrow if value is not None and value.type == column.type]
     if len(known) < len(values):
         return None
     distinct = {repr(value): value for value in known if value.is_valid}
     return In(column, tuple(distinct.values()), any(not value.is_valid for value in known))
+
+
+def _as_narrow(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
+    """A whole number in the type of its column, which DataFusion may see wider; None if that cannot hold it."""
+    if not (pa.types.is_integer(kind) and pa.types.is_integer(value.type)) or value.type == kind:
+        return value
+    try:
+        return value.cast(kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _variant(thing: Any) -> Any:

@@ -48,12 +48,14 @@ MAX_DEPTH = 64
 class TableReference(msgspec.Struct, frozen=True):
     """One table reference of the statement: the table it reads and the hidden columns it has on top.
 
-    With `score` there is one more, `_score`: that of its only search, in rows that match it.
+    With `score` there is one more, `_score`: that of its only search, in rows that match it. A `wide` one shows whole
+    numbers with 64 bits.
     """
 
     table: str
     searches: tuple[Mark, ...] = ()
     score: bool = False
+    wide: bool = False
 
 
 class Rewritten(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ becomes part of the query instead and is answered exactly.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -228,6 +229,11 @@ def _one_order(order_by: Any) -> OrderBy:
 
 
 def _words(text: str) -> tuple[str, str]:
+    nulls = re.search(r"\s+nulls\s+(?P<place>first|last)\s*$", text, re.IGNORECASE)
+    if nulls is not None and nulls["place"].lower() == "first":
+        message = f"order_by {text!r}: rows without a value come last, nulls first is not offered; sql has it"
+        raise InvalidArgument(message, order_by=text)
+    text = text if nulls is None else text[: nulls.start()]
     column, _, direction = text.strip().rpartition(" ")
     if column and direction.lower() in ("ascending", "descending"):
         short = direction.lower().removesuffix("ending")

@@ -90,6 +90,8 @@ def read_rows(data: Any, schema: pa.Schema | None = None, *, widens: bool = Fals
         return _pandas_rows(data, schema)
     if hasattr(data, "__arrow_c_stream__"):
         return _stream_rows(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return _array_rows(data)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(r, Mapping) for r in data):
         batch = batch_of_dicts(data, schema, widens=widens, fills=fills)
         return Rows(batch.schema, [batch])
@@ -211,6 +213,15 @@ def _stream_rows(data: Any) -> Rows:
     return Rows(reader.schema, reader)
 
 
+def _array_rows(data: Any) -> Rows:
+    try:
+        batch = pa.record_batch(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as cause:
+        message = f"data of type {type(data).__name__} has no rows with named columns: {cause}. Nothing was written"
+        raise InvalidArgument(message) from cause
+    return Rows(batch.schema, [batch])
+
+
 def _library_rows(data: Any) -> Rows | None:
     """What has rows by a name of its own: a Dataset or Scanner of pyarrow, a LazyFrame of polars."""
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
@@ -234,7 +245,7 @@ def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: 
     rest = itertools.chain([first], pieces)
     if not isinstance(first, Mapping):
         head = _piece(first)
-        return Rows(head.schema, (batch for piece in rest for batch in _piece(piece).batches))
+        return Rows(head.schema, (batch for piece in rest for batch in _piece(piece, "batches or tables").batches))
 
     # Copies: whoever makes the dicts may fill one and the same again and again.
     kept = (dict(row) if isinstance(row, Mapping) else row for row in rest)
@@ -252,7 +263,7 @@ def _piecewise_rows(pieces: Iterator[Any], schema: pa.Schema | None, *, widens: 
 def _chunk(rows: list[Any], types: pa.Schema | None, *, widens: bool = False, fills: bool) -> pa.RecordBatch:
     for row in rows:
         if not isinstance(row, Mapping):
-            raise _not_rows(row)
+            raise _mixed(row, "dicts")
     batch = batch_of_dicts(rows, types, widens=widens, fills=fills)
     names = [name.lower() for name in batch.schema.names]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -283,10 +294,18 @@ def _in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=columns) if len(columns) else _without_columns(batch.num_rows)
 
 
-def _piece(piece: Any) -> Rows:
+def _piece(piece: Any, began: str = "") -> Rows:
     if isinstance(piece, Mapping) or not (hasattr(piece, "__arrow_c_stream__") or hasattr(piece, "__arrow_c_array__")):
-        raise _not_rows(piece)
+        raise _mixed(piece, began) if began else _not_rows(piece)
     return read_rows(piece)
+
+
+def _mixed(piece: object, began: str) -> InvalidArgument:
+    message = (
+        f"the iterator began with {began} and then gave a {type(piece).__name__}: let it give one kind. Nothing was "
+        "written"
+    )
+    return InvalidArgument(message)
 
 
 def _not_rows(data: object) -> InvalidArgument:
@@ -354,10 +373,21 @@ def _column(values: pa.Array, field: pa.Field, *, may_lack: bool) -> pa.Array:
     if values.type == field.type:
         return values
     try:
-        return pc.cast(values, field.type)
+        return pc.cast(_castable(values), field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         message = f"column {field.name} does not fit {field.type}: {cause}. Nothing was written"
         raise SchemaMismatch(message, differences=[f"{field.name}: {cause}"]) from cause
+
+
+def _castable(values: pa.Array) -> pa.Array:
+    """A dictionary of views, as Polars has them for categories, as one that Arrow can decode."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    words = values.type.value_type
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(words)
+    if plain is None:
+        return values
+    return pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
 
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
