@@ -202,6 +202,27 @@ def test_bundles_that_lie_are_refused(tmp_path, how):
         indextables.open(place).to_arrow()
 
 
+@needed
+@pytest.mark.slow
+def test_rows_are_never_others_than_the_peer_wrote_whatever_bit_changes(tmp_path):
+    place, path = plain(tmp_path)
+    whole, dice = path.read_bytes(), random.Random(7)
+    before = rows_of(indextables.open(place).to_arrow())
+    files, _ = parts_of(whole)
+    refused = 0
+    for name in (*(name for name in files if name.endswith(".store")), "meta.json"):
+        start = whole.index(files[name])
+        for at in dice.sample(range(len(files[name])), 60):
+            data = bytearray(whole)
+            data[start + at] ^= 1 << dice.randrange(8)
+            path.write_bytes(data)
+            try:
+                assert rows_of(indextables.open(place).to_arrow()) == before, (name, at)
+            except indextables.IndexTablesError:
+                refused += 1
+    assert refused > 60
+
+
 def _without_a_segment(data):
     meta = json.loads(data)
     return json.dumps(meta | {"segments": meta["segments"][1:]}).encode()

@@ -11,6 +11,7 @@ import contextlib
 import datetime as dt
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ _MAX_METADATA = 64 << 20
 _CHUNK = 16 << 20
 _BATCH_ROWS = 8192
 _NAME = re.compile(r"[0-9a-f]{32}\.[a-z]{1,16}|[0-9a-f]{32}\.[0-9]{1,18}\.del|meta\.json|\.managed\.json")
+_CHECKED = (".store", ".del")
+"""The files that rows come from, and that take rows away; of the others nothing is read but what opens an index."""
+_FOOTER_MAGIC = 1337
 _COMPANION = "_parquet_manifest.json"
 _KINDS = frozenset({"i64", "u64", "f64", "bool", "date", "bytes", "text", "json_object"})
 
@@ -54,7 +58,12 @@ class _Meta(msgspec.Struct, frozen=True):
     schema: list[_Field]
 
 
+class _Footer(msgspec.Struct, frozen=True):
+    crc: int
+
+
 _BUNDLE, _META = msgspec.json.Decoder(_Bundle), msgspec.json.Decoder(_Meta)
+_FOOTER = msgspec.json.Decoder(_Footer)
 
 
 def read_bundle_rows(
@@ -69,7 +78,7 @@ def read_bundle_rows(
     fields = [schema.field(name) for name in wanted]
     with tempfile.TemporaryDirectory(prefix="indextables-bundle-", ignore_cleanup_errors=True) as folder:
         _unpack(store, key, files, Path(folder))
-        _check_kinds(Path(folder), key)
+        _check_fields(Path(folder), schema, key)
         for documents in _documents(folder, key, rows):
             columns = [_column(documents, field, key) for field in fields]
             plain = pa.schema([pa.field(field.name, field.type, field.nullable) for field in fields])
@@ -117,9 +126,37 @@ def _unpack(store: Store, key: str, files: dict[str, _Range], folder: Path) -> N
         with (folder / name).open("wb") as file:
             for start in range(found.start, found.end, _CHUNK):
                 file.write(store.get_range(key, start, min(found.end, start + _CHUNK)))
+        if name.endswith(_CHECKED):
+            _check_sum(folder / name, name, key)
 
 
-def _check_kinds(folder: Path, key: str) -> None:
+def _check_sum(path: Path, name: str, key: str) -> None:
+    """Raises SplitCorrupt where a file is not the one that Tantivy wrote: it ends in the CRC-32 of what is before it.
+
+    body, footer (JSON), u32 length of the footer, magic number
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(size - 8, 0))
+        end = file.read()
+        start = size - 8 - int.from_bytes(end[:4], "little")
+        if start < 0 or int.from_bytes(end[4:], "little") != _FOOTER_MAGIC:
+            raise _corrupt(key, f"{name} has no footer of Tantivy")
+        file.seek(start)
+        try:
+            told = _FOOTER.decode(file.read(size - 8 - start)).crc
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise _corrupt(key, f"the footer of {name} cannot be read: {error}") from error
+        file.seek(0)
+        found = 0
+        for at in range(0, start, _CHUNK):
+            found = zlib.crc32(file.read(min(_CHUNK, start - at)), found)
+    if found != told:
+        raise _corrupt(key, f"{name} was changed: its checksum is another one")
+
+
+def _check_fields(folder: Path, schema: pa.Schema, key: str) -> None:
+    """Raises NotSupported for kinds that are not read, SplitCorrupt for fields of which the table knows nothing."""
     try:
         fields = _META.decode((folder / "meta.json").read_bytes()).schema
     except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -128,6 +165,8 @@ def _check_kinds(folder: Path, key: str) -> None:
         if field.type not in _KINDS:
             message = f"{key} has a field {field.name} of the kind {field.type}, which is not read here"
             raise NotSupported(message, path=key, column=field.name)
+        if field.name not in schema.names:
+            raise _corrupt(key, f"it has a field {field.name!r}, and the table no such column")
 
 
 def _documents(folder: str, key: str, rows: int | None) -> Iterator[list[dict[str, Any]]]:
