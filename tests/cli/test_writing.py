@@ -205,6 +205,23 @@ def test_flags_that_an_existing_table_cannot_follow_are_refused(command, logs, l
     assert command("ingest", logs, log_file, "--text", "message").code == 0
 
 
+def test_new_columns_of_an_existing_table_are_indexed_with_the_file_that_brings_them(command, logs, tmp_path):
+    (tmp_path / "new.jsonl").write_text('{"level": "new", "host": "web one", "code": 7}\n')
+    before = indextables.open(logs)
+    ran = command("ingest", logs, tmp_path / "new.jsonl", "--text", "level,host")
+    assert (ran.code, "no column host" in ran.err, "--merge-schema" in ran.err) == (2, True, True)
+    assert before.refresh().version == before.version, "what is refused changes nothing"
+    version = before.version
+    ran = command("ingest", logs, tmp_path / "new.jsonl", "--merge-schema", "--text", "host", "--text", "nowhere")
+    assert (ran.code, "nowhere" in ran.err) == (0, True)
+    table = indextables.open(logs)
+    assert (table.version, table.count("host:web")) == (version + 1, 1)
+    assert command("ingest", logs, tmp_path / "new.jsonl", "--index", "code=none", "--fast", "level").code == 0
+    told = table.refresh().metadata.configuration
+    assert (told["indexing.typemap.code"], "level" in told["indexing.fastfields"]) == ("none", True)
+    assert (told["indexing.typemap.host"], table.version) == ("text", version + 3)
+
+
 def test_a_column_of_an_existing_table_becomes_text_with_an_ingest(command, logs, log_file):
     before = indextables.open(logs).count()
     assert command("ingest", logs, log_file, "--text", "level").code == 0

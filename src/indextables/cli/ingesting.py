@@ -115,11 +115,13 @@ def ingest(
         "options": pairs(option, "--option"),
     }
     place = _Place(table, wishes, schema)
-    place.open(partition_by)
+    place.open(partition_by, merges=merge_schema)
     if follow:
         _follow(place, reading, files, until_idle)
     else:
         _take_all(place, reading, files, once=once)
+    if place.later:
+        say(_NOT_INDEXED.format(", ".join(place.later)), quiet=quiet)
 
 
 def _take_all(place: _Place, reading: _Reading, given: list[str], *, once: bool) -> None:
@@ -267,6 +269,7 @@ def _take_whole(place: _Place, reading: _Reading, name: str, seen: set[str], inp
 
 _LATER = "left for later: {}; it is taken when it can be read"
 _TAKEN = "{}: taken before, nothing added"
+_NOT_INDEXED = "no file has a column {}: nothing was said about its index"
 
 
 class _Place:
@@ -280,13 +283,15 @@ class _Place:
         self._given = None if ddl is None else schema_from_ddl(ddl)
         self._merges = False
         self.table: Table | None = None
+        self.later: dict[str, Any] = {}
+        """How columns are indexed that the table gets with the file that has them."""
 
-    def open(self, partition_by: str | None) -> None:
+    def open(self, partition_by: str | None, *, merges: bool) -> None:
         """Find the table, if it is there. Raises InvalidArgument where flags ask for another one."""
         self._find()
         if self.table is None:
             return
-        check_same(self.table, partition_by, self._wishes["indexing"])
+        self.later = check_same(self.table, partition_by, self._wishes["indexing"], merges=merges)
         if self._given is not None:
             _check_types(self.table.schema, self._given)
 
@@ -348,7 +353,10 @@ class _Place:
         if self.table is None:
             taken = create_with_rows(self._path, rows, txn=txn, along=along, **self._wishes)
         else:
-            taken = append_rows(self.table, rows, txn, along=along, merge_schema=self._merges)
+            has = {name.lower() for name in rows.schema.names}
+            new = {name: kind for name, kind in self.later.items() if name.lower() in has}
+            taken = append_rows(self.table, rows, txn, along=along, merge_schema=self._merges, indexing=new or None)
+            self.later = {name: kind for name, kind in self.later.items() if name not in new}
         self.table = taken.table
         if txn is not None and along is None and not once_files.is_taken(self.table.txn_version(txn[0])):
             message = f"{self._path} was restored meanwhile to a version without this file: run this again"

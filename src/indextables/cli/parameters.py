@@ -17,7 +17,9 @@ __all__ = [
     "Settings",
     "TablePath",
     "Where",
+    "column_kinds",
     "counted",
+    "fast_columns",
     "keywords_of",
     "open_table",
     "pairs",
@@ -61,10 +63,24 @@ def open_table(
 
 def text_columns(table: Table) -> list[str]:
     """The columns that are searched by words, in the table's order."""
+    kinds = column_kinds(table)
+    return [name for name in table.schema.names if kinds.get(name.lower()) == "text"]
+
+
+def column_kinds(table: Table) -> dict[str, str]:
+    """How columns are indexed of which the table says it, by their names in lower case."""
     from indextables import options as opt
 
     kinds = opt.Options(table=table.metadata.configuration, environ={}).below(opt.INDEXING_TYPEMAP)
-    return [name for name in table.schema.names if kinds.get(name.lower(), "").lower() == "text"]
+    return {name.lower(): kind.lower() for name, kind in kinds.items()}
+
+
+def fast_columns(table: Table) -> list[str]:
+    """The columns of which the table says that they have fast values."""
+    from indextables import options as opt
+
+    told = opt.Options(table=table.metadata.configuration, environ={})[opt.INDEXING_FAST_FIELDS]
+    return [name.strip() for name in (told or "").split(",") if name.strip()]
 
 
 def counted(number: int, thing: str) -> str:

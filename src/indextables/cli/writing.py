@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from indextables.cli.declared import Argument, Option, names
-from indextables.cli.parameters import Settings, TablePath, counted, open_table, pairs, text_columns
+from indextables.cli.parameters import Settings, TablePath, column_kinds, counted, fast_columns, open_table, pairs
 from indextables.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -194,20 +194,37 @@ def _each(given: list[str] | None, flag: str) -> Iterator[str]:
         yield from names(columns, flag) or ()
 
 
-def check_same(table: Table, partition_by: str | None, indexing: dict[str, Any]) -> None:
-    """Flags must not be ignored by a table that is there: columns become text, partitions stay.
+def check_same(
+    table: Table, partition_by: str | None, indexing: dict[str, Any], *, merges: bool = False
+) -> dict[str, Any]:
+    """Flags must not be ignored by a table that is there: columns are indexed as they say, partitions stay.
 
-    Raises InvalidArgument.
+    Returns what is said about columns that the table does not have yet, which `merges` allows. Raises InvalidArgument.
     """
     wanted = names(partition_by, "--partition-by")
     if wanted is not None and [name.lower() for name in wanted] != [n.lower() for n in table.partition_columns]:
         has = ", ".join(table.partition_columns) or "none"
         raise InvalidArgument(f"the table is there and is partitioned by {has}; leave --partition-by out")
-    texts = {name.lower() for name in text_columns(table)}
-    missing = [name for name, kind in indexing.items() if kind.get("type") == "text" and name.lower() not in texts]
     known = {name.lower() for name in table.schema.names}
-    if there := {name: indexing[name] for name in missing if name.lower() in known}:
-        table.set_indexing(there)
-    if absent := [name for name in missing if name.lower() not in known]:
-        message = f"the table is there and has no column {', '.join(absent)} to index as text"
-        raise InvalidArgument(f"{message}; leave --text out, or add the column first with `indextables alter`")
+    absent = {name: kind for name, kind in indexing.items() if name.lower() not in known}
+    if absent and not merges:
+        message = f"the table is there and has no column {', '.join(absent)} to index"
+        raise InvalidArgument(f"{message}; leave it out, or let --merge-schema add the columns that files have")
+    kinds = column_kinds(table)
+    fast = {name.lower() for name in fast_columns(table)}
+    other = {
+        name: kind
+        for name, kind in indexing.items()
+        if name not in absent
+        and (
+            kind.get("type", kinds.get(name.lower())) != kinds.get(name.lower())
+            or ("fast" in kind) > (name.lower() in fast)
+        )
+    }
+    if other:
+        table.set_indexing({name: {**_said(kinds.get(name.lower())), **kind} for name, kind in other.items()})
+    return absent
+
+
+def _said(kind: str | None) -> dict[str, Any]:
+    return {} if kind is None else {"type": kind}
