@@ -583,3 +583,35 @@ def test_a_comment_on_the_table_is_its_description(tmp_path):
     assert table.refresh().metadata.description == "what happened"
     session.run("COMMENT ON TABLE t IS NULL")
     assert table.refresh().metadata.description is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("delta.isolationLevel", "Serializable"),
+        ("delta.logRetentionDuration", "interval 30 days"),
+        ("delta.whoKnows", "1"),
+        ("delta.columnMapping.maxColumnId", "9"),
+        ("delta.feature.changeDataFeed", "supported"),
+        ("delta.feature.columnMapping", "off"),
+        ("enableRowTracking", "false"),
+        ("columnMapping.maxColumnId", "1"),
+        ("generated.s", "upper(t)"),
+    ],
+)
+def test_no_property_is_kept_and_ignored(tmp_path, key, value):
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    table = indextables.create(tmp_path / "t", schema)
+    with pytest.raises(InvalidArgument):
+        table.set_properties({key: value})
+    assert table.refresh().version == 0
+    with pytest.raises((InvalidArgument, SchemaInvalid)):
+        indextables.create(tmp_path / "new", schema, properties={key: value})
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_feature_is_asked_for_as_in_delta(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.set_properties({"delta.feature.allowColumnDefaults": "supported", "delta.feature.columnMapping": "enabled"})
+    assert {"columnDefaults", "columnMapping"} <= set(table.protocol.writerFeatures)
+    assert not [key for key in table.metadata.configuration if key.startswith("delta.")]

@@ -40,6 +40,10 @@ __all__ = [
 ]
 
 
+_MEANT = ("delta.", "enablerowtracking", "columnmapping.", "partitioning.")
+"""Properties that say something about a new table, or are not for people to set; others are options and notes."""
+
+
 def create(
     log: Log,
     schema: pa.Schema,
@@ -118,10 +122,10 @@ def configuration_of(log: Log, schema: pa.Schema, properties: Mapping[str, str] 
     """
     given = {key: str(value) for key, value in (properties or {}).items()}
     constraints, given = constraint_properties(given, schema)
-    of_delta = {key: value for key, value in given.items() if key.lower().removeprefix(opt.PREFIX).startswith("delta.")}
+    meant = {key: value for key, value in given.items() if key.lower().removeprefix(opt.PREFIX).startswith(_MEANT)}
     # What these stand for is so in every new table, or comes with the first rename: nothing of it has to be kept.
-    kept, _ = settled(of_delta, new_table_protocol())
-    given = {key: value for key, value in given.items() if key not in of_delta or key in kept}
+    kept, _ = settled(meant, new_table_protocol())
+    given = {key: value for key, value in given.items() if key not in meant or key in kept}
     check_indexing(given, schema.names, "properties")
     wanted = {**wanted_indexing(log.env.options, schema.names), **given}
     return {**nested_texts(schema, wanted), **wanted, **constraints}

@@ -19,6 +19,7 @@ from indextables.log.wire import (
     DELETION_VECTORS,
     FEATURES,
     REGISTRY_PREFIX,
+    ROW_TRACKING,
     TYPE_WIDENING,
     Metadata,
     Protocol,
@@ -27,12 +28,19 @@ from indextables.log.wire import (
     tracks_rows,
     with_feature,
 )
-from indextables.options import INDEXING_FAST_FIELDS, INDEXING_PERSONAL, PREFIX, SEARCH_DEFAULT_FIELDS
+from indextables.options import (
+    INDEXING_FAST_FIELDS,
+    INDEXING_PERSONAL,
+    PREFIX,
+    SEARCH_DEFAULT_FIELDS,
+    known_options,
+)
 from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
 from indextables.table.rows import Evolution, check_indexing, indexing_properties, with_schema, without_settings
 
 __all__ = ["indexed", "named", "numbered", "settled", "wants_row_ids"]
 
+_GENERATED = "generated."
 _RULES = (CONSTRAINT_PREFIX, f"delta.{CONSTRAINT_PREFIX}")
 _OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", *_RULES, "mirror.delta")
 """Properties that the library writes itself: nobody sets them by hand."""
@@ -53,7 +61,21 @@ _REFUSED = {
     "delta.enableincommittimestamps": "every commit has its time in it",
     "delta.minreaderversion": "features are asked for by name: upgrade_protocol([...])",
     "delta.minwriterversion": "features are asked for by name: upgrade_protocol([...])",
+    "delta.logretentionduration": "logRetention.duration says how long versions are kept",
+    "delta.deletedfileretentionduration": "purge.defaultRetentionHours says how long files are kept",
+    "delta.isolationlevel": "isolationLevel says it",
+    "delta.dataskippingnumindexedcols": "dataSkippingNumIndexedCols says it",
+    "delta.autooptimize.optimizewrite": "optimizeWrite says it",
+    "delta.autooptimize.autocompact": "mergeOnWrite.enabled says it",
 }
+_FEATURE = "delta.feature."
+_FEATURES_OF_DELTA = {
+    **{name.lower(): name for name in _ASKED},
+    "allowcolumndefaults": COLUMN_DEFAULTS,
+    "rowtracking": ROW_TRACKING,
+}
+_IN_DELTA = frozenset(alias.lower() for option in known_options() for alias in option.aliases)
+"""Keys of Delta that are other names of options."""
 
 
 def named(
@@ -107,15 +129,31 @@ def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str
             hint = "; ADD CONSTRAINT looks at the rows and sets it" if plain.startswith(_RULES) else hint
             message = f"the property {key} is kept by the library itself: it cannot be set{hint}"
             raise InvalidArgument(message, option=key)
-        if plain in _REFUSED:
-            raise InvalidArgument(
-                f"the property {key} has no meaning here: {_REFUSED[plain]}; leave it out", option=key
-            )
-        if plain in (_VECTORS, _MAPPING, *_ROW_TRACKING):
+        if plain.startswith(_GENERATED):
+            message = f"the property {key} declares a generated column, which a table has from the start, or not at all"
+            raise InvalidArgument(message, option=key)
+        if plain.startswith(_FEATURE):
+            features += _feature(key, plain, value.strip().lower(), protocol)
+        elif plain in (_VECTORS, _MAPPING, *_ROW_TRACKING):
             features += _meant(key, plain, value.strip().lower(), protocol)
+        elif plain.startswith("delta.") and plain not in _IN_DELTA:
+            why = _REFUSED.get(plain, "it is a key of Delta's that this library does not know")
+            raise InvalidArgument(f"the property {key} has no meaning here: {why}; leave it out", option=key)
         else:
             kept[key] = value
     return kept, features
+
+
+def _feature(key: str, plain: str, value: str, protocol: Protocol) -> list[str]:
+    """The feature that Delta asks for by a property."""
+    name = _FEATURES_OF_DELTA.get(plain.removeprefix(_FEATURE))
+    if value not in ("supported", "enabled"):
+        raise InvalidArgument(f"{key} = {value}: a feature is `supported`", option=key, value=value)
+    if name is None or (name == ROW_TRACKING and not tracks_rows(protocol)):
+        hint = "enable_row_tracking() gives rows their ids" if name else "a table gets it when something needs it"
+        message = f"the property {key} has no meaning here: {hint}; leave it out"
+        raise InvalidArgument(message, option=key)
+    return [name]
 
 
 def _meant(key: str, plain: str, value: str, protocol: Protocol) -> list[str]:
