@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pyarrow as pa
 
@@ -34,3 +35,48 @@ def test_commits_loads_and_checkpoints_are_counted_and_logged(tmp_path, caplog):
     assert sum(line.startswith(f"commit of {table.url}: ") for line in lines) == 2
     assert sum(line.startswith(f"checkpoint of {table.url}: ") and " s" in line for line in lines) >= 1
     assert any(line.startswith(f"state load of {table.url}: ") for line in lines)
+
+
+class Meter:
+    """What `opentelemetry.metrics` offers, as far as libraries use it."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.points: list[tuple[str, float, dict[str, str]]] = []
+
+    def get_meter(self, name: str) -> Meter:
+        assert name == "indextables"
+        return self
+
+    def create_histogram(self, name: str, unit: str) -> Meter.Instrument:
+        self.made.append(f"{name} {unit}")
+        return Meter.Instrument(self, name)
+
+    create_counter = create_histogram
+
+    class Instrument:
+        def __init__(self, meter: Meter, name: str) -> None:
+            self.meter, self.name = meter, name
+
+        def record(self, amount: float, attributes: dict[str, str]) -> None:
+            self.meter.points.append((self.name, amount, attributes))
+
+        add = record
+
+
+def test_each_is_a_point_of_opentelemetry_where_the_application_uses_it(tmp_path, monkeypatch):
+    meter = Meter()
+    monkeypatch.setattr("indextables.measures._INSTRUMENTS", {})
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", meter)
+    table = indextables.create(tmp_path / "t", pa.schema([("k", pa.int64())]))
+    for k in range(3):
+        table.append([{"k": k}])
+    table.checkpoint()
+    attempts = [amount for name, amount, _ in meter.points if name == "indextables.commit.attempts"]
+    assert attempts == [1, 1, 1]
+    assert {"indextables.commit.duration s", "indextables.checkpoint.duration s"} <= set(meter.made)
+    assert len(meter.made) == len(set(meter.made))
+    assert {told["indextables.table"] for _, _, told in meter.points} == {table.url}
+    monkeypatch.setattr(meter.Instrument, "record", None)
+    table.append([{"k": 9}])
+    assert table.count() == 4

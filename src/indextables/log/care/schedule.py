@@ -168,7 +168,8 @@ def _write(env: Env, version: int, compact: Mode, *, checked: bool = False) -> S
     """Write the state of a version, and count that. Raises as `checkpoint`."""
     began = env.ambient.monotonic()
     ref = _written(env, version, compact, checked=checked)
-    measures.note(env.store.url, "checkpoint", env.ambient.monotonic() - began)
+    told = {"version": ref.version, "size_bytes": ref.size}
+    measures.note(env.store.url, "checkpoint", env.ambient.monotonic() - began, told=told)
     return ref
 
 
