@@ -22,7 +22,7 @@ def options() -> str:
     rows = ["| key | default | value | meaning |", "|---|---|---|---|"]
     for option in known_options():
         aliases = "".join(f"<br>also `{alias}`" for alias in option.aliases)
-        default = "" if option.default == "" else f"`{str(option.default).lower()}`"
+        default = "" if option.default in ("", {}) else f"`{str(option.default).lower()}`"
         needed = f"<br>needed by {', '.join(option.needed_by)}" if option.needed_by else ""
         rows.append(f"| `{option.key}`{aliases} | {default} | {option.kind} | {option.help}{needed} |")
     return "\n".join(rows)

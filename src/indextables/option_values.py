@@ -357,6 +357,25 @@ def text(key: str, default: str, help_text: str, **more: Any) -> Option[str]:
     return Option(key, str, default, help_text, kind="text", **more)
 
 
+_OWN_NOTES = "indextables."
+
+
+def notes(key: str, help_text: str, **more: Any) -> Option[dict[str, str]]:
+    """Declare names with texts: `name=text`, separated by commas. Names that begin as ours do are refused."""
+
+    def read(given: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for part in filter(str.strip, given.split(",")):
+            name, equals, told = (piece.strip() for piece in part.partition("="))
+            if not name or not equals or name in found or name.lower().startswith(_OWN_NOTES):
+                raise ValueError(part)
+            found[name] = told
+        return found
+
+    kind = f"name=text, separated by commas, where no name begins with {_OWN_NOTES}"
+    return Option(key, read, {}, help_text, kind=kind, **more)
+
+
 def zone(key: str, default: str, help_text: str, **more: Any) -> Option[str]:
     """Declare the name of a time zone."""
 

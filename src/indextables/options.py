@@ -30,6 +30,7 @@ from indextables.option_values import (
     flag,
     known_options,
     not_below,
+    notes,
     ratio,
     size,
     text,
@@ -372,6 +373,7 @@ INDEXING_TOKENIZER = "indexing.tokenizer."
 INDEXING_RECORD_OPTION = "indexing.indexrecordoption."
 INDEXING_TOKEN_LENGTH = "indexing.tokenlength."  # noqa: S105 - a token of text
 FAMILIES = (INDEXING_TYPEMAP, INDEXING_TOKENIZER, INDEXING_RECORD_OPTION, INDEXING_TOKEN_LENGTH)
+WRITE_TAGS = notes("write.tags", "tags of every file that is written: `source=job 7, reason=backfill`")
 INDEXING_FAST_FIELDS = text(
     "indexing.fastfields", "", "columns, separated by commas, whose values the index holds for sorting and aggregation"
 )

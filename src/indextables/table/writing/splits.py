@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import (
     CommitError,
@@ -165,6 +166,7 @@ class _Writers:
         self._target = target
         self._open: OrderedDict[tuple[str | None, ...], SplitWriter] = OrderedDict()
         self._adds: list[Add] = []
+        self._tags: dict[str, str | None] = {**target.options[opt.WRITE_TAGS]}
         self._finished = False
 
     def of(self, values: tuple[str | None, ...]) -> SplitWriter:
@@ -209,7 +211,8 @@ class _Writers:
     def _end(self, values: tuple[str | None, ...]) -> None:
         writer = self._open[values]
         for split in writer.finish():
-            self._adds.append(add_of(split, self._target.partition_columns, values))
+            add = add_of(split, self._target.partition_columns, values)
+            self._adds.append(msgspec.structs.replace(add, tags=self._tags) if self._tags else add)
         del self._open[values]
 
 
