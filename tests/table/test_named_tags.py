@@ -1,4 +1,4 @@
-"""Files that are written carry the tags that an option names, whoever writes them, and keep them while they are merged."""
+"""Files carry the tags that an option names, whoever writes them, and keep them while they are merged."""
 
 from __future__ import annotations
 
