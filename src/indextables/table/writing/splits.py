@@ -166,7 +166,8 @@ class _Writers:
         self._target = target
         self._open: OrderedDict[tuple[str | None, ...], SplitWriter] = OrderedDict()
         self._adds: list[Add] = []
-        self._tags: dict[str, str | None] = {**target.options[opt.WRITE_TAGS]}
+        tags = target.options[opt.WRITE_TAGS]
+        self._tags: dict[str, str | None] = dict(tags.items())
         self._finished = False
 
     def of(self, values: tuple[str | None, ...]) -> SplitWriter:
