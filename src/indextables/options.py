@@ -377,9 +377,7 @@ WRITE_TAGS = notes("write.tags", "tags of every file that is written: `source=jo
 INDEXING_FAST_FIELDS = text(
     "indexing.fastfields", "", "columns, separated by commas, whose values the index holds for sorting and aggregation"
 )
-INDEXING_NON_FAST_FIELDS = text(
-    "indexing.nonfastfields", "", "columns, separated by commas, whose values the index does not hold"
-)
+INDEXING_NON_FAST_FIELDS = text("indexing.nonfastfields", "", "columns, separated by commas, without such values")
 INDEXING_PERSONAL = text(
     "indexing.personal", "", "columns, separated by commas, of which no value stands outside of the splits"
 )
