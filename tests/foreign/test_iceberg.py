@@ -20,6 +20,7 @@ import indextables
 from indextables.errors import (
     DvCorrupt,
     IndexTablesError,
+    LimitExceeded,
     LogCorrupt,
     NotInstalled,
     NotSupported,
@@ -381,6 +382,48 @@ def test_damage_anywhere_ends_in_an_error_of_ours_or_in_an_answer(world, tmp_pat
     with pytest.raises(LogCorrupt):
         indextables.open(world.root)
     shutil.rmtree(world.root)
+
+
+def packed(place, word, pack):
+    """Compress the one block of an Avro file that has none compressed."""
+    data = place.read_bytes()
+    sync = data[-16:]
+    head, body, _ = data.split(sync)
+    at = 1
+    while body[at] & 0x80:
+        at += 1
+    block = pack(body[at + 1 :])
+    size, length = len(block) << 1, bytearray()
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    head = head.replace(b"\x14avro.codec\x08null", b"\x14avro.codec" + bytes([len(word) << 1]) + word)
+    place.write_bytes(head + sync + body[:1] + bytes(length) + block + sync)
+
+
+def deflated(data):
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def snapped(data):
+    return pa.compress(data, codec="snappy", asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(("word", "pack"), [(b"deflate", deflated), (b"snappy", snapped)])
+def test_manifests_of_every_codec_are_read(world, word, pack):
+    world.data("a.parquet", rows(1, 2)).commit()
+    for name in ("m1.avro", "snap-1.avro"):
+        packed(world.root / "metadata" / name, word, pack)
+    assert ids(indextables.open(world.root)) == [1, 2]
+
+
+def test_a_manifest_that_grows_beyond_all_bounds_is_refused(world):
+    world.data("a.parquet", rows(1, 2)).commit()
+    packed(world.root / "metadata" / "m1.avro", b"deflate", lambda data: deflated(data + bytes(300 << 20)))
+    with pytest.raises(LimitExceeded, match="decompresses to more"):
+        indextables.open(world.root).to_arrow()
 
 
 def test_a_deletion_vector_takes_rows_of_its_file_away(world):

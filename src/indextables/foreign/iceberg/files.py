@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from indextables.errors import (
+    CheckpointCorrupt,
     IndexTablesError,
     LimitExceeded,
     LogCorrupt,
@@ -23,6 +24,7 @@ from indextables.errors import (
     not_installed,
 )
 from indextables.foreign.iceberg.columns import check_types
+from indextables.log.checkpoint.avro import plain_container
 from indextables.storage.store import Store
 
 __all__ = ["METADATA_DIR", "Locations", "guarded", "is_metadata", "newest_metadata", "read_metadata", "store_io"]
@@ -30,6 +32,7 @@ __all__ = ["METADATA_DIR", "Locations", "guarded", "is_metadata", "newest_metada
 METADATA_DIR = "metadata/"
 _NAME = re.compile(METADATA_DIR + r"(?:v([0-9]{1,18})|([0-9]{1,18})-[^/]+?)(\.gz)?\.metadata\.json(\.gz)?")
 _MAX_BYTES = 1 << 30
+_AVRO = b"Obj\x01"
 _NEWEST_FORM = 3
 _SCHEMES = re.compile(r"^(s3a|s3n|abfs|wasb|wasbs)://")
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
@@ -157,7 +160,8 @@ def store_io(store: Store, places: Locations) -> Any:
             return True
 
         def open(self, seekable: bool = True) -> Any:  # noqa: ARG002, FBT001, FBT002 - as pyiceberg calls it
-            return io.BytesIO(_bounded(store, places.key(self.location)))
+            key = places.key(self.location)
+            return io.BytesIO(_plain_avro(_bounded(store, key), key))
 
     class Reading(FileIO):  # type: ignore[misc]
         def new_input(self, location: str) -> Any:
@@ -185,6 +189,16 @@ def _bounded(store: Store, key: str) -> bytes:
     if size > _MAX_BYTES:
         raise _too_large(key, size)
     return store.get(key)
+
+
+def _plain_avro(data: bytes, key: str) -> bytes:
+    """An Avro file without compression: pyiceberg believes blocks, however long they become. Others are as they are."""
+    if not data.startswith(_AVRO):
+        return data
+    try:
+        return plain_container(data, name=key, limit=_MAX_BYTES)
+    except CheckpointCorrupt as damage:
+        raise LogCorrupt(str(damage), path=key, reason=str(damage)) from damage
 
 
 def _too_large(key: str, size: int) -> LimitExceeded:

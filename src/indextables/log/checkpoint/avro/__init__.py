@@ -9,6 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.log.checkpoint.avro.bounds import as_maps, partition_types
     from indextables.log.checkpoint.avro.compaction import Mode, needs_compaction
+    from indextables.log.checkpoint.avro.frame import plain_container
     from indextables.log.checkpoint.avro.list import StateList, hide
     from indextables.log.checkpoint.avro.manifests import ManifestInfo
     from indextables.log.checkpoint.avro.read import (
@@ -42,6 +43,7 @@ __all__ = [
     "manifest_keys",
     "needs_compaction",
     "partition_types",
+    "plain_container",
     "read_avro_pruned",
     "read_avro_state",
     "read_entries",
@@ -58,6 +60,7 @@ if not TYPE_CHECKING:
         {
             "bounds": ("as_maps", "partition_types"),
             "compaction": ("Mode", "needs_compaction"),
+            "frame": ("plain_container",),
             "list": ("StateList", "hide"),
             "manifests": ("ManifestInfo",),
             "read": (

@@ -25,7 +25,7 @@ import pyruhvro
 from indextables.errors import CheckpointCorrupt, CheckpointWriteFailed, LimitExceeded
 from indextables.process import NativeThreads
 
-__all__ = ["MAX_BLOCK", "MAX_ROWS", "Shape", "read_container", "write_container", "write_record"]
+__all__ = ["MAX_BLOCK", "MAX_ROWS", "Shape", "plain_container", "read_container", "write_container", "write_record"]
 
 MAX_BLOCK = 200 << 20
 """Bytes that one decompressed block may have (the default of Avro's own library)."""
@@ -93,6 +93,24 @@ def read_container(data: bytes | memoryview, shape: Shape, *, name: str, limit: 
     if not batches:
         batches.append(_decode(0, b"", schema, name))
     return pa.Table.from_batches(batches)
+
+
+def plain_container(data: bytes, *, name: str, limit: int) -> bytes:
+    """The same records under the same schema, whatever that is, without compression: for a reader that trusts it.
+
+    Raises CheckpointCorrupt, and LimitExceeded for what becomes longer than `limit`.
+    """
+    frame = _Cursor(memoryview(data), name)
+    codec, schema = _header(frame)
+    sync = frame.take(_SYNC_BYTES)
+    pieces = [_MAGIC + _map({"avro.schema": schema, "avro.codec": b"null"}) + sync]
+    total = 0
+    for count, block in _blocks(frame, sync, codec, name):
+        total += len(block)
+        if total > limit:
+            raise LimitExceeded(f"{name} decompresses to more than {limit} bytes", path=name, limit=limit)
+        pieces += [_long(count), _long(len(block)), block, sync]
+    return b"".join(pieces)
 
 
 def write_container(rows: pa.Table, shape: Shape, *, codec: str, level: int, sync: bytes, block_rows: int) -> bytes:
