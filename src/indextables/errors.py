@@ -192,7 +192,8 @@ def not_installed(called: str, error: ModuleNotFoundError) -> Exception:
     extra = _EXTRAS.get((error.name or "").partition(".")[0])
     if extra is None:
         return error
-    message = f"{called} needs {error.name}, which is not installed: pip install 'indextables[{extra}]'"
+    wanted = "pandas" if error.name == "pandas" else f"'indextables[{extra}]'"
+    message = f"{called} needs {error.name}, which is not installed: pip install {wanted}"
     return NotInstalled(message, package=error.name, extra=extra)
 
 

@@ -324,6 +324,7 @@ def test_ranges_and_two_levels_hold_what_is_below_them(requests):
     [
         ({"avg": {"field": "level"}}, "holds no numbers"),
         ({"avg": {"field": "req.nope"}}, "no column 'req.nope'"),
+        ({"avg": {}}, 'avg needs "field"'),
         ({"max": {"field": "req"}}, "has no order"),
         ({"avg": {"field": "req.ms"}, "aggs": {"n": {"value_count": {"field": "ts"}}}}, "has no buckets"),
         ({"terms": {"field": "level"}, "aggs": {"key": {"value_count": {"field": "ts"}}}}, "cannot be called 'key'"),

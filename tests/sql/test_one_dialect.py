@@ -146,3 +146,16 @@ def test_a_backslash_that_means_itself_in_both_is_taken(table):
     assert of_sql(table, "s = E'a\\tb'") == of_where(table, "s = 'a\\tb'") == [2]
     assert of_sql(table, "s = $s", s="a\\b") == [0]
     assert of_sql(table, "s = 'C:\\dir' OR s LIKE '%x' ESCAPE '\\'") == [7]
+
+
+def test_a_time_with_fewer_digits_is_no_type_of_a_predicate(table):
+    with pytest.raises(QueryInvalid, match="not offered"):
+        of_where(table, "CAST('2026-01-01 00:00:00.5' AS TIMESTAMP(0)) = timestamp '2026-01-01 00:00:00'")
+    assert of_where(table, "CAST('2026-01-01' AS TIMESTAMP(6)) = timestamp '2026-01-01 00:00:00' and id = 1") == [1]
+
+
+def test_a_query_has_backslashes_of_its_own(tmp_path):
+    table = indextables.create(tmp_path / "t", pa.schema([("m", pa.string())]), indexing={"m": "text"})
+    table.append([{"m": "back\\slash"}, {"m": "what?"}])
+    assert table.sql(r"SELECT m FROM t WHERE TEXTSEARCH(m, 'back\\slash')").num_rows == 1
+    assert table.sql(r"SELECT m FROM t WHERE TEXTSEARCH(m, 'what\?') AND m ~ '\?$'")["m"].to_pylist() == ["what?"]

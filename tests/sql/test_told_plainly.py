@@ -192,3 +192,26 @@ def test_parts_of_times_and_items_of_lists_are_what_a_predicate_says(table):
     with pytest.raises(QueryInvalid) as caught:
         table.sql("select year(nope) from t")
     assert caught.value.position == len("select year(")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("not i", "true or false, not a whole number"),
+        ("i and b", "true or false, not a whole number"),
+        ("s or b", "true or false, not a text"),
+        ("'true'", "true or false, not a text"),
+        ("i", "true or false, not a whole number"),
+        ("b && b", "write AND"),
+        ("~i = 1", "not offered"),
+        ("sqrt(-i) > 0", "negative number"),
+        ("CAST(1e300 AS INT) = i", "too large"),
+        ("mod(i, 2) = 1", "a % b"),
+        ("last_day(d) = d", "date_trunc"),
+    ],
+)
+def test_a_condition_that_is_none_is_told_in_a_sentence(table, condition, words):
+    with pytest.raises((QueryInvalid, NotSupported)) as caught:
+        table.sql(f"select i from t where {condition}")
+    assert words in str(caught.value)
+    assert not [word for word in OF_THE_ENGINE if word in str(caught.value)]

@@ -268,6 +268,9 @@ def test_search_takes_columns_where_limit_and_offset(table):
     assert table.search("quick", columns=["ID"], limit=1).column_names == ["id", "_score"]
     assert sorted(ids(table.search("quick", limit=1)) + ids(table.search("quick", limit=1, offset=1))) == [1, 3]
     assert ids(table.search("message:quick", order_by="id desc")) == [3, 1]
+    assert ids(table.search("message:quick", order_by="id DESC NULLS LAST")) == [3, 1]
+    with pytest.raises(InvalidArgument, match="nulls first is not offered"):
+        table.search("message:quick", order_by="id desc nulls first")
     assert table.search("unicorn").num_rows == 0
     assert table.search("quick", limit=None).num_rows == 2
 

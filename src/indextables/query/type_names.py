@@ -35,8 +35,13 @@ def type_name(kind: Any) -> str:
 
 
 def scalar_type(kind: Any) -> pa.DataType | None:
-    """The type that a `DataType` of sqlglot names; None if it is not one of ours, or a decimal that cannot be."""
+    """The type that a `DataType` of sqlglot names; None if it is not one of ours, or a decimal that cannot be.
+
+    Times have six digits behind the second: one with fewer is not ours.
+    """
     name = type_name(kind)
+    if name.startswith("TIMESTAMP") and [part.name for part in kind.expressions] not in ([], ["6"]):
+        return None
     if name != "DECIMAL":
         return _TYPES.get(name)
     numbers = [part.name for part in kind.expressions]

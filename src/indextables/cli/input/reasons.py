@@ -17,7 +17,10 @@ _WIDTH = re.compile(
 _NO_VALUE = re.compile(r"Failed to convert JSON to (?P<kind>.+), couldn't parse: ?(?P<value>.*)$")
 _SCALE = re.compile(r"Failed to convert JSON to (?P<kind>decimal\w*\(.+\)): (?P<value>\S+) requires (?P<needs>.+)$")
 _EXCERPT = 60
-_NEW_FIELD = "a line has a field that the table (or the start of the file) does not have; --merge-schema adds columns"
+_NEW_FIELD = (
+    "a line has a field that the table (or the start of the file) does not have; --merge-schema adds columns, "
+    "of a pipe those of its first 16 MiB"
+)
 _NO_OBJECT = "what should be a line with one JSON object is {now}; `jq -c '.[]'` makes lines of an array"
 
 

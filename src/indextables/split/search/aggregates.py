@@ -147,6 +147,9 @@ def _parse(name: str, spec: Any, schema: pa.Schema, depth: int = 1) -> _Wanted:
     options = dict(given)
     field = options.pop("field", None)
     path = _path_of(field, list(schema)) if isinstance(field, str) else None
+    if field is None:
+        message = f'aggregation {name!r}: {kind} needs "field", the column that it is about'
+        raise InvalidArgument(message, aggregation=name)
     if path is None:
         raise InvalidArgument(f"aggregation {name!r}: there is no column {field!r}", aggregation=name, column=field)
     if below and kind not in _BUCKETS:

@@ -68,6 +68,19 @@ _NO_FIELD = re.compile(r"Field (?P<name>\S+) not found in struct")
 _NO_INFIX = re.compile(r".*No infix parser for token Word\(Word \{ value: \\?\"(?P<word>\w+)")
 _LOCATION = re.compile(r"(?:Location\(|Line: )(?P<line>\d+)(?:,| Column:|, Column:) ?(?P<column>\d+)")
 _UNNEST = re.compile(r"\bunnest\s*\(", re.IGNORECASE)
+_NO_BOOLEANS = re.compile(
+    r"logical boolean operation (?P<left>\S+) (?P<sign>AND|OR) (?P<right>\S+)|"
+    r"operator 'NOT' requires a boolean expression, got (?P<negated>\w+)|"
+    r"non-boolean predicate .* returning (?P<whole>\w+)"
+)
+_TOO_LARGE = re.compile(
+    r"(?:Overflow happened on: |Array overflow on )(?P<what>.*)$|Can't cast value (?P<value>\S+) to type"
+)
+_OPERATORS = {
+    "PGOverlap": "&& is not offered: write AND",
+    "BitwiseNot": "~ before a value is not offered: write -x - 1",
+}
+_NO_OPERATOR = re.compile(r"Unsupported (?:SQL )?(?:binary|unary) operator:? ?(?P<name>\w+)")
 _NO_NODE = re.compile(r"Unsupported ast node (?P<name>\w+)")
 
 
@@ -208,6 +221,14 @@ def _about_values(message: str) -> str | None:
         return "a number is divided by zero: write a / nullif(b, 0), which is null then"
     if found := _NO_RESULT.search(message):
         return found["what"]
+    if found := _TOO_LARGE.search(message):
+        if found["value"]:
+            return f"{found['value']} is too large for the type of the CAST; TRY_CAST gives null instead of this error"
+        return f"the result of {found['what'][:60]} is too large for its type: CAST to a wider one first"
+    if "non UTF-8 data" in message:
+        return "bytes that are no text are taken for one: encode(bytes, 'hex') shows them"
+    if "square root of a negative number" in message:
+        return "a square root of a negative number is asked for: write sqrt(CASE WHEN x >= 0 THEN x END)"
     return None
 
 
@@ -217,6 +238,12 @@ def _about_types(message: str) -> str | None:
     if found := _NO_SUM.search(message):
         left, right = _kind_of(found["left"]), _kind_of(found["right"])
         return f"{left} {found['sign']} {right} cannot be computed: CAST one of them"
+    if found := _NO_BOOLEANS.search(message):
+        shown = [found[name] for name in ("left", "right", "negated", "whole") if found[name]]
+        wrong = next((kind for kind in shown if not kind.startswith("Boolean")), shown[0])
+        return f"a condition is true or false, not {_kind_of(wrong)}: compare it with a value"
+    if found := _NO_OPERATOR.search(message):
+        return _OPERATORS.get(found["name"], f"the operator {found['name']} is not offered")
     if found := _NO_LIKE.search(message):
         return (
             f"LIKE compares texts, not {_kind_of(found['left'])} with {_kind_of(found['right'])}: CAST them to VARCHAR"

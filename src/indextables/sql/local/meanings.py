@@ -56,7 +56,7 @@ def check_meanings(text: str) -> None:
 
 
 def _check_backslashes(text: str) -> None:
-    """A text is as it stands, and a predicate reads escapes in it; a pattern of a regular expression is not compared.
+    """A text is as it stands, and a predicate reads escapes in it; patterns and queries have backslashes of their own.
 
     Patterns stand behind `~` and inside of functions called `regexp_...`.
     """
@@ -67,11 +67,12 @@ def _check_backslashes(text: str) -> None:
     for found in _WORD.finditer(text):
         word = found[0]
         if word == "(":
-            calls.append(before.lower().startswith("regexp_") or (bool(calls) and calls[-1]))
+            is_read = before.lower().startswith(("regexp_", "textsearch", "indexquery"))
+            calls.append(is_read or (bool(calls) and calls[-1]))
         elif word == ")" and calls:
             calls.pop()
         elif word.startswith("'") and "\\" in word:
-            is_pattern = "~" in before or (bool(calls) and calls[-1])
+            is_pattern = "~" in before or before.lower() == "indexquery" or (bool(calls) and calls[-1])
             if before in ("r", "R") and _RAW.search(text[: found.start()]):
                 instead = f"write {word} alone" if is_pattern or not _escapes(word) else f"write {_written(word)}"
                 raise NotSupported(f"r'...' is not offered here: {instead}", query=text, position=found.start() - 1)

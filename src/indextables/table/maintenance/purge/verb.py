@@ -197,7 +197,8 @@ def _checked(env: Env, request: Purge) -> _Asked:
         if judged is not None and judged < floor and not request.force and options[opt.PURGE_RETENTION_CHECK_ENABLED]:
             message = (
                 f"{what} = {judged} is below the safe age of {floor} hours: a writer that is at work, or a reader of "
-                "an older version, could lose its files. Give more hours, or force it when nobody else uses the table"
+                "an older version, could lose its files. Give more hours; where nobody else uses the table, force it: "
+                "purge(force=True), PURGE INDEXTABLE t OLDER THAN 0 HOURS FORCE, or indextables purge --force"
             )
             raise InvalidArgument(message, argument=what, floor=floor)
     # Clocks are compared by a write, which a dry run does not make.
