@@ -91,6 +91,36 @@ def test_partitions_are_kept_each_for_itself(tmp_path):
         assert ids(table.to_arrow(["id"], where=f"p = '{p}'")) == list(range(place, 40, 3))
 
 
+class Beside(Steps):
+    """Does something else, once, when the first merge has begun."""
+
+    meanwhile = None
+
+    def map(self, pool, call, items):
+        act, self.meanwhile = (self.meanwhile, None) if pool == "maintenance" else (None, self.meanwhile)
+        if act is not None:
+            act()
+        return super().map(pool, call, items)
+
+
+def test_what_becomes_due_while_it_merges_is_merged_when_that_has_ended(tmp_path):
+    ambient = Beside()
+    table = make(tmp_path / "t", ambient=ambient)
+    done = []
+
+    def append_many():
+        done.extend(table.append([row(number)]) for number in range(1000, 1070))
+
+    ambient.meanwhile = append_many
+    number = 0
+    while not done and number < 40:
+        table.append([row(number)])
+        number += 1
+    assert len(done) == 70
+    assert table.refresh().files().num_rows <= 24
+    assert table.count() == 70 + number
+
+
 VAST = {**QUICK, "state.filesInMemory": "1", "transaction.cache.enabled": "false"}
 """Every table has very many files."""
 

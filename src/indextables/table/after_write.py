@@ -28,6 +28,9 @@ _LOGGER = logging.getLogger("indextables")
 Writer: TypeAlias = Literal["process", "stream", "batch"]
 """Who has written: a process of its own, a batch of a Spark stream, or another job of Spark."""
 
+_ROUNDS = 3
+"""Who waits for the end of the work waits for what follows from it too, but not for ever beside other writers."""
+
 _SOONER = 3
 """So many versions before enough small splits can have come, somebody looks whether they have."""
 
@@ -37,8 +40,21 @@ _NOT_THE_WRITES = Exception
 
 _Kind: TypeAlias = Literal["merge", "purge"]
 
-_BUSY: dict[tuple[str, _Kind], Future[None] | None] = {}
-"""Where which work runs, and what tells that it has ended, once it is in the background."""
+
+class _Running:
+    """Work at one place: what tells that it has ended, once it is in the background.
+
+    `missed` is the newest write that would have looked what is due, had nobody been at it: when the work ends, that is
+    looked for. Else nobody would after the last of many writes.
+    """
+
+    def __init__(self) -> None:
+        self.ended: Future[None] | None = None
+        self.missed: _Work | None = None
+
+
+_BUSY: dict[tuple[str, _Kind], _Running] = {}
+"""Where which work runs."""
 
 _MEMORY = process.declare(
     process.Memory(
@@ -80,9 +96,10 @@ def after_change(log: Log, report: ChangeReport, by: Writer = "process", metadat
 
 def settle(url: str) -> None:
     """Wait until nothing runs that writes of this process to the table at `url` have begun in the background."""
-    with _MEMORY.lock:
-        running = [ended for (place, _), ended in _BUSY.items() if place == url and ended is not None]
-    wait(running)
+    for _ in range(_ROUNDS):
+        with _MEMORY.lock:
+            running = [work.ended for (place, _), work in _BUSY.items() if place == url and work.ended is not None]
+        wait(running)
 
 
 def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:
@@ -91,7 +108,6 @@ def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *,
     purges = _purge_is_due(log, version, options) and work.begin("purge")
     if not (merges or purges):
         return
-    is_handed_over = False
     try:
         merges_later, purges_later = not work.merge_is_awaited, options[opt.PURGE_ON_WRITE_ASYNC]
         if (merges and not merges_later) or (purges and not purges_later):
@@ -99,15 +115,10 @@ def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *,
             purges = work.at_once(merges=merges and not merges_later, purges=purges, purges_later=purges_later)
         merges = merges and merges_later
         if merges or purges:
-            ended = log.env.ambient.submit("maintenance", lambda: work.quietly(merges=merges, purges=purges))
-            is_handed_over = True
-            work.runs_until(ended)
-    except RuntimeError as error:
-        # The interpreter is about to end and takes no more work: the next write will find it due.
-        _LOGGER.info("nothing is merged or purged at %s now: %s", log.url, error)
+            work.hand_over(merges=merges, purges=purges)
     finally:
         # Also where somebody interrupts it: later writes of this process look again.
-        if not is_handed_over:
+        if not work.is_handed_over:
             work.end()
 
 
@@ -136,30 +147,49 @@ class _Work:
         self._added = added
         self._by: Writer = by
         self._begun: list[tuple[str, _Kind]] = []
-        self._has_ended = False
+        self.is_handed_over = False
 
     def begin(self, kind: _Kind) -> bool:
         """True if this process does not do it already."""
         place = (self._log.url, kind)
         with _MEMORY.lock:
-            if place in _BUSY:
+            running = _BUSY.get(place)
+            if running is not None:
+                if not self.merge_is_awaited:
+                    running.missed = self
                 return False
-            _BUSY[place] = None
+            _BUSY[place] = _Running()
         self._begun.append(place)
         return True
 
     def end(self) -> None:
-        """Let the next write do it."""
+        """Let the next write do it, or at once what was missed meanwhile."""
         with _MEMORY.lock:
-            self._has_ended = True
-            for place in self._begun:
-                _BUSY.pop(place, None)
+            ended = [(kind, _BUSY.pop((url, kind), None)) for url, kind in self._begun]
+            self._begun.clear()
+        for kind, running in ended:
+            if kind == "merge" and running is not None and running.missed is not None:
+                running.missed.catch_up()
 
-    def runs_until(self, ended: Future[None]) -> None:
-        """It is in the background by now, and may have ended there already."""
+    def catch_up(self) -> None:
+        """Look in the background what there is to merge, as it would have been done after this write."""
+        if self.begin("merge"):
+            self.hand_over(merges=True, purges=False)
+            if not self.is_handed_over:
+                self.end()
+
+    def hand_over(self, *, merges: bool, purges: bool) -> None:
+        """Do it in the background, unless this process is about to end: the next writer will find it due then."""
+        try:
+            ended = self._log.env.ambient.submit("maintenance", lambda: self.quietly(merges=merges, purges=purges))
+        except RuntimeError as error:
+            _LOGGER.info("nothing is merged or purged at %s now: %s", self._log.url, error)
+            return
+        self.is_handed_over = True
         with _MEMORY.lock:
-            if not self._has_ended:
-                _BUSY.update(dict.fromkeys(self._begun, ended))
+            # It may have ended there already.
+            for place in self._begun:
+                _BUSY[place].ended = ended
 
     @property
     def merge_is_awaited(self) -> bool:
