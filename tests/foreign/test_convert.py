@@ -214,6 +214,15 @@ def test_wrong_asks_are_refused_and_write_nothing(delta, tmp_path):
         indextables.convert(delta, tmp_path / "mine")
 
 
+def test_partition_columns_that_we_cannot_have_are_told_with_the_way_out(tmp_path):
+    source, ours = tmp_path / "delta", tmp_path / "ours"
+    write_deltalake(source, pa.table({"id": [1, 2], "b": [b"x", b"y"]}), partition_by=["b"])
+    with pytest.raises(InvalidArgument, match=r"binary cannot partition .* partitioned by b: .*partition_by=\[\]"):
+        indextables.convert(source, ours)
+    assert indextables.convert(source, ours, partition_by=[]).rows == 2
+    assert indextables.open(ours).partition_columns == []
+
+
 def test_sql_converts_too(delta, tmp_path):
     session = indextables.LocalSession({})
     text = f"CONVERT TO INDEXTABLES DELTA '{delta}' VERSION AS OF 0 INDEXING (message text) AT LOCATION '{tmp_path}/o'"

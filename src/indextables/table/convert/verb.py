@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+import pyarrow as pa
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError, InvalidArgument, InvariantViolated, TableNotFound
@@ -177,14 +178,13 @@ class _Conversion:
 
     def _new_metadata(self, request: ConvertRequest) -> Metadata:
         source, log = self._source, self._log
-        names = source.partition_columns if request.partition_by is None else request.partition_by
         given = {**indexing_properties(request.indexing, source.schema), **request.properties}
         schema, given = declared(source.schema, {**_generated(source), **given})
         properties = {**_inherited(source, given), **given}
         metadata = new_metadata(
             log,
             schema,
-            partition_by=tuple(check_partition_columns(schema, names)),
+            partition_by=_partition_by(source, schema, request.partition_by),
             configuration=configuration_of(log, schema, properties),
             name=request.name if request.name is not None else source.metadata.name,
             description=request.description if request.description is not None else source.metadata.description,
@@ -336,6 +336,20 @@ def _inherited(source: Opened, given: Mapping[str, str]) -> dict[str, str]:
         message = (
             f"{fault}. The source at {source.url} has this rule: give the property constraints.<name> with what it "
             "shall be here, or drop it there"
+        )
+        raise InvalidArgument(message, **fault.details) from fault
+
+
+def _partition_by(source: Opened, schema: pa.Schema, asked: Sequence[str] | None) -> tuple[str, ...]:
+    """The partition columns of a new table. Raises InvalidArgument for those that can be none here."""
+    if asked is not None:
+        return tuple(check_partition_columns(schema, asked))
+    try:
+        return tuple(check_partition_columns(schema, source.partition_columns))
+    except InvalidArgument as fault:
+        message = (
+            f"{fault}. The source at {source.url} is partitioned by {', '.join(source.partition_columns)}: say which "
+            "of them the new table shall have (partition_by=, PARTITIONED BY; partition_by=[] for none)"
         )
         raise InvalidArgument(message, **fault.details) from fault
 
