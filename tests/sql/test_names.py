@@ -77,7 +77,7 @@ def test_columns_have_the_names_of_the_statement(table, statement, names, rows):
         ("select nope from t", r"^there is no column nope; the columns are id, m, n$"),
         ("select idd from t", r"is t.id meant\?"),
         ("select age(id) from t", r"^there is no function age$"),
-        ("select sign(id) from t", r"^there is no function sign$"),
+        ("select sign(id) from t", r"^there is no function sign: write signum"),
         ("select uper(m) from t", r"is upper meant\?"),
         ("select id, max(n) from t", r"^t.id is neither in GROUP BY"),
         ("select distinct n + 1 from t order by n + 1", "write ORDER BY 1"),

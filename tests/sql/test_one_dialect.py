@@ -159,3 +159,36 @@ def test_a_query_has_backslashes_of_its_own(tmp_path):
     table.append([{"m": "back\\slash"}, {"m": "what?"}])
     assert table.sql(r"SELECT m FROM t WHERE TEXTSEARCH(m, 'back\\slash')").num_rows == 1
     assert table.sql(r"SELECT m FROM t WHERE TEXTSEARCH(m, 'what\?') AND m ~ '\?$'")["m"].to_pylist() == ["what?"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b IS DISTINCT FROM 7 OR id = 2",
+        "(id = 1) IS NOT DISTINCT FROM TRUE AND id > 0",
+        "CASE WHEN b IS DISTINCT FROM 7 AND id = 1 THEN TRUE END",
+        "NOT b IS /* AND */ DISTINCT FROM abs(b) OR id = 2",
+    ],
+)
+def test_is_distinct_from_beside_and_or_or_stands_in_parentheses(table, condition):
+    with pytest.raises(NotSupported, match="in parentheses"):
+        of_sql(table, condition)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(b IS DISTINCT FROM 7) OR id = 2",
+        "id > 0 AND b IS DISTINCT FROM 7",
+        "id = 1 OR (b IS NOT DISTINCT FROM 7) AND id > 1",
+        "CASE WHEN b IS DISTINCT FROM 7 THEN id > 1 OR id = 0 ELSE id = 2 AND b = 7 END",
+        "b <=> 7 OR id = 1",
+    ],
+)
+def test_is_distinct_from_by_itself_means_one_thing(table, condition):
+    assert of_sql(table, condition) == of_where(table, condition)
+
+
+def test_is_distinct_from_in_a_join_ends_with_its_clause(table):
+    text = "SELECT count(*) AS n FROM t a JOIN t x ON a.id IS NOT DISTINCT FROM x.id WHERE a.id > 1 AND x.id < 5"
+    assert table.sql(text)["n"].to_pylist() == [3]

@@ -24,6 +24,11 @@ _CONCAT = re.compile(r"(?<![\w.$@])concat\s*\(", re.IGNORECASE)
 _SUBSTRING = re.compile(r"(?<![\w.$@])(?P<name>substr|substring)\s*\(", re.IGNORECASE)
 _START = re.compile(r"\s*(?:-\s*\d|0+(?![\d.]))")
 _COMPARES = r"(?:=|!=|<>|<=|>=|<|>|(?:NOT )?IN\b|(?:NOT )?BETWEEN\b|IS (?:NOT )?DISTINCT FROM\b)"
+_DISTINCT = re.compile(r"\bDISTINCT\b", re.IGNORECASE)
+_ENDS_CONDITION = frozenset(
+    {",", ";", "select", "where", "group", "having", "order", "limit", "union", "except", "intersect", "on", "join"}
+    | {"left", "right", "full", "inner", "cross", "when", "then", "else", "window", "qualify"}
+)
 _MATCHES = re.compile(r"~|\bregexp_", re.IGNORECASE)
 _BACKSLASH = re.compile(r"\\\\|\\x|\\u|\[[^\]]*\\", re.IGNORECASE)
 _COLUMN = r"[\w\"]+\.[\w\"]+"
@@ -38,6 +43,7 @@ _PLAIN_NAME = re.compile(r"(?:[\w\"]+\.)*\"?(?P<name>\w+)\"?")
 def check_meanings(text: str) -> None:
     """Raises NotSupported for a backslash that begins an escape in a predicate, `concat`, and places below 1."""
     _check_backslashes(text)
+    _check_distinct(text)
     bare = QUOTED.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 2) + found[0][-1], text)
     if found := _CONCAT.search(bare):
         message = (
@@ -83,6 +89,33 @@ def _check_backslashes(text: str) -> None:
                 )
                 raise NotSupported(message, query=text, position=found.start())
         before = word
+
+
+def _check_distinct(text: str) -> None:
+    """DataFusion takes `a IS DISTINCT FROM b OR c` for `a IS DISTINCT FROM (b OR c)`."""
+    if not _DISTINCT.search(text):
+        return
+    open_at: list[int | None] = [None]
+    before = ("", "", "")
+    for found in _WORD.finditer(text):
+        word = found[0].lower()
+        if word.startswith(("--", "/*")):
+            continue
+        if word in ("(", "[", "case"):
+            open_at.append(None)
+        elif word in (")", "]", "end"):
+            open_at[-1:] = [] if len(open_at) > 1 else [None]
+        elif word == "from" and before[2] == "distinct" and "is" in before[:2]:
+            open_at[-1] = found.start()
+        elif word in ("and", "or") and open_at[-1] is not None:
+            message = (
+                f"IS DISTINCT FROM takes what stands behind it with the {word.upper()} here: put the comparison in "
+                f"parentheses, (a IS DISTINCT FROM b) {word.upper()} c"
+            )
+            raise NotSupported(message, query=text, position=open_at[-1])
+        elif word in _ENDS_CONDITION:
+            open_at[-1] = None
+        before = (before[1], before[2], word)
 
 
 def looks_for_backslashes(text: str, values: Iterable[object]) -> bool:
