@@ -77,3 +77,18 @@ def test_what_cannot_be_shown_is_told(session, tmp_path):
     indextables.create(tmp_path / "flat", pa.schema([("i", pa.int64())]))
     with pytest.raises(InvalidArgument, match="the table flat is not partitioned"):
         indextables.LocalSession({"flat": str(tmp_path / "flat")}).run("SHOW PARTITIONS flat")
+
+
+def test_a_partition_is_not_described_and_what_is_kept_inside_is_not_shown(session):
+    with pytest.raises(NotSupported, match=r"SHOW PARTITIONS logs lists the partitions"):
+        session.run("DESCRIBE logs PARTITION (day = '2026-01-01')")
+    (detail,) = session.run("DESCRIBE DETAIL logs").to_pylist()
+    assert dict(detail["properties"])["team"] == "a"
+    assert not [key for key, _ in detail["properties"] if key.startswith(("docMappingSchema", "columnMapping"))]
+
+
+def test_a_vacuum_that_is_refused_names_the_statement_that_does_it(session):
+    with pytest.raises(InvalidArgument, match=r"safe age of 24 hours.* PURGE INDEXTABLE t OLDER THAN 0 HOURS FORCE"):
+        session.run("VACUUM logs RETAIN 0 HOURS")
+    (row,) = session.run("PURGE INDEXTABLE logs OLDER THAN 0 HOURS FORCE").to_pylist()
+    assert row["failed"] == []

@@ -27,6 +27,7 @@ from indextables.sql.command.context import Context, is_table, moment_ms
 from indextables.sql.command.cursor import Args
 from indextables.sql.command.grammar import parse_command
 from indextables.sql.command.results import rows_of, table_of
+from indextables.sql.command.showing import own_properties
 from indextables.table import requests as rq
 from indextables.table.environment import table_env
 from indextables.table.maintenance import verify_table
@@ -126,7 +127,8 @@ def _describe_history(command: st.DescribeHistory, context: Context) -> pa.Table
 def _describe_detail(command: st.DescribeDetail, context: Context) -> pa.Table:
     log = context.log(command.target)
     detail = detail_of(log.snapshot(), log.url)
-    return table_of([{**detail, "properties": list(detail["properties"].items())}], DETAIL)
+    properties = list(own_properties(detail["properties"]).items())
+    return table_of([{**detail, "properties": properties}], DETAIL)
 
 
 def _repair(command: st.Repair, context: Context) -> pa.Table:

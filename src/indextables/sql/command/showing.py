@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import CommandSyntaxError, InvalidArgument
+from indextables.errors import CommandSyntaxError, InvalidArgument, NotSupported
 from indextables.log.read import Snapshot
 from indextables.log.wire import REGISTRY_PREFIX
 from indextables.query.stats import map_values
@@ -18,7 +19,7 @@ from indextables.sql.command.cursor import KEYWORDS, Cursor
 from indextables.sql.command.lexer import first_word, tokens
 from indextables.table.rows import folder_of
 
-__all__ = ["ShowTable", "describe_rule", "show_rule", "shown", "what_to_show"]
+__all__ = ["ShowTable", "describe_rule", "own_properties", "show_rule", "shown", "what_to_show"]
 
 _TEXT = pa.string()
 _HIDDEN = (REGISTRY_PREFIX, "columnMapping.", "partitioning.former")
@@ -37,7 +38,7 @@ class ShowTable(msgspec.Struct, frozen=True):
     """`key` is the property, or the column, that is asked about."""
 
     name: str
-    what: Literal["columns", "partitions", "tblproperties", "create", "describe", "extended"]
+    what: Literal["columns", "partitions", "tblproperties", "create", "describe", "extended", "partition"]
     key: str | None = None
 
 
@@ -79,8 +80,14 @@ def describe_rule(at: Cursor) -> ShowTable | None:
         return None
     what: Literal["describe", "extended"] = "extended" if at.accept("EXTENDED|FORMATTED") else "describe"
     name = ".".join(at.dotted("a table"))
-    if at.sees("AS") or at.sees("PARTITION"):
+    if at.sees("AS"):
         return None
+    token = at.ahead(1)
+    if at.sees("PARTITION") and token is not None and token.text == "(":
+        at.accept("PARTITION")
+        found = ShowTable(name, "partition", at.inside("partition values"))
+        at.end()
+        return found
     following = at.ahead(0)
     named = following is not None and following.kind in ("word", "name")
     column = ".".join(at.dotted("a column")) if named else None
@@ -101,7 +108,10 @@ def what_to_show(text: str) -> ShowTable | None:
 
 
 def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> pa.Table:
-    """The answer to a statement about the table at `url`, whose full name is `name`. Raises InvalidArgument."""
+    """The answer to a statement about the table at `url`, whose full name is `name`.
+
+    Raises InvalidArgument, NotSupported.
+    """
     if asked.what == "columns":
         return pa.table({"col_name": pa.array(snapshot.schema.names, _TEXT)})
     if asked.what == "partitions":
@@ -110,6 +120,12 @@ def shown(asked: ShowTable, name: str, url: str, snapshot: Snapshot, *, is_manag
         return _properties(asked, snapshot)
     if asked.what == "create":
         return pa.table({"createtab_stmt": [_statement(name, url, snapshot, is_managed=is_managed)]})
+    if asked.what == "partition":
+        message = (
+            f"DESCRIBE {asked.name} PARTITION ({asked.key}) is not offered: SHOW PARTITIONS {asked.name} lists the "
+            f"partitions, and DESCRIBE DETAIL {asked.name} is about the whole table"
+        )
+        raise NotSupported(message, name=asked.name)
     if asked.key is not None:
         return _column(asked, snapshot)
     lines = _columns(snapshot)
@@ -140,15 +156,15 @@ def _partitions(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
 
 
 def _properties(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
-    found = _own_properties(snapshot)
+    found = own_properties(snapshot.metadata.configuration)
     if asked.key is not None:
         missing = f"Table {asked.name} does not have property: {asked.key}"
         found = {asked.key: found.get(asked.key, missing)}
     return pa.table({"key": pa.array(list(found), _TEXT), "value": pa.array(list(found.values()), _TEXT)})
 
 
-def _own_properties(snapshot: Snapshot) -> dict[str, str]:
-    given = snapshot.metadata.configuration
+def own_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """Properties without those that the library keeps for itself."""
     return {key: given[key] for key in sorted(given) if not key.startswith(_HIDDEN)}
 
 
@@ -216,7 +232,7 @@ def _column(asked: ShowTable, snapshot: Snapshot) -> pa.Table:
 
 def _details(name: str, url: str, snapshot: Snapshot, *, is_managed: bool = False) -> list[tuple[str, str, str]]:
     catalog, schema, table = [*([""] * 3), *name.replace("`", "").split(".")][-3:]
-    properties = ",".join(f"{key}={value}" for key, value in _own_properties(snapshot).items())
+    properties = ",".join(f"{key}={value}" for key, value in own_properties(snapshot.metadata.configuration).items())
     bytes_of = pc.sum(snapshot.files["size"], min_count=0).as_py() or 0
     found = {
         "Catalog": catalog,
@@ -251,7 +267,9 @@ def _statement(name: str, url: str, snapshot: Snapshot, *, is_managed: bool = Fa
         lines.append(f"COMMENT {_quoted(snapshot.metadata.description)}")
     if not is_managed:
         lines.append(f"LOCATION {_quoted(url)}")
-    properties = [f"  {_quoted(key)} = {_quoted(value)}" for key, value in _own_properties(snapshot).items()]
+    properties = [
+        f"  {_quoted(key)} = {_quoted(value)}" for key, value in own_properties(snapshot.metadata.configuration).items()
+    ]
     if properties:
         lines += ["TBLPROPERTIES (", ",\n".join(properties) + ")"]
     return "\n".join(lines) + "\n"
