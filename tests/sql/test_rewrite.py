@@ -30,6 +30,14 @@ def test_columns_are_found_in_any_case_and_named_as_the_table_names_them():
     assert done.targets["__search0_t0"].searches[0].column == "Note"
 
 
+def test_the_same_search_has_the_same_column_wherever_it_stands():
+    call = "TEXTSEARCH(message, 'a')"
+    done = rewrite(f"SELECT {call}, count(*) FROM t GROUP BY {call} ORDER BY TEXTSEARCH(t.message, 'a')", TABLES)
+    hidden = 't."__search0_0"'
+    assert done.text == f'SELECT {hidden}, count(*) FROM "__search0_t0" AS t GROUP BY {hidden} ORDER BY {hidden}'
+    assert len(done.targets["__search0_t0"].searches) == 1
+
+
 def test_stars_do_not_show_the_hidden_columns():
     done = rewrite("SELECT *, u.*, count(*) FROM t JOIN u USING (id) WHERE TEXTSEARCH(message, 'a')", TABLES)
     assert done.text.startswith('SELECT * EXCEPT ("__search0_0"), u.*, count(*) FROM "__search0_t0" AS t JOIN u')

@@ -89,6 +89,13 @@ def test_a_search_in_the_select_list_marks_rows(table):
     assert found.column(1).to_pylist() == [has(r, "timeout", "note") for r in ROWS]
 
 
+def test_rows_are_grouped_by_a_search(table):
+    hit = "TEXTSEARCH(message, 'timeout')"
+    found = table.sql(f"SELECT {hit} AS hit, count(*) AS n FROM t GROUP BY {hit}")
+    hits = sum(has(row, "timeout", "message") for row in ROWS)
+    assert {row["hit"]: row["n"] for row in found.to_pylist()} == {True: hits, False: len(ROWS) - hits}
+
+
 def test_the_query_language_works_inside(table):
     found = ids(table, "SELECT id FROM t WHERE TEXTSEARCH(message, 'timeout AND NOT disk level:INFO') ORDER BY id")
     by_hand = table.search("message:timeout AND NOT message:disk level:INFO", columns=["id"], limit=None)

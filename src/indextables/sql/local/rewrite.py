@@ -107,6 +107,7 @@ class _Rewriter:
         self._edits: list[tuple[int, int, str]] = []
         self._searches: dict[int, list[Mark]] = {}
         self._handed_on: list[tuple[Traced, str]] = []
+        self._names: dict[tuple[Any, ...], str] = {}
         self._prefix = unused_prefix(text, (name for schema in tables.values() for name in schema.names))
 
     def run(self, calls: list[Any], plain: dict[str, TableReference]) -> Rewritten:
@@ -150,13 +151,17 @@ class _Rewriter:
             return self._not_the_table(others[0], why) if others else self._no_column(node, call.what)
 
         traced, _ = statement.reference_of(call, missing)
-        search = Mark(f"{self._prefix}{number}", ".".join(traced.path) or None, self._query_text(node, query))
-        self._searches.setdefault(traced.table.number, []).append(search)
+        asked = self._query_text(node, query)
+        # The same search has the same column, so that SELECT, GROUP BY and ORDER BY see that it is the same value.
+        key = (traced.table.number, tuple(id(source.node) for source in traced.through), traced.path, asked)
+        name = self._names.setdefault(key, f"{self._prefix}{number}")
+        if name == f"{self._prefix}{number}":
+            self._searches.setdefault(traced.table.number, []).append(Mark(name, ".".join(traced.path) or None, asked))
+            self._handed_on += [(traced, name)] if traced.through else []
         alias = self._alias(traced.table.node)
         if traced.through:
             alias = statement.alias_text(traced.through[0].node)
-            self._handed_on.append((traced, search.name))
-        self._edits.append((call.start, call.end, f'{alias}."{search.name}"' if alias else f'"{search.name}"'))
+        self._edits.append((call.start, call.end, f'{alias}."{name}"' if alias else f'"{name}"'))
 
     def _query_text(self, call: Any, node: Any) -> str:
         if isinstance(node, exp.Literal) and node.is_string:

@@ -41,6 +41,8 @@ __all__ = ["Need", "Rewritten", "rewrite_for_spark"]
 _ALL = "indexqueryall"
 _EVERYWHERE = "_indexall"
 _BEHIND_WHERE = frozenset({"LIMIT", "UNION", "EXCEPT", "MINUS", "INTERSECT"})
+_BEFORE_ITEMS = frozenset({"DISTINCT", "ALL"})
+_BEHIND_ITEMS = frozenset({"FROM", "WHERE", "INTO", *_BEHIND_WHERE})
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -104,6 +106,8 @@ class _Rewriter:
         self._required: dict[int, list[Mark]] = {}
         self._marked: dict[int, list[Mark]] = {}
         self._handed_on: list[tuple[Traced, str]] = []
+        self._names: dict[tuple[Any, ...], str] = {}
+        self._named_items: set[int] = set()
         self._bound: list[Token] = []
         self._calls: list[tuple[int, int]] = []
         words = [Word(_plain(t), t.start, t.end, t.kind == "mark" and t.text in "()") for t in found.tokens]
@@ -190,17 +194,20 @@ class _Rewriter:
         query = query_of(found.query, self._found, self._args)
         if not isinstance(query, str):
             raise self._statement.fault(found.query.start, f"the query of a search is a text, not {query!r}")
-        search = Mark(f"{self._prefix}{number}", ".".join(traced.path) or None, query)
         is_required = select is call.node.find_ancestor(exp.Select) and _is_conjunct(call.node) and not found.negated
         # A sample is taken of all rows, before any condition.
         is_required = is_required and reference.shape == "plain" and traced.keeps_all
-        kept = self._required if is_required else self._marked
-        kept.setdefault(reference.number, []).append(search)
+        # The same search has the same column, so that SELECT, GROUP BY and ORDER BY see that it is the same value.
+        key = (is_required, reference.number, tuple(id(source.node) for source in traced.through), traced.path, query)
+        name = self._names.setdefault(key, f"{self._prefix}{number}")
+        if name == f"{self._prefix}{number}":
+            kept = self._required if is_required else self._marked
+            kept.setdefault(reference.number, []).append(Mark(name, ".".join(traced.path) or None, query))
+            self._handed_on += [(traced, name)] if traced.through else []
         self._bound.append(found.query)
         self._calls.append((call.start, call.end))
-        hidden = f"`{search.name}`"
+        hidden = f"`{name}`"
         if traced.through:
-            self._handed_on.append((traced, search.name))
             alias = self._statement.alias_text(traced.through[0].node)
             hidden = f"{alias}.{hidden}" if alias else hidden
         text = self._found.text
@@ -208,6 +215,37 @@ class _Rewriter:
             # Spark takes `FROM {table} WHERE (name)` for a table that is called `where` and has a list of columns.
             hidden = f"{hidden} = true"
         self._edits.append((call.start, call.end, f"(NOT {hidden})" if found.negated else hidden))
+        self._name_item(call)
+
+    def _name_item(self, call: Call) -> None:
+        """Call an item of a SELECT list that has no name by its text as typed, not by that of our column."""
+        item = call.node
+        while item.parent is not None and not isinstance(item.parent, exp.Select):
+            item = item.parent
+        if item.arg_key != "expressions" or isinstance(item, exp.Alias | exp.Aliases) or id(item) in self._named_items:
+            return
+        self._named_items.add(id(item))
+        first, last = self._item_around(self._place(self._starts, call.start))
+        shown = " ".join(self._found.text[first:last].split()).replace("`", "``")
+        self._edits.append((last, last, f" AS `{shown}`"))
+
+    def _item_around(self, place: int) -> tuple[int, int]:
+        """From where to where the item of a SELECT list stands that a token is in."""
+        tokens = self._found.tokens
+        begin, closed = place, 0
+        while begin > 0 and (tokens[begin].upper != "SELECT" or closed):
+            closed = max(0, closed - _depth_of(tokens[begin]))
+            begin -= 1
+        first, depth = begin + 1, 0
+        for at in range(begin + 1, len(tokens)):
+            token = tokens[at]
+            depth += _depth_of(token)
+            is_end = token.upper in _BEHIND_ITEMS and tokens[at - 1].upper != "DISTINCT"
+            if at > place and (depth < 0 or (depth == 0 and (token.text in (",", ";") or is_end))):
+                return tokens[first].start, tokens[at - 1].end
+            if depth == 0 and at < place and (token.text == "," or token.upper in _BEFORE_ITEMS):
+                first = at + 1
+        return tokens[first].start, tokens[-1].end
 
     def _missing(self, call: Call, why: str) -> Exception:
         if why:
@@ -362,6 +400,10 @@ def _is_conjunct(node: Any) -> bool:
         at = at.parent
     # That of `count(*) FILTER (WHERE ...)` is about one aggregate only.
     return isinstance(at, exp.Where) and isinstance(at.parent, exp.Select)
+
+
+def _depth_of(token: Token) -> int:
+    return (token.kind == "mark") * ((token.text == "(") - (token.text == ")"))
 
 
 def _full_name(reference: Reference) -> list[str]:
