@@ -68,6 +68,32 @@ def test_dataframes_of_the_table_take_a_search_as_text_and_as_a_column(session, 
 
 
 @pytest.mark.connect
+def test_a_search_in_a_select_list_has_a_name_and_groups_rows(session, place):
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+    from indextables.functions import textsearch
+
+    text = "TEXTSEARCH(message, 'timeout')"
+    grouped = session.sql(f"SELECT {text}, count(*) AS n FROM t GROUP BY {text}")
+    assert grouped.columns == [text, "n"]
+    assert {row[0]: row.n for row in grouped.collect()} == {
+        True: len(TIMEOUTS),
+        False: session.table("t").count() - len(TIMEOUTS),
+    }
+    frame = indextables.IndexTable.forPath(session, place).toDF()
+    for shown in (frame.select("id", F.expr(text)), frame.selectExpr("id", text)):
+        assert shown.columns == ["id", text]
+        assert ids(shown.where(F.col(f"`{text}`")).select("id")) == TIMEOUTS
+    marked = frame.withColumns({"a": textsearch("message", "timeout"), "b": F.expr(text)})
+    assert ids(marked.where("a AND b").select("id")) == TIMEOUTS
+    assert frame.agg(F.count_if(textsearch("message", "timeout")).alias("n")).first().n == len(TIMEOUTS)
+    with pytest.raises(NotSupported, match="group by 'hit'"):
+        frame.groupBy(textsearch("message", "timeout"))
+    with pytest.raises(NotSupported, match="larger Column"):
+        frame.select(F.expr(text).alias("h"))
+
+
+@pytest.mark.connect
 def test_the_score_of_a_search_can_be_selected_and_ordered_by(session, place):
     from indextables.functions import score, textsearch
 
@@ -143,6 +169,17 @@ def test_views_of_the_catalog_are_searched_through_to_their_table(session, place
     session.sql("CREATE VIEW searched_v AS SELECT id, message FROM searched_t WHERE id > 3")
     try:
         found = session.sql("SELECT id FROM searched_v WHERE TEXTSEARCH(message, 'timeout')")
+        assert ids(found) == [i for i in TIMEOUTS if i > 3]
+    finally:
+        session.sql("DROP VIEW searched_v")
+        session.sql("DROP TABLE searched_t")
+
+
+def test_a_temporary_view_of_a_table_of_the_catalog_is_searched(session, place):
+    session.sql(f"CREATE TABLE searched_t USING indextables LOCATION '{place}'")
+    session.sql("CREATE TEMPORARY VIEW searched_v AS SELECT id, message AS m FROM searched_t WHERE id > 3")
+    try:
+        found = session.sql("SELECT id FROM searched_v WHERE TEXTSEARCH(m, 'timeout')")
         assert ids(found) == [i for i in TIMEOUTS if i > 3]
     finally:
         session.sql("DROP VIEW searched_v")

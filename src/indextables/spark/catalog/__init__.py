@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.spark.catalog.entries import drop_named, full_name, is_taken, make_entry, renew_entry
+    from indextables.spark.catalog.entries import check_free, drop_named, full_name, is_taken, make_entry, renew_entry
     from indextables.spark.catalog.making import IfThere, NewTable, make_table
     from indextables.spark.catalog.sessions import install, uninstall
 
 __all__ = [
     "IfThere",
     "NewTable",
+    "check_free",
     "drop_named",
     "full_name",
     "install",
@@ -28,7 +29,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "entries": ("drop_named", "full_name", "is_taken", "make_entry", "renew_entry"),
+            "entries": ("check_free", "drop_named", "full_name", "is_taken", "make_entry", "renew_entry"),
             "making": ("IfThere", "NewTable", "make_table"),
             "sessions": ("install", "uninstall"),
         },

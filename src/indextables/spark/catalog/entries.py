@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from indextables.log.wire import Metadata
 
-__all__ = ["default_location", "drop_named", "full_name", "is_taken", "make_entry", "renew_entry"]
+__all__ = ["check_free", "default_location", "drop_named", "full_name", "is_taken", "make_entry", "renew_entry"]
 
 _SESSION_CATALOG = "spark_catalog"
 _PARTS = 3
@@ -48,6 +48,23 @@ def full_name(spark: SparkSession, name: str) -> str:
 def is_taken(spark: SparkSession, full: str) -> bool:
     """True if the catalog has a table or view of this full name, whoever's it is."""
     return bool(spark.catalog.tableExists(full))
+
+
+def check_free(spark: SparkSession, name: str) -> None:
+    """Raises NotSupported for the name of a table of ours that a table of another format would replace.
+
+    Spark would take the entry away first, and then find the rows of our table in its place.
+    """
+    try:
+        entry = registry.entry_of(spark, full_name(spark, name))
+    except (InvalidArgument, NotSupported):
+        return
+    if entry is not None:
+        message = (
+            f"{name} is a table of IndexTables at {entry.url}, which a table of another format does not replace: DROP "
+            f"TABLE {name} first, or write USING indextables. Nothing was written"
+        )
+        raise NotSupported(message, name=name)
 
 
 def default_location(spark: SparkSession, full: str) -> str:

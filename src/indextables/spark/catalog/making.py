@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from indextables.errors import InvalidArgument, NotSupported, TableNotFound
+from indextables.errors import InvalidArgument, NotSupported, SchemaMismatch, TableNotFound
 from indextables.spark.catalog.entries import default_location, full_name, is_taken, make_entry, renew_entry
 from indextables.spark.session import READING, is_of_server, registry
 from indextables.spark.source import write
@@ -109,20 +109,25 @@ def _made(handle: SparkHandle, asked: NewTable, rows: DataFrame | None) -> int |
             )
             raise InvalidArgument(message, name=asked.name)
         return _attached(log, asked)
-    made = create(
-        log,
-        asked.columns,
-        partition_by=asked.partition_by,
-        properties=given_properties(asked.properties),
-        name=asked.name,
-        description=asked.comment,
+    taken = (
+        f"there is a table at {log.url} already, where {asked.name} would be: CREATE TABLE {asked.name} USING "
+        f"indextables LOCATION '{log.url}' gives it the name. Nothing was written"
     )
-    if not made.is_new and asked.location is None:
-        message = (
-            f"there is a table at {log.url} already, where {asked.name} would be: CREATE TABLE {asked.name} USING "
-            f"indextables LOCATION '{log.url}' gives it the name. Nothing was written"
+    try:
+        made = create(
+            log,
+            asked.columns,
+            partition_by=asked.partition_by,
+            properties=given_properties(asked.properties),
+            name=asked.name,
+            description=asked.comment,
         )
-        raise InvalidArgument(message, url=log.url)
+    except SchemaMismatch as error:
+        if asked.location is not None:
+            raise
+        raise InvalidArgument(taken, url=log.url) from error
+    if not made.is_new and asked.location is None:
+        raise InvalidArgument(taken, url=log.url)
     return made.version
 
 

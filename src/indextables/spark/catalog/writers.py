@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from indextables import options as opt
 from indextables.errors import InvalidArgument, NotSupported
-from indextables.spark.catalog.entries import full_name
+from indextables.spark.catalog.entries import check_free, full_name
 from indextables.spark.catalog.making import IfThere, NewTable, make_table
 from indextables.spark.session import SESSION, registry
 from indextables.spark.source import write
@@ -134,6 +134,8 @@ class _Noting:
             told.format = _FORMAT
         told.note(mode, partitionBy, **options)
         if not told.is_ours:
+            if told.mode.lower() == "overwrite" and (told.format or "").lower() != _FORMAT:
+                check_free(spark, name)
             super().saveAsTable(name, format, mode, partitionBy, **options)  # type: ignore[misc]
             return None
         return _save_as_table(told, name)
@@ -181,9 +183,13 @@ class _NotingV2:
         return self._made("error") if self._told.is_ours else super().create()  # type: ignore[misc]
 
     def replace(self) -> int | None:
+        if not self._told.is_ours:
+            check_free(self._told.df.sparkSession, self._told.name)
         return self._made("must") if self._told.is_ours else super().replace()  # type: ignore[misc]
 
     def createOrReplace(self) -> int | None:
+        if not self._told.is_ours:
+            check_free(self._told.df.sparkSession, self._told.name)
         return self._made("replace") if self._told.is_ours else super().createOrReplace()  # type: ignore[misc]
 
     def append(self) -> int | None:

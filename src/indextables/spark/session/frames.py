@@ -68,9 +68,10 @@ def note_rows(frame: DataFrame, text: str | None) -> DataFrame:
     return frame
 
 
-def path_at(url: str, version: int) -> str:
-    """A version of a table by its path, for FROM."""
-    return f"indextables.`{url.replace('`', '``')}` VERSION AS OF {version}"
+def path_at(url: str, version: int | None) -> str:
+    """A version of a table by its path, for FROM; None for the newest whenever it is read."""
+    as_of = "" if version is None else f" VERSION AS OF {version}"
+    return f"indextables.`{url.replace('`', '``')}`{as_of}"
 
 
 def select_of(columns: str, rows: str, where: str | None = None) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, TableNotFound
-from indextables.spark.catalog import NewTable, drop_named, full_name, make_table, renew_entry
+from indextables.spark.catalog import NewTable, check_free, drop_named, full_name, make_table, renew_entry
 from indextables.spark.session import frame_of, registry
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
@@ -22,12 +22,15 @@ from indextables.sql.spark.cached import cache_table, uncache_table
 from indextables.sql.spark.inserting import partition_values
 from indextables.sql.spark.statements import (
     CacheTable,
+    CommentOn,
     DropTable,
+    MadeOtherwise,
     MakeTable,
     Moved,
     TruncateTable,
     named_statement,
 )
+from indextables.table.alter import AlterColumn, SetNames, alter
 from indextables.table.maintenance import drop_table
 from indextables.table.rows import schema_from_ddl
 
@@ -55,6 +58,9 @@ def run_named(spark: SparkSession, text: str, args: Any, query: Query) -> DataFr
         return _done(spark)
     if isinstance(asked, DropTable):
         return _drop(spark, asked)
+    if isinstance(asked, MadeOtherwise):
+        check_free(spark, asked.name)
+        return None
     url = _url_of(spark, asked.name)
     if url is None:
         return None
@@ -64,6 +70,8 @@ def run_named(spark: SparkSession, text: str, args: Any, query: Query) -> DataFr
         _truncate(spark, asked, url)
     elif isinstance(asked, CacheTable):
         (cache_table if asked.is_kept else uncache_table)(spark, url, is_lazy=asked.is_lazy)
+    elif isinstance(asked, CommentOn):
+        _comment(spark, asked, url)
     elif isinstance(asked, Moved):
         raise NotSupported(_CANNOT_MOVE.format(asked.words, asked.name, url), query=text)
     return _done(spark)
@@ -184,6 +192,15 @@ def _show(spark: SparkSession, asked: ShowTable, url: str) -> DataFrame:
     full, entry = _entry(spark, asked.name)
     snapshot = SparkHandle(spark, url).log().snapshot()
     return frame_of(spark, shown(asked, full, url, snapshot, is_managed=entry is not None and entry.is_managed))
+
+
+def _comment(spark: SparkSession, asked: CommentOn, url: str) -> None:
+    names = SetNames(description=asked.text)
+    wish = names if asked.column is None else AlterColumn(column=asked.column, comment=asked.text)
+    alter(SparkHandle(spark, url).log(), wish)
+    full, entry = _entry(spark, asked.name)
+    if entry is not None:
+        renew_entry(spark, full, entry)
 
 
 def _truncate(spark: SparkSession, asked: TruncateTable, url: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indextables.errors import NotSupported
@@ -26,7 +26,7 @@ from indextables.spark.session import (
     rows_of_frame,
     select_of,
 )
-from indextables.sql.command import literal, tokens
+from indextables.sql.command import literal, tokens, unquoted
 from indextables.sql.spark.views import REFUSED, forget_views, keep_view, searches
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _INSIDE = (
     "a search inside of a larger Column is not seen: write textsearch(column, query) of indextables.functions there, "
     "or the whole condition as one text"
 )
+_NO_GROUPS = "rows are not grouped by a search: withColumn('hit', textsearch(column, query)) first, then group by 'hit'"
 _NO_SCORE = "score() stands in select, withColumn or orderBy right behind the where or filter that has the one search"
 
 
@@ -111,28 +112,88 @@ def _filter(frame: DataFrame, before: Any, condition: Any) -> DataFrame:
 def _select(frame: DataFrame, before: Any, *columns: Any) -> DataFrame:
     if rows_of_frame(frame) is None:
         return _not_ours(frame, before, *columns)
-    asked = asked_in(columns)
-    if asked:
-        answer = _with_answers(frame, asked, lambda found: before(found, *columns))
-        for one in asked:
-            answer = answer.withColumnRenamed(one.name, one.shown)
-        return answer
-    rows, answer = rows_of_frame(frame), before(frame, *columns)
-    names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+    names = _flat(columns)
+    given, texts = _expressed(names, is_shown=True)
+    asked = asked_in(given)
+    if asked or texts:
+        return _shown(_with_answers(frame, asked, lambda found: before(found, *given), texts), asked)
+    rows, answer = rows_of_frame(frame), _not_ours(frame, before, *columns, message=_INSIDE)
     if rows is None or not names or not all(isinstance(name, str) and _is_name(name) for name in names):
         return answer
     return note_rows(answer, select_of(", ".join(names), _subquery(rows)))
 
 
+def _select_expr(frame: DataFrame, before: Any, *expr: Any) -> DataFrame:
+    rows, texts = rows_of_frame(frame), _flat(expr)
+    if rows is None or not any(isinstance(text, str) and searches(text) for text in texts):
+        return _not_ours(frame, before, *expr)
+    answer: DataFrame = frame.sparkSession.sql(select_of(",\n".join(texts), _subquery(rows)))
+    return answer
+
+
 def _with_column(frame: DataFrame, before: Any, *args: Any, **kwargs: Any) -> DataFrame:
     if rows_of_frame(frame) is None:
         return _not_ours(frame, before, *args, **kwargs)
-    asked = asked_in([*args, *kwargs.values()])
+    (given, more), texts = _expressed((args, kwargs))
+    asked = asked_in([*_flat(given), *more.values()])
+    if not asked and not texts:
+        return _not_ours(frame, before, *args, message=_INSIDE, **kwargs)
+    found_rows = _with_answers(frame, asked, lambda found: before(found, *given, **more), texts)
+    return found_rows.drop(*(one.name for one in asked), *texts)
+
+
+def _with_columns(frame: DataFrame, before: Any, *args: Any, **kwargs: Any) -> DataFrame:
+    listed = [*args, *kwargs.values()]
+    if len(listed) != 1 or not isinstance(listed[0], dict):
+        return _not_ours(frame, before, *args, **kwargs)
+    return _with_column(frame, lambda found, **columns: before(found, columns), **listed[0])
+
+
+def _agg(frame: DataFrame, before: Any, *exprs: Any) -> DataFrame:
+    asked = asked_in(exprs) if rows_of_frame(frame) is not None else []
     if not asked:
-        answer: DataFrame = before(frame, *args, **kwargs)
-        return answer
-    found_rows = _with_answers(frame, asked, lambda found: before(found, *args, **kwargs))
-    return found_rows.drop(*(one.name for one in asked))
+        return _not_ours(frame, before, *exprs, message=_INSIDE if rows_of_frame(frame) else _NOT_OURS)
+    return _shown(_with_answers(frame, asked, lambda found: before(found, *exprs)), asked)
+
+
+def _group_by(frame: DataFrame, before: Any, *columns: Any) -> Any:
+    if asked_in(columns) or any(is_column(one) and searches(expression_text(one) or "") for one in _flat(columns)):
+        raise NotSupported(_NO_GROUPS)
+    return before(frame, *columns)
+
+
+def _flat(columns: Sequence[Any]) -> list[Any]:
+    return list(columns[0]) if len(columns) == 1 and isinstance(columns[0], list | tuple) else list(columns)
+
+
+def _expressed(
+    given: Any, texts: dict[str, str] | None = None, *, is_shown: bool = False
+) -> tuple[Any, dict[str, str]]:
+    """Columns that are `F.expr(text)` with a search become the names of columns, and these the texts to answer."""
+    texts = {} if texts is None else texts
+    if isinstance(given, dict):
+        return {key: _expressed(one, texts)[0] for key, one in given.items()}, texts
+    if isinstance(given, list | tuple):
+        return type(given)(_expressed(one, texts, is_shown=is_shown)[0] for one in given), texts
+    text = expression_text(given) if is_column(given) else None
+    if text is None or not searches(text):
+        return given, texts
+    words = list(tokens(text))
+    alias = unquoted(words[-1]) if len(words) > 2 and words[-2].upper == "AS" else None
+    name = f"indextables_search_{len(texts)}"
+    texts[name] = text if alias is None else text[: words[-2].start]
+    shown = column_named(name)
+    return (shown.alias(alias or " ".join(text.split())) if is_shown else shown), texts
+
+
+def _shown(answer: DataFrame, asked: Sequence[Asked]) -> DataFrame:
+    """With the names that people know in the place of ours."""
+    for name in answer.columns:
+        told = name
+        for one in asked:
+            told = told.replace(one.name, one.shown)
+        answer = answer if told == name else answer.withColumnRenamed(name, told)
+    return answer
 
 
 def _keep_view(frame: DataFrame, before: Any, name: str) -> None:
@@ -144,7 +205,14 @@ _METHODS: dict[str, Callable[..., Any]] = {
     # `where` calls it.
     "filter": _filter,
     "select": _select,
+    "selectExpr": _select_expr,
     "withColumn": _with_column,
+    "withColumns": _with_columns,
+    "agg": _agg,
+    "groupBy": _group_by,
+    "groupby": _group_by,
+    "rollup": _group_by,
+    "cube": _group_by,
     "sort": _with_column,
     "orderBy": _with_column,
     "createTempView": _keep_view,
@@ -152,8 +220,10 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _with_answers(frame: DataFrame, asked: Sequence[Asked], then: Callable[[Any], DataFrame]) -> DataFrame:
-    """What `then` makes of the rows with a column for each search."""
+def _with_answers(
+    frame: DataFrame, asked: Sequence[Asked], then: Callable[[Any], DataFrame], texts: Mapping[str, str] | None = None
+) -> DataFrame:
+    """What `then` makes of the rows with a column for each search, and for each of `texts`."""
     rows = rows_of_frame(frame)
     if any(one.query is None for one in asked):
         rows = vars(frame).get(_SCORED)
@@ -162,16 +232,16 @@ def _with_answers(frame: DataFrame, asked: Sequence[Asked], then: Callable[[Any]
     if rows is None:
         raise NotSupported(_NOT_OURS)
     marks = [f"{_call(one)} AS `{one.name}`" for one in asked if one.query is not None]
+    marks += [f"({text}\n) AS `{name}`" for name, text in (texts or {}).items()]
     text = select_of(", ".join(["*", *marks]), _subquery(rows)) if marks else rows
     return then(frame.sparkSession.sql(text))
 
 
 def _not_ours(frame: DataFrame, before: Any, *args: Any, message: str = _NOT_OURS, **kwargs: Any) -> DataFrame:
     """What Spark says to a call. Raises NotSupported where it does not know a search."""
-    texts = [expression_text(one) if is_column(one) else one for one in args[:1]]
     try:
         answer: DataFrame = before(frame, *args, **kwargs)
-        if any(isinstance(text, str) and searches(text) for text in texts):
+        if not hasattr(answer, "_jdf") and any(searches(str(one)) for one in [*_flat(args), *kwargs.values()]):
             # Connect looks at it when it is asked what comes of it.
             _ = answer.schema
     except jvm_errors() as error:

@@ -52,7 +52,7 @@ from indextables.sql.spark.feeds import with_feeds
 from indextables.sql.spark.frames import unwrap_frames, wrap_frames
 from indextables.sql.spark.inserting import Insert, insert_statement, plain_insert
 from indextables.sql.spark.opened import Opened, kept
-from indextables.sql.spark.views import SEARCHES_ITSELF, noted, refused_search, searches, with_views
+from indextables.sql.spark.views import SEARCHES_ITSELF, noted, noted_text, refused_search, searches, with_views
 from indextables.table.running import Progress, Runner
 
 if TYPE_CHECKING:
@@ -306,7 +306,10 @@ def _query(
     if not has_signs(text):
         known = context.known(text, args)
         if not known:
-            return original(text, **given, **kwargs)
+            answer = original(text, **given, **kwargs)
+            if keeps_text(text) and not args and not kwargs:
+                noted_text(spark, text, context.is_table_name)
+            return answer
         is_known = known.__contains__
     found = find_references(text, is_known, is_format=bool(kwargs), args=args)
     if found is None and write_options:

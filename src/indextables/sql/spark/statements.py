@@ -29,7 +29,17 @@ from indextables.sql.command import (
     tokens,
 )
 
-__all__ = ["CacheTable", "DropTable", "MakeTable", "Moved", "Named", "TruncateTable", "named_statement"]
+__all__ = [
+    "CacheTable",
+    "CommentOn",
+    "DropTable",
+    "MadeOtherwise",
+    "MakeTable",
+    "Moved",
+    "Named",
+    "TruncateTable",
+    "named_statement",
+]
 
 MAKE = (
     "[CREATE [OR REPLACE] | REPLACE] TABLE [IF NOT EXISTS] <name> "
@@ -37,7 +47,9 @@ MAKE = (
     "[PARTITIONED BY (<column>, ...)] [LOCATION '<path>'] [COMMENT '<text>'] "
     "[TBLPROPERTIES ('<key>' = '<value>', ...)] [AS <query>]"
 )
-_FIRST = frozenset({"CREATE", "REPLACE", "DROP", "TRUNCATE", "SHOW", "DESCRIBE", "DESC", "CACHE", "UNCACHE", "ALTER"})
+_FIRST = frozenset({"CREATE", "REPLACE", "DROP", "TRUNCATE", "SHOW", "DESCRIBE", "DESC", "CACHE", "UNCACHE"}) | {
+    *("ALTER", "COMMENT"),
+}
 _QUERY = frozenset({"AS", "SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
@@ -84,7 +96,21 @@ class Moved(msgspec.Struct, frozen=True):
     words: str
 
 
-Named: TypeAlias = MakeTable | DropTable | TruncateTable | ShowTable | CacheTable | Moved
+class CommentOn(msgspec.Struct, frozen=True):
+    """COMMENT ON TABLE and COMMENT ON COLUMN; a `text` of None takes the comment away."""
+
+    name: str
+    text: str | None
+    column: str | None = None
+
+
+class MadeOtherwise(msgspec.Struct, frozen=True):
+    """CREATE OR REPLACE TABLE, or REPLACE TABLE, in another format than ours."""
+
+    name: str
+
+
+Named: TypeAlias = MakeTable | DropTable | TruncateTable | ShowTable | CacheTable | Moved | CommentOn | MadeOtherwise
 
 
 def named_statement(text: str, args: Args | None = None) -> Named | None:
@@ -98,11 +124,22 @@ def named_statement(text: str, args: Args | None = None) -> Named | None:
     found = list(tokens(text))
     words = [token.upper for token in found[:6]]
     if first in ("CREATE", "REPLACE"):
-        return _make(Cursor(text, found, args, MAKE), found, words)
+        return _made_otherwise(text, found, args) or _make(Cursor(text, found, args, MAKE), found, words)
     if first == "DROP" and words[1:2] == ["INDEXTABLE"] and words[2:3] != ["PARTITIONS"]:
         return _drop_indextable(Cursor(text, found, args, SYNTAX["DROP"]))
     try:
         return _of_spark(Cursor(text, found, args, ""), first)
+    except CommandSyntaxError:
+        return None
+
+
+def _made_otherwise(text: str, found: Sequence[Token], args: Args | None) -> MadeOtherwise | None:
+    at = Cursor(text, found, args, "")
+    replaces = at.accept("REPLACE", "TABLE") or at.accept("CREATE", "OR", "REPLACE", "TABLE")
+    if not replaces or _uses_ours(found):
+        return None
+    try:
+        return MadeOtherwise(".".join(at.dotted("a table")))
     except CommandSyntaxError:
         return None
 
@@ -209,6 +246,8 @@ def _of_spark(at: Cursor, first: str) -> Named | None:
         return show_rule(at)
     if first in ("DESCRIBE", "DESC"):
         return describe_rule(at)
+    if first == "COMMENT":
+        return _comment(at)
     return _alter(at) if first == "ALTER" else _cache(at)
 
 
@@ -243,6 +282,19 @@ def _cache(at: Cursor) -> CacheTable | None:
         at.inside("options")
     at.end()
     return CacheTable(name, is_kept, is_lazy)
+
+
+def _comment(at: Cursor) -> CommentOn:
+    at.expect("COMMENT", "ON")
+    is_column = at.accept("COLUMN")
+    if not is_column:
+        at.expect("TABLE")
+    parts = at.dotted("a table")
+    at.expect("IS")
+    text = None if at.accept("NULL") else at.string()
+    at.end()
+    column = parts.pop() if is_column and len(parts) > 1 else None
+    return CommentOn(".".join(parts), text, column)
 
 
 def _alter(at: Cursor) -> Moved | None:

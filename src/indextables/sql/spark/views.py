@@ -26,6 +26,7 @@ __all__ = [
     "forget_views",
     "keep_view",
     "noted",
+    "noted_text",
     "pinned",
     "refused_search",
     "rows_of_view",
@@ -75,16 +76,32 @@ def forget_views(spark: SparkSession) -> None:
 
 
 def noted(
-    spark: SparkSession, answer: DataFrame, found: Found, place_of: Callable[[Any], tuple[str, int]]
+    spark: SparkSession, answer: DataFrame, found: Found, place_of: Callable[[Any], tuple[str, int | None]]
 ) -> DataFrame:
     """The answer of a statement, which knows its rows where they are those of our tables alone; views are noted too.
 
     `place_of` tells the URL and the version that a reference means.
     """
-    from sqlglot import exp
-
     if first_word(found.text) in _QUERIES:
         return note_rows(answer, pinned(found, place_of))
+    _keep_made(spark, found, place_of)
+    return answer
+
+
+def noted_text(spark: SparkSession, text: str, is_ours: Callable[[str], bool]) -> None:
+    """Note a temporary view that Spark keeps as text: it shows the newest version whenever it is used."""
+    head = {token.upper for token in islice(tokens(text), 5)}
+    if not head & {"TEMP", "TEMPORARY"} or not any(is_ours(name) for name in table_names(text)):
+        return
+    found = find_references(text, is_ours)
+    if found is not None:
+        _keep_made(spark, found, lambda one: (registry.resolve(spark, one.name), None))
+
+
+def _keep_made(spark: SparkSession, found: Found, place_of: Callable[[Any], tuple[str, int | None]]) -> None:
+    """Note the temporary view that a statement has made, if it has."""
+    from sqlglot import exp
+
     made = found.tree.this if isinstance(found.tree, exp.Create) and found.keeps_names else None
     is_global = any(token.upper == "GLOBAL" for token in islice(tokens(found.text), 4))
     if isinstance(made, exp.Table) and not made.db and not is_global:
@@ -92,10 +109,9 @@ def noted(
         begin = next((token.end for token in tokens(rows) if token.upper == "AS"), 0)
         body = rows[begin:].strip()
         keep_view(spark, made.name, body if first_word(body) in _QUERIES else None)
-    return answer
 
 
-def pinned(found: Found, place_of: Callable[[Any], tuple[str, int]]) -> str | None:
+def pinned(found: Found, place_of: Callable[[Any], tuple[str, int | None]]) -> str | None:
     """The statement with paths and versions in the place of names; None if it reads what is not ours.
 
     `place_of` tells the URL and the version that a reference means.
