@@ -238,8 +238,8 @@ def range_of(log: Log, pinned: int, asked: Changes) -> tuple[int, int]:
     if first > last + 1 or (first > last and asked.to_version is not None):
         if asked.to_version is None and asked.to_ms is None:
             message = (
-                f"version {first} is above {last}, the newest that is read at {log.url}; a handle sees newer ones after "
-                "refresh()"
+                f"version {first} is above {last}, the newest that is read at {log.url}; a handle sees newer ones "
+                "after refresh()"
             )
             raise VersionNotFound(message, version=first, latest=last, url=log.url)
         raise InvalidArgument(f"the range of changes from version {first} to {last} goes backwards", version=first)
