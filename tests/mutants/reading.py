@@ -175,14 +175,14 @@ BUGS = [
     Bug(
         "the files that a filter left are taken for the whole table",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(**header_fields(state), files=files)",
+        "    return PrunedState(**header_fields(state), files=files, num_entries=state.num_entries)",
         "    return TableState(**header_fields(state), files=files)",
         FILTER_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table, and lives go on",
         LOG + "checkpoint/avro/read.py",
-        "    return PrunedState(**header_fields(state), files=files)",
+        "    return PrunedState(**header_fields(state), files=files, num_entries=state.num_entries)",
         "    return TableState(**header_fields(state), files=files)",
         LIFE_TESTS,
     ),

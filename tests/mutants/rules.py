@@ -152,8 +152,8 @@ BUGS = [
     Bug(
         "an error shows what a personal column holds",
         RULES,
-        'value if not personal or name.lower() in names else "(personal)"',
-        "value",
+        'if not personal or name.lower() in said else "(personal)"',
+        "",
         TESTS,
     ),
     Bug(

@@ -169,3 +169,23 @@ def test_no_cleanup_begins_while_a_table_is_being_dropped():
     drop_table(open_log(msgspec.structs.replace(log.env, store=Cleaned(log.env.store, LOST))))
     assert [report.deleted for report in reports] == [0]
     assert "is dropping the table" in reports[0].reason
+
+
+def test_a_cleanup_that_begins_right_before_a_drop_is_announced_is_waited_for():
+    world = World()
+    log = world.log()
+
+    class Slow:
+        """Announces the drop late."""
+
+        def __getattr__(self, name):
+            return getattr(log.env.store, name)
+
+        def put(self, key, data, **more):
+            if b'"drop"' in bytes(data):
+                world.clean_up(LOST)
+            log.env.store.put(key, data, **more)
+
+    with pytest.raises(StoreUnavailable, match="try again in a while"):
+        drop_table(open_log(msgspec.structs.replace(log.env, store=Slow())))
+    assert world.open().count() == 8
