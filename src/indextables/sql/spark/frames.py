@@ -241,7 +241,7 @@ def _not_ours(frame: DataFrame, before: Any, *args: Any, message: str = _NOT_OUR
     """What Spark says to a call. Raises NotSupported where it does not know a search."""
     try:
         answer: DataFrame = before(frame, *args, **kwargs)
-        if not hasattr(answer, "_jdf") and any(searches(str(one)) for one in [*_flat(args), *kwargs.values()]):
+        if not hasattr(answer, "_jdf") and any(searches(_told(one)) for one in [*_flat(args), *kwargs.values()]):
             # Connect looks at it when it is asked what comes of it.
             _ = answer.schema
     except jvm_errors() as error:
@@ -249,6 +249,11 @@ def _not_ours(frame: DataFrame, before: Any, *args: Any, message: str = _NOT_OUR
             raise
         raise NotSupported(message) from error
     return answer
+
+
+def _told(value: Any) -> str:
+    """The text of a value; that of a Column without the quotes around it."""
+    return str(value).removeprefix("Column<'").removesuffix("'>")
 
 
 def _subquery(rows: str) -> str:
