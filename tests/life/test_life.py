@@ -55,6 +55,7 @@ NOT_DRIVEN = {
     ("indextables.create", "ambient"): "time and chance of simulations",
     ("indextables.create", "constraints"): "as of add_constraint",
     ("indextables.create", "generated"): "`tests/table/test_generated.py`, where rows change in every way",
+    ("indextables.create", "defaults"): "as of alter_column",
     ("indextables.open", "ambient"): "as of create",
     ("Table.append", "indexing"): "as of set_indexing",
 }

@@ -214,13 +214,24 @@ def test_tables_of_others_stay_as_they_are(session, tmp_path):
     spark.sql("DROP VIEW renamed")
 
 
+def test_a_new_table_has_defaults_from_the_start(session):
+    spark = session
+    words = "id BIGINT, host STRING DEFAULT 'none', size INT DEFAULT 3"
+    spark.sql(f"CREATE OR REPLACE TABLE logs ({words}) USING indextables")
+    spark.sql("INSERT INTO logs (id) VALUES (1)")
+    assert spark.table("logs").collect() == [(1, "none", 3)]
+    with pytest.raises(NotSupported, match="SET DEFAULT"):
+        spark.sql("CREATE OR REPLACE TABLE logs (d INT DEFAULT 3) USING indextables")
+    assert spark.table("logs").columns == ["id", "host", "size"]
+
+
 @pytest.mark.parametrize(
     ("statement", "error", "told"),
     [
         ("CREATE TABLE empty USING indextables", InvalidArgument, "has no columns: write CREATE TABLE empty"),
         ("CREATE TABLE empty (id INT) USING indextables CLUSTERED BY (id) INTO 2 BUCKETS", NotSupported, "no buckets"),
         ("CREATE TABLE empty (d DATE) USING indextables PARTITIONED BY (years(d))", NotSupported, "as they are"),
-        ("CREATE TABLE empty (d INT DEFAULT 3) USING indextables", NotSupported, "SET DEFAULT"),
+        ("CREATE TABLE empty (d INT DEFAULT 'x') USING indextables", InvalidArgument, "no value of type"),
         ("CREATE TABLE empty (d INT) USING indextables AS SELECT 1", CommandSyntaxError, "leave out the list"),
         ("CREATE TABLE empty LIKE logs USING indextables", NotSupported, "AS SELECT"),
         ("CREATE TABLE empty (d INT) USING indextables STORED AS ORC", CommandSyntaxError, "expected USING"),

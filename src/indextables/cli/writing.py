@@ -72,12 +72,12 @@ def create(
     """
     import indextables
     from indextables.cli.input import infer, sources
-    from indextables.table.rows import schema_from_ddl
+    from indextables.table.rows import table_from_ddl
 
     if (schema is None) == (like is None):
         raise InvalidArgument("give the columns with --schema, or a file that has them with --like")
     check_lasts(table)
-    columns = schema_from_ddl(schema) if schema is not None else None
+    columns, defaults = (None, {}) if schema is None else table_from_ddl(schema)
     if columns is None and like is not None:
         columns = infer.infer_schema(like, sources.format_of(like, None))
     made = indextables.create(
@@ -85,7 +85,7 @@ def create(
         columns,
         partition_by=names(partition_by, "--partition-by") or [],
         indexing=indexing_of(text, index, fast),
-        properties=pairs(table_property, "--property"),
+        properties={**pairs(table_property, "--property"), **defaults},
         options=pairs(option, "--option"),
     )
     sys.stdout.write(f"created {table}: {len(made.schema)} columns, version {made.version}\n")

@@ -77,6 +77,7 @@ def create(
     properties: Mapping[str, str] | None = None,
     constraints: Mapping[str, str] | None = None,
     generated: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -93,6 +94,7 @@ def create(
         properties: Table properties, kept in the log.
         constraints: Rules that every row keeps, by name: `{"sane": "size >= 0"}`. As `Table.add_constraint` takes them.
         generated: Columns of the schema that are computed from others of the row: `{"day": "CAST(ts AS DATE)"}`.
+        defaults: What rows hold in columns that they do not bring, as SQL: `{"host": "'unknown'"}`.
         name: A name for people to read; nothing finds the table by it.
         description: A description for people to read.
         options: How this process works with the table, credentials included. They are never written to the table.
@@ -110,6 +112,7 @@ def create(
     columns = check_names("partition_by", partition_by)
     wanted = {**create_verb.indexing_properties(indexing, arrow), **create_verb.given_properties(properties)}
     wanted |= create_verb.given_constraints(constraints) | create_verb.given_expressions(generated)
+    wanted |= create_verb.given_defaults(defaults)
     for what, text in (("name", name), ("description", description)):
         if text is not None:
             check_text(f"the {what} of a table", text)

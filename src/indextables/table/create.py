@@ -10,11 +10,12 @@ from indextables import options as opt
 from indextables.errors import InvalidArgument
 from indextables.log.commit import Created, create_table, new_metadata
 from indextables.log.read import Log
-from indextables.log.wire import CONSTRAINT_PREFIX, check_not_foreign, new_table_protocol
-from indextables.table.alter import settled
+from indextables.log.wire import CONSTRAINT_PREFIX, Metadata, check_not_foreign, new_table_protocol
+from indextables.table.alter import settled, with_defaults
 from indextables.table.append import commit_append
 from indextables.table.arguments import check_mapping, check_spelling, check_text
 from indextables.table.rows import (
+    DEFAULT_PREFIX,
     Rows,
     check_indexing,
     check_partition_columns,
@@ -34,6 +35,7 @@ __all__ = [
     "create_with_rows",
     "declared",
     "given_constraints",
+    "given_defaults",
     "given_expressions",
     "given_properties",
     "indexing_properties",
@@ -57,16 +59,7 @@ def create(
 
     Raises SchemaInvalid, SchemaMismatch if another table is there, InvalidArgument, CommitStateUnknown, StoreError.
     """
-    schema, properties = declared(schema, properties)
-    columns = check_partition_columns(schema, partition_by)
-    metadata = new_metadata(
-        log,
-        schema,
-        partition_by=tuple(columns),
-        configuration=configuration_of(log, schema, properties),
-        name=name,
-        description=description,
-    )
+    metadata = _metadata(log, schema, partition_by, properties, name, description)
     target = target_of(metadata, log.env.options.setting(metadata.configuration))
     return create_table(log, registered(metadata, target.plan) or metadata)
 
@@ -87,11 +80,8 @@ def create_with_rows(
     are written before the table is made. Raises as `create` and `append` do.
     """
     check_not_foreign(log.env.store)
-    schema, properties = declared(schema, properties)
-    columns = check_partition_columns(schema, partition_by)
-    configuration = configuration_of(log, schema, properties)
-    metadata = new_metadata(log, schema, partition_by=tuple(columns), configuration=configuration)
-    target = target_of(metadata, log.env.options.setting(configuration))
+    metadata = _metadata(log, schema, partition_by, properties)
+    target = target_of(metadata, log.env.options.setting(metadata.configuration))
     adds = write_adds(log.env, target, fit(rows, target.schema, url=log.env.store.url))
     try:
         created = create_table(log, registered(metadata, target.plan) or metadata)
@@ -103,6 +93,34 @@ def create_with_rows(
     mapping = registered(created.metadata, target.plan)
     committed = commit_append(log, created.metadata, adds, mapping=mapping, txn=txn, along=along)
     return committed.version, committed.repeated
+
+
+def _metadata(
+    log: Log,
+    schema: pa.Schema,
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] | None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Metadata:
+    schema, given = declared(schema, properties)
+    columns = check_partition_columns(schema, partition_by)
+    defaults = {_column_of_default(key): text for key, text in given.items() if _column_of_default(key)}
+    made = new_metadata(
+        log,
+        schema,
+        partition_by=tuple(columns),
+        configuration=configuration_of(log, schema, {k: v for k, v in given.items() if not _column_of_default(k)}),
+        name=name,
+        description=description,
+    )
+    return with_defaults(made, defaults, log.env.options[opt.TIME_ZONE])
+
+
+def _column_of_default(key: str) -> str:
+    """The column that a property is the default of; empty for any other property."""
+    plain = key[len(opt.PREFIX) :] if key.lower().startswith(opt.PREFIX) else key
+    return plain[len(DEFAULT_PREFIX) :] if plain.lower().startswith(DEFAULT_PREFIX) else ""
 
 
 def declared(schema: pa.Schema, properties: Mapping[str, str] | None) -> tuple[pa.Schema, dict[str, str]]:
@@ -135,6 +153,12 @@ def given_expressions(generated: Mapping[str, str] | None) -> dict[str, str]:
     """Generated columns as properties of a new table. Raises InvalidArgument."""
     given = check_mapping("generated", generated or {})
     return {f"generated.{name}": check_text(f"what generates {name}", text) for name, text in given.items()}
+
+
+def given_defaults(defaults: Mapping[str, str] | None) -> dict[str, str]:
+    """Defaults of columns as properties of a new table. Raises InvalidArgument."""
+    given = check_mapping("defaults", defaults or {})
+    return {f"{DEFAULT_PREFIX}{name}": check_text(f"the default of {name}", text) for name, text in given.items()}
 
 
 def given_constraints(constraints: Mapping[str, str] | None) -> dict[str, str]:

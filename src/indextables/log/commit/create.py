@@ -17,6 +17,7 @@ from indextables.log.commit.staged import Staged, encode
 from indextables.log.read import AfterCommit, Log, clock, tokens
 from indextables.log.wire import (
     CHECK_CONSTRAINTS,
+    COLUMN_DEFAULTS,
     DELTA_MIRROR,
     EMPTY_TOTALS,
     GENERATED_COLUMNS,
@@ -39,7 +40,7 @@ from indextables.log.wire import (
     validate_schema,
     with_feature,
 )
-from indextables.query.stored import OF_ONE_TABLE, generated_columns, identity_columns
+from indextables.query.stored import CURRENT_DEFAULT, OF_ONE_TABLE, generated_columns, identity_columns
 
 __all__ = ["Created", "create_table", "new_metadata"]
 
@@ -117,6 +118,8 @@ def _protocol_of(log: Log, metadata: Metadata) -> Protocol:
         wanted = with_feature(wanted, GENERATED_COLUMNS)
     if identity_columns(schema):
         wanted = with_feature(wanted, IDENTITY_COLUMNS)
+    if any(CURRENT_DEFAULT in (field.metadata or {}) for field in schema):
+        wanted = with_feature(wanted, COLUMN_DEFAULTS)
     return with_feature(wanted, DELTA_MIRROR) if log.env.over(metadata.configuration)[opt.MIRROR_DELTA] else wanted
 
 

@@ -15,7 +15,7 @@ from indextables.storage.url import parse_location
 from indextables.table.alter import SetNames, SetProperties, alter
 from indextables.table.create import create, given_properties
 from indextables.table.overwrite import overwrite
-from indextables.table.rows import Rows, check_partition_columns
+from indextables.table.rows import DEFAULT_PREFIX, Rows, check_partition_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +94,7 @@ def _made(handle: SparkHandle, asked: NewTable, rows: DataFrame | None) -> int |
     log = handle.log()
     if rows is not None:
         indexing, others = _properties(asked)
+        _check_no_defaults(others)
         write(
             rows,
             handle.url,
@@ -156,6 +157,7 @@ def _replaced(
         raise InvalidArgument(message, url=entry.url)
     handle = SparkHandle(spark, entry.url)
     indexing, others = _properties(asked)
+    _check_no_defaults(others)
     if rows is not None:
         partition_by = list(asked.partition_by)
         options = {**asked.options, **indexing, "overwriteSchema": "true"}
@@ -181,6 +183,17 @@ def _properties(asked: NewTable) -> tuple[dict[str, str], dict[str, str]]:
         if key.lower().removeprefix("spark.indextables.").startswith("indexing.")
     }
     return indexing, {key: value for key, value in given.items() if key not in indexing}
+
+
+def _check_no_defaults(properties: dict[str, str]) -> None:
+    """Raises NotSupported where columns of a table that has rows, or had some, are to have defaults at once."""
+    named = [key.partition(".")[2] for key in properties if key.lower().startswith(DEFAULT_PREFIX)]
+    if named:
+        message = (
+            f"DEFAULT of {', '.join(named)}: a table is replaced first, then ALTER TABLE t ALTER COLUMN {named[0]} SET "
+            "DEFAULT <constant>. Nothing was written"
+        )
+        raise NotSupported(message, columns=named)
 
 
 def _told(handle: SparkHandle, asked: NewTable, properties: dict[str, str]) -> int:

@@ -70,11 +70,13 @@ class TableBuilder(Generic[H]):
         indexing: str | Mapping[str, object] | None = None,
         generatedAlwaysAs: str | IdentityGenerator | None = None,
         generatedByDefaultAs: IdentityGenerator | None = None,
+        default: str | None = None,
     ) -> TableBuilder[H]:
         """Add a column; `indexing="text"` makes its words searchable. Raises InvalidArgument.
 
         `generatedAlwaysAs` is SQL that computes it from other columns of the row: `CAST(ts AS DATE)`; or an
-        `IdentityGenerator`, which numbers rows, as `generatedByDefaultAs` does where rows bring no number.
+        `IdentityGenerator`, which numbers rows, as `generatedByDefaultAs` does where rows bring no number. `default` is
+        SQL for what rows hold that do not bring the column: `'unknown'` in its quotes.
         """
         from pyspark.sql.types import DataType, StructField
 
@@ -94,6 +96,8 @@ class TableBuilder(Generic[H]):
         words = _generated(name, generatedAlwaysAs, generatedByDefaultAs)
         if words is not None:
             self._properties[f"generated.{name}"] = words
+        if default is not None:
+            self._properties[f"default.{name}"] = check_text(f"the default of {name}", default)
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder[H]:

@@ -142,12 +142,12 @@ def _repair(command: st.Repair, context: Context) -> pa.Table:
 
 def _create(command: st.CreateTable, context: Context) -> pa.Table:
     from indextables.table.create import create, given_properties, indexing_properties
-    from indextables.table.rows import schema_from_ddl
+    from indextables.table.rows import table_from_ddl
 
-    schema = schema_from_ddl(command.columns)
+    schema, defaults = table_from_ddl(command.columns)
     place = command.target if command.location is None else st.TableName(command.location, is_path=True)
     log = context.log(place)
-    properties = {**indexing_properties(command.indexing, schema), **given_properties(command.properties)}
+    properties = {**indexing_properties(command.indexing, schema), **given_properties(command.properties), **defaults}
     name = None if command.target.is_path else command.target.text
     try:
         made = create(

@@ -258,6 +258,8 @@ def _statement(name: str, url: str, snapshot: Snapshot, *, is_managed: bool = Fa
         words = [f"  {_name(field.name)} {field.type}", "" if field.nullable else "NOT NULL"]
         words += [f"GENERATED ALWAYS AS ({generated[field.name]})"] if field.name in generated else []
         words += [f"GENERATED {numbered[field.name].sql}"] if field.name in numbered else []
+        default = (snapshot.schema.field(field.name).metadata or {}).get(CURRENT_DEFAULT)
+        words += [] if default is None else [f"DEFAULT {default.decode()}"]
         words += [] if field.comment is None else [f"COMMENT {_quoted(field.comment)}"]
         columns.append(" ".join(word for word in words if word))
     lines = [f"CREATE TABLE {name.replace('`', '')} (", ",\n".join(columns) + ")", "USING indextables"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from indextables.errors import InvalidArgument, NotSupported, SchemaInvalid, TableNotFound
+from indextables.errors import InvalidArgument, NotSupported, TableNotFound
 from indextables.spark.catalog import NewTable, check_free, drop_named, full_name, make_table, renew_entry
 from indextables.spark.session import frame_of, registry
 from indextables.spark.table import IndexTable
@@ -32,7 +32,7 @@ from indextables.sql.spark.statements import (
 )
 from indextables.table.alter import AlterColumn, SetNames, alter
 from indextables.table.maintenance import drop_table
-from indextables.table.rows import schema_from_ddl
+from indextables.table.rows import table_from_ddl
 
 if TYPE_CHECKING:
     from indextables.spark.session import DataFrame, SparkSession
@@ -114,37 +114,17 @@ def _url_of(spark: SparkSession, name: str) -> str | None:
 def _make(spark: SparkSession, asked: MakeTable, query: Query) -> None:
     if asked.if_there == "ignore" and asked.query is not None and _url_of(spark, asked.name) is not None:
         return
-    columns = None if asked.columns is None else _columns(asked.columns)
+    columns, defaults = (None, {}) if asked.columns is None else table_from_ddl(asked.columns)
     new = NewTable(
         name=asked.name,
         columns=columns,
         location=asked.location,
         partition_by=asked.partition_by,
         comment=asked.comment,
-        properties=asked.properties,
+        properties={**asked.properties, **defaults},
         if_there=asked.if_there,
     )
     make_table(spark, new, None if asked.query is None else query(*asked.query))
-
-
-def _columns(text: str) -> pa.Schema:
-    """The columns of a new table. Raises SchemaInvalid, and NotSupported for a DEFAULT."""
-    from indextables.table.alter import columns_from_ddl
-
-    try:
-        return schema_from_ddl(text)
-    except SchemaInvalid as fault:
-        try:
-            named = [new.field.name for new in columns_from_ddl(text) if new.default is not None]
-        except SchemaInvalid:
-            raise fault from None
-        if not named:
-            raise
-    message = (
-        f"DEFAULT of {', '.join(named)}: a table is made first, then ALTER TABLE t ALTER COLUMN {named[0]} "
-        "SET DEFAULT <constant>. Nothing was written"
-    )
-    raise NotSupported(message, columns=named)
 
 
 def _drop(spark: SparkSession, asked: DropTable) -> DataFrame | None:

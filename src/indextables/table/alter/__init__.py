@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
+    from indextables.table.alter.columns import with_defaults
     from indextables.table.alter.ddl import columns_from_ddl, type_from_ddl
     from indextables.table.alter.properties import indexed, settled
     from indextables.table.alter.tracking import enable_row_tracking
@@ -47,12 +48,14 @@ __all__ = [
     "indexed",
     "settled",
     "type_from_ddl",
+    "with_defaults",
 ]
 
 if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
+            "columns": ("with_defaults",),
             "ddl": (
                 "columns_from_ddl",
                 "type_from_ddl",

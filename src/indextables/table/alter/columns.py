@@ -8,7 +8,7 @@ read as its default, or null, from files without it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -114,6 +114,30 @@ def default_value(text: str, field: pa.Field, zone: str) -> pa.Scalar:
     return kept
 
 
+def with_defaults(metadata: Metadata, defaults: Mapping[str, str], zone: str) -> Metadata:
+    """The metadata of a new table whose columns have these defaults, which are SQL.
+
+    Raises InvalidArgument for a column that is not there or is generated, and for what is no constant of its type.
+    """
+    schema = schema_from_json(metadata.schemaString)
+    for name, text in defaults.items():
+        field = find(schema, name)
+        changed = _with_default(field, text, zone)
+        schema = schema.set(schema.get_field_index(field.name), changed)
+    return msgspec.structs.replace(metadata, schemaString=schema_to_json(schema)) if defaults else metadata
+
+
+def _with_default(field: pa.Field, text: str, zone: str) -> pa.Field:
+    told = dict(field.metadata or {})
+    if not MADE_BY.isdisjoint(told):
+        raise InvalidArgument(f"{field.name} is generated, and has no default", column=field.name)
+    value = default_value(text, field, zone)
+    told.pop(CURRENT_DEFAULT, None)
+    if value.is_valid:
+        told[CURRENT_DEFAULT] = default_text(value).encode()
+    return field.with_metadata(told or None)
+
+
 def _added(metadata: Metadata, schema: pa.Schema, wish: AddColumns, zone: str) -> tuple[Metadata, list[str]]:
     if not wish.columns:
         raise InvalidArgument("no column is given to add")
@@ -214,13 +238,8 @@ def _altered(metadata: Metadata, schema: pa.Schema, wish: AlterColumn, zone: str
     if wish.default is None:
         told.pop(CURRENT_DEFAULT, None)
     elif not isinstance(wish.default, msgspec.UnsetType):
-        if not MADE_BY.isdisjoint(told):
-            raise InvalidArgument(f"{field.name} is generated, and has no default", column=field.name)
-        value = default_value(wish.default, changed, zone)
-        told.pop(CURRENT_DEFAULT, None)
-        if value.is_valid:
-            told[CURRENT_DEFAULT] = default_text(value).encode()
-            features.append(COLUMN_DEFAULTS)
+        told = dict(_with_default(changed.with_metadata(told or None), wish.default, zone).metadata or {})
+        features += [COLUMN_DEFAULTS] if CURRENT_DEFAULT in told else []
     changed = changed.with_metadata(told or None)
     if not isinstance(wish.nullable, msgspec.UnsetType):
         changed = changed.with_nullable(wish.nullable)

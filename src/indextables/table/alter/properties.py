@@ -36,11 +36,21 @@ from indextables.options import (
     known_options,
 )
 from indextables.table.alter.wishes import SetIndexing, SetNames, SetProperties, UnsetProperties, UpgradeProtocol
-from indextables.table.rows import Evolution, check_indexing, indexing_properties, with_schema, without_settings
+from indextables.table.rows import (
+    DEFAULT_PREFIX,
+    Evolution,
+    check_indexing,
+    indexing_properties,
+    with_schema,
+    without_settings,
+)
 
 __all__ = ["indexed", "named", "numbered", "settled", "wants_row_ids"]
 
-_GENERATED = "generated."
+_FROM_THE_START = {
+    "generated.": "declares a generated column, which a table has from the start, or not at all",
+    DEFAULT_PREFIX: "tells the default of a column of a new table: ALTER COLUMN ... SET DEFAULT changes it later",
+}
 _RULES = (CONSTRAINT_PREFIX, f"delta.{CONSTRAINT_PREFIX}")
 _OWN = ("columnmapping.", REGISTRY_PREFIX.lower(), "partitioning.", *_RULES, "mirror.delta")
 """Properties that the library writes itself: nobody sets them by hand."""
@@ -129,9 +139,9 @@ def settled(properties: Mapping[str, str], protocol: Protocol) -> tuple[dict[str
             hint = "; ADD CONSTRAINT looks at the rows and sets it" if plain.startswith(_RULES) else hint
             message = f"the property {key} is kept by the library itself: it cannot be set{hint}"
             raise InvalidArgument(message, option=key)
-        if plain.startswith(_GENERATED):
-            message = f"the property {key} declares a generated column, which a table has from the start, or not at all"
-            raise InvalidArgument(message, option=key)
+        for prefix, what in _FROM_THE_START.items():
+            if plain.startswith(prefix):
+                raise InvalidArgument(f"the property {key} {what}", option=key)
         if plain.startswith(_FEATURE):
             features += _feature(key, plain, value.strip().lower(), protocol)
         elif plain in (_VECTORS, _MAPPING, *_ROW_TRACKING):

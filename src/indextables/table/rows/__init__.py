@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from indextables.lazy import surface
 
 if TYPE_CHECKING:
-    from indextables.table.rows.ddl import schema_from_ddl
+    from indextables.table.rows.ddl import DEFAULT_PREFIX, schema_from_ddl, table_from_ddl
     from indextables.table.rows.evolve import (
         Evolution,
         check_merge_options,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DEFAULT_PREFIX",
     "SPARK_DOOR",
     "Check",
     "Evolution",
@@ -102,6 +103,7 @@ __all__ = [
     "shown_row",
     "split_generated",
     "split_rows",
+    "table_from_ddl",
     "typed_only",
     "wanted_indexing",
     "with_generated",
@@ -116,7 +118,7 @@ if not TYPE_CHECKING:
     __getattr__ = surface(
         __name__,
         {
-            "ddl": ("schema_from_ddl",),
+            "ddl": ("DEFAULT_PREFIX", "schema_from_ddl", "table_from_ddl"),
             "evolve": (
                 "Evolution",
                 "check_merge_options",

@@ -11,12 +11,16 @@ from indextables.query.stored import GENERATION, MADE_BY, Identity
 from indextables.query.type_names import scalar_type, type_name
 from indextables.table.rows.identity import with_identity
 
-__all__ = ["schema_from_ddl"]
+__all__ = ["DEFAULT_PREFIX", "schema_from_ddl", "table_from_ddl"]
+
+DEFAULT_PREFIX = "default."
+"""The property `default.<column>` of a new table is the default of that column, as SQL."""
 
 _BEFORE = "CREATE TABLE t ("
 
 
 _COMMENT = "CommentColumnConstraint"
+_DEFAULT = "DefaultColumnConstraint"
 _GENERATED = "ComputedColumnConstraint"
 _IDENTITY = "GeneratedAsIdentityColumnConstraint"
 _NOT_NULL = "NotNullColumnConstraint"
@@ -25,19 +29,39 @@ _KNOWN = (_COMMENT, _GENERATED, _IDENTITY, _NOT_NULL)
 
 def schema_from_ddl(text: str) -> pa.Schema:
     """The schema that `name type, ...` states, with Spark's type names. Raises SchemaInvalid."""
+    return pa.schema([_field(text, column) for column in _columns(text)])
+
+
+def table_from_ddl(text: str) -> tuple[pa.Schema, dict[str, str]]:
+    """The schema of a new table, and the properties that tell its defaults. Raises SchemaInvalid."""
+    from indextables.query.dialect import DIALECT
+
+    fields, defaults = [], {}
+    # A default is an expression of predicates; types are spelled as Spark spells them.
+    for column, same in zip(_columns(text), _columns(text, DIALECT), strict=True):
+        for part in [part for part in column.constraints if type(part.kind).__name__ == _DEFAULT]:
+            part.pop()
+        for part in same.constraints:
+            if type(part.kind).__name__ == _DEFAULT:
+                defaults[f"{DEFAULT_PREFIX}{column.name}"] = part.kind.this.sql(DIALECT)
+        fields.append(_field(text, column))
+    return pa.schema(fields), defaults
+
+
+def _columns(text: str, dialect: Any = None) -> list[Any]:
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import ParseError, TokenError
 
     try:
-        trees = Spark().parse(f"{_BEFORE}{text}\n)")
+        trees = (dialect or Spark()).parse(f"{_BEFORE}{text}\n)")
     except (ParseError, TokenError, RecursionError) as cause:
         raise _fault(text, cause) from cause
     body = trees[0].this if len(trees) == 1 and isinstance(trees[0], exp.Create) else None
     columns = body.expressions if isinstance(body, exp.Schema) else []
     if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
         raise _fault(text)
-    return pa.schema([_field(text, column) for column in columns])
+    return columns
 
 
 def _field(text: str, column: Any) -> pa.Field:
@@ -48,8 +72,8 @@ def _field(text: str, column: Any) -> pa.Field:
         word = other.sql("spark")
         message = (
             f"{word!r} of column {column.name} in the schema {text!r} is not offered there: a column has NOT NULL, "
-            "COMMENT, GENERATED ALWAYS AS (<expression>), and GENERATED ALWAYS or BY DEFAULT AS IDENTITY (START WITH s "
-            "INCREMENT BY i). ALTER TABLE sets defaults and constraints later; keys are not offered"
+            "COMMENT, GENERATED ALWAYS AS (<expression>), in a new table DEFAULT <constant>, and GENERATED ALWAYS or "
+            "BY DEFAULT AS IDENTITY (START WITH s INCREMENT BY i). ALTER TABLE adds constraints; keys are not offered"
         )
         raise SchemaInvalid(message, schema=text, column=column.name)
     required = any(
