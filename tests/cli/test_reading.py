@@ -87,3 +87,9 @@ def test_older_versions_can_be_asked(command, logs, log_file):
     assert command("count", logs, "--version", "1").out == "50\n"
     assert command("search", logs, "timeout", "--version", "1", "--json", "-n", "100").out.count("\n") == 10
     assert command("sql", logs, "SELECT count(*) AS n FROM t", "--version", "1", "--json").lines == [{"n": 50}]
+
+
+def test_a_statement_without_a_table_is_told_where_the_table_stands(command, logs):
+    ran = command("sql", "SELECT 'a' AS a")
+    assert ran.code == 2
+    assert "the table comes before the statement: indextables sql <table> " in ran.err

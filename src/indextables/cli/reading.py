@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from indextables.embedded import Table
     from indextables.sql.command import Consent
     from indextables.sql.local import LocalSession
+
+_STATEMENTS = frozenset({"DELETE", "DESCRIBE", "EXPLAIN", "MERGE", "SELECT", "SHOW", "UPDATE", "WITH"})
 
 __all__ = ["changes", "count", "search", "sql"]
 
@@ -118,6 +121,8 @@ def sql(
 
     if statement is not None and file is not None:
         raise InvalidArgument("give a statement or --file, not both")
+    if statement is None and len(table.split()) > 1 and table.split()[0].upper() in _STATEMENTS:
+        raise InvalidArgument(f"the table comes before the statement: indextables sql <table> {shlex.quote(table)}")
     is_shell = statement is None and file is None and sys.stdin.isatty()
     consent = None if yes or not can_ask() else ask_at_prompt if is_shell else ask_once
     session = _session(table, pairs(with_table, "--with"), option, version, timestamp, consent)

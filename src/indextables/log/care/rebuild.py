@@ -50,8 +50,8 @@ _SPLIT_SUFFIX = ".split"
 _SPARK_TYPE = b"spark.type"
 
 _LOST = (
-    "splits that had been removed but not purged are back; deletion vectors, constraints and history are gone, so that "
-    "rows that were deleted are back, too"
+    "splits that had been removed but not purged are back; deletion vectors, constraints, defaults and history are "
+    "gone, so that rows that were deleted are back, too"
 )
 
 # What is left of a log when its versions and checkpoints are gone: none of it says what the table was.
