@@ -114,6 +114,9 @@ def quoted(text: str, *, spark: bool) -> str:
     """A text as a literal of `where` or of `sql`."""
     if spark:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if "\\" in text:
+        # A plain text with a backslash is refused: it means another one in `where`.
+        return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     return "'" + text.replace("'", "''") + "'"
 
 
