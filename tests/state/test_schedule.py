@@ -321,3 +321,26 @@ def test_another_format_asked_for_is_written_beside_the_state_of_the_same_versio
     assert [(state.version, state.format) for state in found] == [(log.version, "avro-state"), (log.version, kind)]
     for state in found:
         same(read_state(env, state), log.state())
+
+
+def test_a_log_that_was_cut_is_not_looked_through_again_before_its_checkpoint_may_go():
+    asked = {"logRetention.duration": 3_600_000, "state.retention.hours": 100, "checkpoint.interval": 1}
+
+    def listed(**more: object) -> list[int]:
+        env = environment({**asked, **more})
+        log = RandomLog(env, 1)
+        counts = []
+        for _ in range(40):
+            env.ambient.advance(hours=4)
+            log.time_ms = env.ambient.now_ms()
+            log.append(1)
+            spy = Spy(env)
+            maybe_checkpoint(spy.env, log.version)
+            counts.append(len(spy.listed))
+        return counts
+
+    with_cleanup, without = listed(), listed(**{"cleanup.enabled": False})
+    # At first there is version 0 to take away; from the hundredth hour on there is a checkpoint.
+    # Between them one listing tells the oldest version.
+    assert with_cleanup[2:25] == [count + 1 for count in without[2:25]]
+    assert sum(with_cleanup[25:]) > sum(without[25:])

@@ -286,14 +286,18 @@ def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:
 def _something_is_old(env: Env, version: int) -> bool:
     """False if the oldest version file, at most `version`, is within retention: then nothing need be listed.
 
-    Cleanup lists the whole log, so that it waits until a tenth of what retention keeps has come on top.
+    Cleanup lists the whole log, so that it waits until a tenth of what retention keeps has come on top. Above version 0
+    the log was cut before, at a checkpoint, and is not cut again before that one may go.
     """
     rules = Rules.of(env.options, env.ambient.now_ms())
+    oldest = oldest_version(env, version)
     try:
-        oldest = env.store.head(version_key(oldest_version(env, version)))
+        found = env.store.head(version_key(oldest))
     except ObjectNotFound:
         return True
-    return rules.now_ms - oldest.modified_ms > rules.log_ms + min(rules.log_ms // 10, _PATIENCE_MS)
+    of_checkpoint_ms = rules.state_ms if env.options[opt.STATE_FORMAT] == "avro" else rules.checkpoint_ms
+    kept_ms = rules.log_ms if oldest == 0 else max(rules.log_ms, of_checkpoint_ms)
+    return rules.now_ms - found.modified_ms > kept_ms + min(rules.log_ms // 10, _PATIENCE_MS)
 
 
 def _agree(env: Env, version: int, counted: StateTotals, tokens: TokenWindow | None) -> None:
