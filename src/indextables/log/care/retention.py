@@ -97,18 +97,18 @@ def choose_cut(listing: Sequence[ObjectMeta], rules: Rules, facts: Callable[[Sta
     if not states:
         return Cut(at=None, reason="there is no checkpoint")
     head = max([*slots, states[0].version])
-    old_slots = _old_up_to(slots, rules)
+    old_slots, whole_from = _old_up_to(slots, rules), _whole_from(slots, head)
+    stay_from = _stay_from(states, rules)
     for ref in states:
-        below = [s for s in states if s.version < ref.version]
         if ref.version > old_slots or head - ref.version < rules.min_versions:
             continue
         if rules.keep_from is not None and ref.version > rules.keep_from:
             continue
-        if not all(_may_go(states, older, rules) for older in below):
+        if ref.version > stay_from:
             continue
-        if not below and not any(v <= ref.version and v != head for v in slots):
+        if ref.version == states[-1].version and not any(v <= ref.version and v != head for v in slots):
             return Cut(at=None, reason="there is nothing older than the oldest checkpoint")
-        if any(v not in slots for v in range(ref.version + 1, head + 1)):
+        if ref.version + 1 < whole_from:
             return Cut(at=None, reason=f"a version file above {ref.version} is missing")
         fact = facts(ref)
         if fact is None or not fact.has_tokens or not _old(fact.commit_ms, rules.log_ms, rules.now_ms):
@@ -155,10 +155,29 @@ def _old_up_to(slots: dict[int, ObjectMeta], rules: Rules) -> int:
     return min(young) - 1 if young else MAX_VERSION
 
 
-def _may_go(states: Sequence[StateRef], ref: StateRef, rules: Rules) -> bool:
+def _whole_from(slots: dict[int, ObjectMeta], head: int) -> int:
+    """The version from which on every version file up to the newest is there."""
+    start = head + 1
+    while start - 1 in slots:
+        start -= 1
+    return start
+
+
+def _stay_from(states: Sequence[StateRef], rules: Rules) -> int:
+    """The version of the oldest checkpoint that has to stay; `states` are ordered by version, newest first."""
+    stays, newer, above = MAX_VERSION, 0, MAX_VERSION + 1
+    for ref in states:
+        if ref.version < above:
+            newer, above = newer + (above <= MAX_VERSION), ref.version
+        if not _may_go(ref, newer, rules):
+            stays = ref.version
+    return stays
+
+
+def _may_go(ref: StateRef, newer: int, rules: Rules) -> bool:
+    """True if a checkpoint is past retention; `newer` versions above its own have one too."""
     if not _old(ref.modified_ms, _state_ms(ref, rules), rules.now_ms):
         return False
-    newer = len({s.version for s in states if s.version > ref.version})
     return newer > rules.old_states or _old(ref.modified_ms, rules.log_ms, rules.now_ms)
 
 
