@@ -7,6 +7,7 @@ simulation in `tests/sim` supplies one whose clock, randomness and scheduling re
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import sys
@@ -20,9 +21,6 @@ from typing import Literal, Protocol, TypeVar
 from indextables.errors import StoreUnavailable
 from indextables.process import Lock
 
-_NICE = 10
-"""How far maintenance stands back behind writes, scans and searches of the same machine."""
-
 _REQUESTS = 32
 """Threads that wait for an object store: they cost it nothing, and a core hardly anything."""
 
@@ -32,7 +30,16 @@ _THREADS_ARE_OVER = "interpreter shutdown"
 T = TypeVar("T")
 R = TypeVar("R")
 
-Pool = Literal["listing", "versions", "manifests", "checkpoint", "splits", "requests", "maintenance", "flush"]
+Pool = Literal[
+    "listing", "versions", "manifests", "checkpoint", "splits", "requests", "maintenance", "upkeep", "overdue", "flush"
+]
+
+_NICE: dict[Pool, int] = {"maintenance": 10, "upkeep": 4}
+"""How far a pool stands back behind writes, scans and searches of the same machine.
+
+What an operator asks for can wait. Upkeep must not fall behind the writer that makes it due, however busy the machine:
+at 4 Linux gives it two fifths of what that writer gets, and it needs a third. At 10 it would get a tenth.
+"""
 
 
 class Ambient(Protocol):
@@ -89,6 +96,8 @@ class SystemAmbient:
             "splits": max(2, cores),
             "requests": _REQUESTS,
             "maintenance": max(2, cores),
+            "upkeep": max(2, cores),
+            "overdue": max(2, cores),
             "flush": 8,
         }
         self._sizes.update(pool_sizes or {})
@@ -119,7 +128,7 @@ class SystemAmbient:
 
     def map(self, pool: Pool, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         work = list(items)
-        alone = len(work) <= 1 and pool != "maintenance"
+        alone = len(work) <= 1 and pool not in _NICE
         if alone or threading.current_thread().name.startswith("indextables-"):
             # One item gains nothing from a thread that does not stand back, and a pool thread that waits for its own
             # pool can deadlock.
@@ -164,21 +173,21 @@ class SystemAmbient:
                 executor = ThreadPoolExecutor(
                     self._sizes[pool],
                     thread_name_prefix=f"indextables-{pool}",
-                    initializer=_yield_to_others if pool == "maintenance" else None,
+                    initializer=functools.partial(_yield_to_others, _NICE[pool]) if pool in _NICE else None,
                 )
                 self._pools[pool] = executor
             return executor
 
 
-def _yield_to_others() -> None:
-    """Give this thread, and those that libraries start from it, the processor when nobody else wants it.
+def _yield_to_others(nice: int) -> None:
+    """Let this thread, and those that libraries start from it, stand back behind others.
 
     Linux has a priority per thread; elsewhere it is the process's, which is left alone.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+            os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _patiently(futures: list[Future[R]], seconds: float, pool: Pool) -> Iterator[R]:

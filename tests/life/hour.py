@@ -190,7 +190,12 @@ ROLES: dict[str, Callable[[Role], None]] = {
 def live(url: str, seconds: float, folder: Path, options: dict[str, str]) -> list[str]:
     """Run all roles; what they came to, line by line. Raises AssertionError for lost or doubled rows, and for leaks."""
     folder.mkdir(parents=True, exist_ok=True)
-    properties = {"logRetention.duration": "120000", "checkpointRetention.duration": "120000"}
+    properties = {
+        "logRetention.duration": "120000",
+        "checkpointRetention.duration": "120000",
+        "state.retention.hours": "0",
+        "state.gc.minManifestAgeHours": "0",
+    }
     indextables.create(url, SCHEMA, indexing={"message": "text"}, properties=properties, options=options)
     began = time.time()
     command = [sys.executable, "-m", "tests.life.hour", url, str(began + seconds), str(folder), json.dumps(options)]

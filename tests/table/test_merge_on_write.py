@@ -128,7 +128,7 @@ def test_a_merge_that_fails_is_no_matter_of_the_write(make, caplog):
 def test_a_machine_that_has_too_little_for_a_merge_has_written_all_the_same(make, caplog, lacking):
     class Poor(SystemAmbient):
         def map(self, pool, function, items):
-            if pool == "maintenance":
+            if pool == "overdue":
                 raise lacking
             return super().map(pool, function, items)
 
@@ -144,7 +144,7 @@ def test_a_write_whose_merge_was_interrupted_does_not_keep_later_ones_from_mergi
         interrupts = 1
 
         def map(self, pool, function, items):
-            if pool == "maintenance" and self.interrupts:
+            if pool == "overdue" and self.interrupts:
                 self.interrupts -= 1
                 raise KeyboardInterrupt
             return super().map(pool, function, items)
@@ -178,6 +178,8 @@ def test_maintenance_stands_back_behind_everything_else():
     before = priority()
     found = list(ambient.map("maintenance", lambda _: priority(), [0]))
     assert found == [min(19, max(before, 10))]
+    assert ambient.submit("upkeep", priority).result() == max(before, 4)
     assert list(ambient.map("splits", lambda _: priority(), [0, 1])) == [before, before]
+    assert ambient.submit("overdue", priority).result() == before
     assert priority() == before
     ambient.shutdown()

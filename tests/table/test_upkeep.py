@@ -92,12 +92,20 @@ def test_partitions_are_kept_each_for_itself(tmp_path):
 
 
 class Beside(Steps):
-    """Does something else, once, when the first merge has begun."""
+    """Does something else, once, when the first merge has begun. `pools` are the threads that work was given to."""
 
     meanwhile = None
 
+    def __init__(self):
+        super().__init__()
+        self.pools = []
+
+    def submit(self, pool, call):
+        self.pools.append(pool)
+        return super().submit(pool, call)
+
     def map(self, pool, call, items):
-        act, self.meanwhile = (self.meanwhile, None) if pool == "maintenance" else (None, self.meanwhile)
+        act, self.meanwhile = (self.meanwhile, None) if pool == "upkeep" else (None, self.meanwhile)
         if act is not None:
             act()
         return super().map(pool, call, items)
@@ -119,6 +127,21 @@ def test_what_becomes_due_while_it_merges_is_merged_when_that_has_ended(tmp_path
     assert len(done) == 70
     assert table.refresh().files().num_rows <= 24
     assert table.count() == 70 + number
+
+
+@pytest.mark.parametrize(("meanwhile", "wanted"), [(20, {"upkeep"}), (60, {"upkeep", "overdue"})])
+def test_merges_stand_back_behind_other_work_until_they_fall_behind(tmp_path, meanwhile, wanted):
+    ambient = Beside()
+    table = make(tmp_path / "t", ambient=ambient)
+    ambient.meanwhile = lambda: [table.append([row(number)]) for number in range(1000, 1000 + meanwhile)]
+    for number in range(20):
+        table.append([row(number)])
+    assert set(ambient.pools) == wanted
+    ambient.pools.clear()
+    for number in range(20, 40):
+        table.append([row(number)])
+    assert set(ambient.pools) == {"upkeep"}
+    assert table.count() == 40 + meanwhile
 
 
 VAST = {**QUICK, "state.filesInMemory": "1", "transaction.cache.enabled": "false"}
@@ -240,7 +263,7 @@ from tests.table.test_upkeep import QUICK
 
 class Killed(SystemAmbient):
     def map(self, pool, call, items):
-        if pool != "maintenance":
+        if pool != "upkeep":
             return super().map(pool, call, items)
         list(map(call, items))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -313,7 +336,7 @@ class Failing(Steps):
     attempts = 0
 
     def map(self, pool, call, items):
-        if pool == "maintenance":
+        if pool == "upkeep":
             self.attempts += 1
             if self.is_failing:
                 raise StoreUnavailable("the disk of merges is away")

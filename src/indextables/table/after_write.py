@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indextables import options as opt
 from indextables import process
+from indextables.ambient import Pool
 from indextables.errors import InvalidArgument
 from indextables.log.read import Log
 from indextables.log.wire import Metadata
@@ -34,6 +35,9 @@ _ROUNDS = 3
 _SOONER = 3
 """So many versions before enough small splits can have come, somebody looks whether they have."""
 
+_OVERDUE = 3
+"""So many times as many new files as make a merge due, while one runs, show that merges fall behind."""
+
 # Whatever goes wrong after a write is not the write's: the rows are committed by then, and who was told otherwise would
 # write them again. That includes bytes that Arrow refuses and want of threads, memory or disk.
 _NOT_THE_WRITES = Exception
@@ -44,11 +48,12 @@ _Kind: TypeAlias = Literal["merge", "purge"]
 class _Running:
     """Work at one place: what tells that it has ended, once it is in the background.
 
-    `missed` is the newest write that would have looked what is due, had nobody been at it: when the work ends, that is
-    looked for. Else nobody would after the last of many writes.
+    It began after `version` was written. `missed` is the newest write that would have looked what is due, had nobody
+    been at it: when the work ends, that is looked for. Else nobody would after the last of many writes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.ended: Future[None] | None = None
         self.missed: _Work | None = None
 
@@ -103,7 +108,7 @@ def settle(url: str) -> None:
 
 
 def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:
-    work = _Work(log, options, added, by)
+    work = _Work(log, options, version, added, by)
     merges = looks and work.begin("merge")
     purges = _purge_is_due(log, version, options) and work.begin("purge")
     if not (merges or purges):
@@ -115,7 +120,7 @@ def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *,
             purges = work.at_once(merges=merges and not merges_later, purges=purges, purges_later=purges_later)
         merges = merges and merges_later
         if merges or purges:
-            work.hand_over(merges=merges, purges=purges)
+            work.hand_over("upkeep", merges=merges, purges=purges)
     finally:
         # Also where somebody interrupts it: later writes of this process look again.
         if not work.is_handed_over:
@@ -141,9 +146,10 @@ def _is_kept(options: Options, by: Writer) -> bool:
 class _Work:
     """What one write is followed by."""
 
-    def __init__(self, log: Log, options: Options, added: int, by: Writer) -> None:
+    def __init__(self, log: Log, options: Options, version: int, added: int, by: Writer) -> None:
         self._log = log
         self._options = options
+        self._version = version
         self._added = added
         self._by: Writer = by
         self._begun: list[tuple[str, _Kind]] = []
@@ -158,7 +164,7 @@ class _Work:
                 if not self.merge_is_awaited:
                     running.missed = self
                 return False
-            _BUSY[place] = _Running()
+            _BUSY[place] = _Running(self._version)
         self._begun.append(place)
         return True
 
@@ -169,19 +175,25 @@ class _Work:
             self._begun.clear()
         for kind, running in ended:
             if kind == "merge" and running is not None and running.missed is not None:
-                running.missed.catch_up()
+                running.missed.catch_up(running.version)
 
-    def catch_up(self) -> None:
-        """Look in the background what there is to merge, as it would have been done after this write."""
+    def catch_up(self, version: int) -> None:
+        """Look in the background what there is to merge, as it would have been done after this write.
+
+        Merges that began after `version` have ended just now. If too much came meanwhile, others on this machine leave
+        them no time to stand back.
+        """
+        least = _OVERDUE * self._options[opt.MERGE_ON_WRITE_MIN_SPLITS]
+        pool: Pool = "overdue" if (self._version - version) * self._added >= least else "upkeep"
         if self.begin("merge"):
-            self.hand_over(merges=True, purges=False)
+            self.hand_over(pool, merges=True, purges=False)
             if not self.is_handed_over:
                 self.end()
 
-    def hand_over(self, *, merges: bool, purges: bool) -> None:
+    def hand_over(self, pool: Pool, *, merges: bool, purges: bool) -> None:
         """Do it in the background, unless this process is about to end: the next writer will find it due then."""
         try:
-            ended = self._log.env.ambient.submit("maintenance", lambda: self.quietly(merges=merges, purges=purges))
+            ended = self._log.env.ambient.submit(pool, lambda: self.quietly(merges=merges, purges=purges))
         except RuntimeError as error:
             _LOGGER.info("nothing is merged or purged at %s now: %s", self._log.url, error)
             return
@@ -272,7 +284,7 @@ def _purge_unasked(log: Log) -> int:
             older_than_hours=env.options[opt.PURGE_ON_WRITE_SPLIT_RETENTION_HOURS],
             tx_log_retention_hours=env.options[opt.PURGE_ON_WRITE_TX_LOG_RETENTION_HOURS],
         ),
-        runner=Threads(env, "maintenance"),
+        runner=Threads(env, "upkeep"),
         parameters={"auto": "purgeOnWrite"},
     )
     return report.deleted

@@ -165,7 +165,8 @@ class _Run:
     def _merged(self, snapshot: Snapshot, plan: MergePlan, lease: Lease) -> bool:
         env = self._env
         limits = Limits(self._tiers.target_bytes, self._tiers.fan_in**2, self._tiers.memory_bytes)
-        runner = Threads(env, "maintenance", width=self._most)
+        # A write that waits for it gains nothing by standing back.
+        runner = Threads(env, "overdue" if self._once else "upkeep", width=self._most)
         report = merge_planned(self._log, snapshot, plan, limits, dict(_PARAMETERS), runner=runner)
         self.versions += report.versions
         if report.failed:
