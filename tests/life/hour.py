@@ -33,6 +33,8 @@ _MERGED = 1 << 20
 """What is larger is not merged again: else each merge would rewrite all that there is."""
 _AGE_H = 1 / 30
 """Purge leaves younger files alone: longer than any commit of the run takes, which would have to be done again."""
+_KEPT = 6
+"""Of this part of the run the log is kept: versions go all the while, and no stream is so far behind."""
 _PARTS = 5
 """The run is cut into so many parts: the first is warming up, the second is held against the last."""
 
@@ -108,7 +110,7 @@ def care(role: Role) -> None:
         role.timed("merge", lambda: table.merge_splits(target_size=_MERGED))
         role.timed("cleanup", table.clean_up)
         if step % 5 == 4:
-            role.timed("purge", lambda: table.purge(older_than_hours=_AGE_H, tx_log_retention_hours=0, force=True))
+            role.timed("purge", lambda: table.purge(older_than_hours=_AGE_H, force=True))
         table.refresh()
         _rest(role, 2)
 
@@ -190,9 +192,10 @@ ROLES: dict[str, Callable[[Role], None]] = {
 def live(url: str, seconds: float, folder: Path, options: dict[str, str]) -> list[str]:
     """Run all roles; what they came to, line by line. Raises AssertionError for lost or doubled rows, and for leaks."""
     folder.mkdir(parents=True, exist_ok=True)
+    kept_ms = str(int(seconds * 1000 / _KEPT))
     properties = {
-        "logRetention.duration": "120000",
-        "checkpointRetention.duration": "120000",
+        "logRetention.duration": kept_ms,
+        "checkpointRetention.duration": kept_ms,
         "state.retention.hours": "0",
         "state.gc.minManifestAgeHours": "0",
     }
