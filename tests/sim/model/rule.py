@@ -94,8 +94,9 @@ class Rule(NamedTuple):
     hint: str = "proven"
     """A reader that begins at a checkpoint which the pointer names has it `proven`; weaker rules leave out the `token`
     of its own version file, what happens `after` the reads, or both: it is `trusted`. On object stores `slots` looks
-    after the reads for versions above, and not for checkpoints; `versions` looks for nothing else at all, which will do
-    where listings are sure and cleaners leave the newest file (`as_coded`)."""
+    after the reads for versions above, and not for checkpoints; `versions` looks for nothing else at all, name by name
+    in ascending order, which will do where listings are sure, cleaners leave the newest file (`as_coded`) and versions
+    name those below them."""
     stat: bool = False
     """Local files: an unchanged file below the slot takes the place of the listing."""
     states_first: bool = True
@@ -621,6 +622,8 @@ class Model:
             yield self._believed(state, r)
         elif self.rule.stat:
             yield self._believed(state, r) if state.slots[r.base] == r.anchor else end
+        elif r.pc == R_AFTER and self.rule.hint == "versions":
+            yield self._listed_on(state, r, at - 1) or end
         elif r.pc == R_AFTER:
             yield self._listed_after(state, r, at - 1) or end
         elif r.tail:
@@ -629,14 +632,22 @@ class Model:
         else:
             yield self._believed(state, r) if state.slots[r.base] % GEN == r.content[-1] else end
 
+    def _listed_on(self, state: State, r: Reader, head: int) -> Reader | None:
+        """The next name of a listing that is under way, from `head` on: anything may happen between two of them."""
+        slot = max(r.listed, head)
+        if self.rule.links and self._open(len(r.content), r.tail) not in ([], [head]):
+            return None
+        if slot == len(state.slots):
+            return self._believed(state, r) if r.tail else r._replace(pc=R_ASK, listed=-1)
+        is_as_read = (state.slots[slot] % GEN != 0) == (slot == head)
+        return r._replace(listed=slot + 1) if is_as_read else None
+
     def _listed_after(self, state: State, r: Reader, head: int) -> Reader | None:
         """What one listing tells a reader who found the slot above `head` empty before; None: the hint is of no use."""
         newest = len(state.states[-1]) - 1 if state.states else -1
         there = max((slot for slot, held in enumerate(state.slots) if held % GEN), default=-1)
-        if there != head or (newest > head and self.rule.hint not in {"slots", "versions"}):
+        if there != head or (newest > head and self.rule.hint != "slots"):
             return None
-        if r.tail and self.rule.hint == "versions":
-            return self._believed(state, r)
         listed = self._look(state, r.base, len(r.content), r.tail) if r.tail else -1
         # Without a version above it, the checkpoint's own file is read and compared.
         return self._believed(state, r) if r.tail and listed < 0 else r._replace(pc=R_ASK, listed=listed)

@@ -75,9 +75,19 @@ def test_a_hint_that_is_trusted_deceives(rule, hint):
     assert m.explore(weak, stop_at_violation=True).violations.keys() & {"misread", "outdated"}
 
 
-def test_a_sure_listing_without_a_version_above_is_a_proof_since_the_newest_file_stays():
-    alone = m.Model(m.OURS._replace(hint="versions"), as_coded=True, **FEWER)
-    assert not m.explore(alone).violations
+@pytest.mark.parametrize(
+    "size", [pytest.param(FEWER, id="fewer"), pytest.param(HINTED, id="more", marks=pytest.mark.soak)]
+)
+def test_a_sure_listing_without_a_version_above_is_a_proof_since_the_newest_file_stays(size):
+    alone = m.explore(m.Model(m.OURS._replace(hint="versions"), as_coded=True, **size))
+    assert alone.complete
+    assert alone.violations == {}
+
+
+@pytest.mark.soak
+def test_versions_alone_are_no_proof_where_they_do_not_name_those_below_them():
+    weak = m.Model(m.OURS._replace(hint="versions", links=False), as_coded=True, **HINTED)
+    assert m.explore(weak, stop_at_violation=True).violations == {"misread": 1}
 
 
 def test_a_checkpoint_of_whatever_table_is_no_sign_that_the_base_is_there():

@@ -45,7 +45,18 @@ from indextables.log.wire import (
     version_key,
 )
 
-__all__ = ["Confirmed", "Mixed", "Stamped", "Superseded", "by_anchor", "check_above", "confirm", "follows", "table_of"]
+__all__ = [
+    "Confirmed",
+    "Mixed",
+    "Stamped",
+    "Superseded",
+    "by_anchor",
+    "check_above",
+    "confirm",
+    "follows",
+    "is_chain",
+    "table_of",
+]
 
 # A checkpoint can go while it is read, because a newer one has come: look again this often.
 _ATTEMPTS = 3
@@ -177,6 +188,11 @@ def table_of(version: Stamped) -> str | None:
     if version.metadata is not None:
         return version.metadata.id
     return None if version.commit_info is None else version.commit_info.tableId
+
+
+def is_chain(read: Sequence[Stamped]) -> bool:
+    """True if each version that was read, but the newest, is named by the one above it. Pure."""
+    return len(_not_vouched_for(read, None)) <= 1
 
 
 def _not_vouched_for(read: Sequence[V], above: V | None) -> list[V]:

@@ -7,9 +7,20 @@ was: whatever is not proven here by other files is not believed, and then the wh
   the checkpoint lists for it. Cleanup unlinks in ascending order, so that as long as this file is unchanged nothing
   above it has been deleted: the slots above are looked at by name, and read, and then the file once more.
 - Object stores: the versions above the checkpoint are read by name, up to the first empty slot, so that a listing that
-  lags behind hides none. After that the log is listed from the checkpoint's version on, as every reader does who
-  confirms what it has read: a version or a checkpoint above what was read shows there. The empty slot was empty then,
-  and not one that cleanup had emptied.
+  lags behind hides none. After that the log is listed from the checkpoint's version on, once: it must show the newest
+  version read, and neither a version nor a checkpoint above it.
+
+Why one listing proves that the empty slot was the next one, and that the newest version read is the one that was
+committed. Had cleanup emptied either slot before, it would have left a version file above: it never deletes the newest
+that it has listed, so that from then on there is always one, though not always the same. A listing goes up in order and
+shows what was put before it: it meets that file, or, where that one went before the listing came to it, a newer one
+further up, which was there first. The versions below the newest are named by those above them, token by token.
+
+Where a listing hides new version files for a while, the checkpoint proves the same: cleanup deletes a version only
+after one that covers it, and that one only after a newer one, so that a listing of one moment shows one of them. Only a
+listing that lags, and is torn besides, between one end of the order of keys and the other, by a checkpoint of another
+format, could miss all of them. Who knows of no empty slot lists the first end once more for that (`tokens.survey`), as
+does this reader for versions that do not name those below them.
 
 A checkpoint above the newest version file, a gap, a file of another table, more versions above the checkpoint than a
 writer leaves: in all these cases the full listing decides.
@@ -35,10 +46,10 @@ from indextables.errors import (
 )
 from indextables.log.checkpoint import Opened, Pointer, open_state, read_pointer
 from indextables.log.checkpoint.avro import StateList
-from indextables.log.read.confirming import Confirmed, by_anchor, confirm, follows, table_of
+from indextables.log.read.confirming import Confirmed, by_anchor, confirm, follows, is_chain, table_of
 from indextables.log.read.load import OpenedState
 from indextables.log.read.newest import Known, new_history
-from indextables.log.read.tokens import numbered_from, survey
+from indextables.log.read.tokens import glance, numbered_from
 from indextables.log.read.versions import Versions, read_stamp
 from indextables.log.wire import (
     FileIdentity,
@@ -207,7 +218,7 @@ def _remote(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
             return None
         # After the reads, and after the look at the empty slot: what went before that shows here, or its checkpoint.
         # With versions above it, the checkpoint itself is left out: it must not stand for those that are above them.
-        seen = survey(env, ref.version + bool(read))
+        seen = glance(env, ref.version + bool(read))
         if seen.newest is not None and seen.newest.version > head:
             raise _Overtaken
         newest = seen.identity(head)
@@ -217,7 +228,8 @@ def _remote(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
             break
     else:
         return None
-    contents = confirm(env, read, seen=seen)
+    # A file that nobody names may fill a slot below the newest version: there the checkpoints must not be missed.
+    contents = confirm(env, read, seen=seen if is_chain(read) else None)
     if not (_are_of(opened, contents) if read else _made_of(env, opened, newest)):
         return None
     first = ref.version + bool(read)

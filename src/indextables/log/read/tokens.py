@@ -16,6 +16,7 @@ from indextables.storage.store import ObjectMeta
 __all__ = [
     "Survey",
     "Told",
+    "glance",
     "identity_of",
     "look_at_ours",
     "newest_tokens",
@@ -110,21 +111,29 @@ def survey(env: Env, version: int) -> Survey:
     the other one not any more what it replaced. Where nothing was found, the first end is therefore read again, until
     it shows no checkpoint and every file that it showed before.
     """
-    floor = max(version, 0)
     while True:
-        numbered, ends = _both_ends(env, floor)
-        states = tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor)
-        if not states:
-            again = numbered_from(env, floor)
+        seen = glance(env, version)
+        if not seen.states:
+            again = numbered_from(env, max(version, 0))
             # Parts of a checkpoint whose writer died are none: they stay, however often they are listed.
-            if {meta.key for meta in numbered} - {meta.key for meta in again} or find_states(again):
+            if seen.etags.keys() - {meta.key for meta in again} or find_states(again):
                 continue
-        return Survey(
-            states,
-            {meta.key: meta.etag for meta in numbered},
-            {meta.key: meta.modified_ms for meta in numbered},
-            {meta.key: meta.size for meta in numbered},
-        )
+        return seen
+
+
+def glance(env: Env, version: int) -> Survey:
+    """List the log from `version` on, once: it may miss a checkpoint that comes meanwhile, and what that one replaced.
+
+    That is enough for who has found the slot above the newest version empty before (`log.read.hint`), for nobody else.
+    """
+    floor = max(version, 0)
+    numbered, ends = _both_ends(env, floor)
+    return Survey(
+        tuple(ref for ref in find_states([*numbered, *ends]) if ref.version >= floor),
+        {meta.key: meta.etag for meta in numbered},
+        {meta.key: meta.modified_ms for meta in numbered},
+        {meta.key: meta.size for meta in numbered},
+    )
 
 
 def numbered_from(env: Env, floor: int) -> list[ObjectMeta]:
