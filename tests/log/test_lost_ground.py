@@ -15,7 +15,7 @@ from indextables.errors import CommitStateUnknown, LogCorrupt, LogGap, TableRepl
 from indextables.log.commit.create import create_table
 from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.transaction import Transaction
-from indextables.log.wire.actions import Metadata
+from indextables.log.wire.actions import CommitInfo, Metadata
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import LOG_DIR, crc_key, version_key
 
@@ -140,6 +140,41 @@ def test_nobody_commits_into_a_slot_whose_file_was_lost(table, lost, older, stal
         store.put(version_key(version), data)
     assert table.paths() == ["a", "b", "c", "d", "e"]
     assert append(log, [add("z")]).version == 6
+
+
+def strangers_file(place: Place, version: int) -> None:
+    """Put a version of a table that was dropped here, as its writer does that has been asleep."""
+    info = CommitInfo(inCommitTimestamp=9, operation="LATE", token="f" * 32, tableId=ANOTHER.id, version=version)
+    place.process().env.store.put(version_key(version), encode_version([info, add("late")], compress=True))
+
+
+def test_a_commit_below_the_file_of_a_dropped_tables_writer_stands():
+    """It shows no lost version: a commit that were taken back for it could be one that others have gone on from."""
+    table = Place(f"memory://{uuid.uuid4().hex}/t")
+    create_table(table.process(), METADATA)
+    log = table.process()
+    for name in "ab":
+        append(log, [add(name)])
+    strangers_file(table, 4)
+    assert append(log, [add("c")]).version == 3
+    table.process().env.store.delete_many([version_key(4)])
+    assert table.paths() == ["a", "b", "c"]
+
+
+def test_the_file_of_a_dropped_tables_writer_hides_no_gap():
+    table = Place(f"memory://{uuid.uuid4().hex}/t")
+    create_table(table.process(), METADATA)
+    log = table.process()
+    for name in "ab":
+        append(log, [add(name)])
+    for name in "cde":
+        append(table.process(), [add(name)])
+    store = table.process().env.store
+    store.delete_many([version_key(3), version_key(4)])
+    strangers_file(table, 4)
+    with pytest.raises(LogGap):
+        append(log, [add("z")])
+    assert not store.exists(version_key(3))
 
 
 def test_a_version_that_is_lost_but_for_its_checkpoint_is_not_committed_anew():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -22,10 +23,23 @@ from indextables.log.commit.winner import Held, read_slot
 from indextables.log.read import Log, LogCache, Survey, Told, gap, newest_tokens
 from indextables.log.wire import LOG_DIR, CommitInfo, commit_info_of, parse_key, version_key
 
-__all__ = ["beyond_gap", "is_anothers", "is_followed", "linked", "lost_ground", "lost_slot", "replaced", "stands"]
+__all__ = [
+    "beyond_gap",
+    "gap_below",
+    "is_anothers",
+    "is_followed",
+    "linked",
+    "lost_ground",
+    "lost_slot",
+    "replaced",
+    "stands",
+]
 
 # How far above an empty slot a local writer looks for a version that shows it to be a gap.
 _PROBES = (1, 2, 4)
+
+# So many files of other tables are passed over above a slot.
+_STRANGERS = 8
 
 _GO_ON = (
     "where a copy of the table was put back, refresh() the handle, or open the table again, to go on with what is there"
@@ -113,6 +127,19 @@ def beyond_gap(env: Env, slot: int, table: str) -> int | None:
     return above
 
 
+def gap_below(env: Env, ours: CommitInfo, slot: int, above: Sequence[int]) -> int | None:
+    """The version above `slot`, where our file lies, that shows that another one was lost there; None if none does.
+
+    `above` are the versions there, ascending. Files of another table show nothing: whoever writes to a table that was
+    dropped here puts them late, and takes them back. Raises LogError, StoreError.
+    """
+    if not above or is_followed(env, ours, slot):
+        return None
+    strange = itertools.takewhile(lambda version: _is_strange(env, ours, version), above[:_STRANGERS])
+    passed = sum(1 for _ in strange)
+    return above[passed] if passed < len(above) else None
+
+
 def is_followed(env: Env, ours: CommitInfo, slot: int) -> bool:
     """True if the version above `slot`, where our file lies, was committed on top of it. Raises LogError, StoreError.
 
@@ -123,11 +150,23 @@ def is_followed(env: Env, ours: CommitInfo, slot: int) -> bool:
     info = None if above is None else above.commit_info
     if info is None:
         return above is not None
+    if info.tableId not in {None, ours.tableId}:
+        return False
     if info.previous is not None and info.previous.token is not None:
         return info.previous.token == ours.token
     if info.inCommitTimestamp is None or ours.inCommitTimestamp is None:
         return True
     return info.inCommitTimestamp > ours.inCommitTimestamp
+
+
+def _is_strange(env: Env, ours: CommitInfo, version: int) -> bool:
+    """True if a version file is another table's; False where nobody can tell. Raises StoreError."""
+    try:
+        held = read_slot(env, version)
+    except LogError:
+        return False
+    info = None if held is None else held.commit_info
+    return info is not None and info.tableId not in {None, ours.tableId}
 
 
 def lost_slot(log: Log, slot: int, above: int) -> LogGap:

@@ -247,18 +247,18 @@ class _Attempt:
 
     def _check_win(self, slot: int, encoded: Encoded) -> Settled | None:
         """An apparent win is one if no checkpoint covers the slot, or if the one that does lists our token."""
-        base = self.base
-        if self.env.store.is_local and base.identity is not None:
+        if self.env.store.is_local and self.base.identity is not None:
             # The own file is looked at first: what is seen before the check is known to be older than it.
             ours = tokens.look_at_ours(self.env, slot)
-            unchanged = ours is not None and tokens.identity_of(self.env, slot - 1) == base.identity
+            unchanged = ours is not None and tokens.identity_of(self.env, slot - 1) == self.base.identity
             if unchanged and not any(map(self.env.store.exists, (version_key(slot + 1), *checkpoint_keys(slot)))):
                 return self._landed(slot, encoded, ours)
         seen = self._look()
         if self._is_covered(slot, seen):
             return self._resolve(slot, encoded)
-        above, stands = seen.above(slot), self._stands(seen)
-        if stands and (above is None or lost_base.is_followed(self.env, encoded.info, slot)):
+        stands = self._stands(seen)
+        above = lost_base.gap_below(self.env, encoded.info, slot, seen.above(slot)) if stands else None
+        if stands and above is None:
             ours = seen.file(slot, len(encoded.data))
             clock.saw(self.env, None if ours is None else ours.modified_ms)
             return self._landed(slot, encoded, ours)
@@ -269,9 +269,9 @@ class _Attempt:
             # What lay above a gap was taken back since the listing, and others went on from here.
             return self._landed(slot, encoded, None)
         self._withdraw(slot)
-        raise _Refused(
-            lost_ground(self.log, base) if not stands else lost_base.lost_slot(self.log, slot, above or slot)
-        )
+        if above is None:
+            raise _Refused(lost_ground(self.log, self.base))
+        raise _Refused(lost_base.lost_slot(self.log, slot, above))
 
     def _resolve(self, slot: int, encoded: Encoded) -> Settled | None:
         """Ask the newest checkpoint, which covers the slot, whose it was."""

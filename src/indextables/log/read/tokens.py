@@ -70,10 +70,10 @@ class Survey(msgspec.Struct, frozen=True):
         key = version_key(version)
         return ObjectMeta(key, size, self.times[key], self.etag(version)) if key in self.times else None
 
-    def above(self, version: int) -> int | None:
-        """The oldest version above `version` whose file was listed."""
+    def above(self, version: int) -> list[int]:
+        """The versions above `version` whose files were listed, ascending."""
         files = (file for key in self.etags if (file := parse_key(key)) is not None and file.kind == "version")
-        return min((file.version for file in files if file.version > version), default=None)
+        return sorted(file.version for file in files if file.version > version)
 
 
 class Told(msgspec.Struct, frozen=True):
