@@ -37,6 +37,7 @@ NESTED_TEXT_TESTS = ("tests/table/test_nested_texts.py",)
 PURGE_TESTS = ("tests/table/test_purge.py",)
 DOOR_TESTS = ("tests/table/test_doors.py",)
 KEPT_TESTS = ("tests/table/test_kept_files.py",)
+PURGE_PARTS_TESTS = ("tests/table/test_purge_parts.py",)
 INCIDENT_TESTS = ("tests/table/test_purge_incidents.py",)
 OPERATE_TESTS = ("tests/table/test_operate.py",)
 INTENT_TESTS = ("tests/log/test_intents.py",)
@@ -1320,9 +1321,30 @@ BUGS = [
     Bug(
         "purge reads no further than the newest checkpoint",
         TABLE + "maintenance/purge/reachable.py",
-        "    columns += [data_keys(files, log.url, rule) for files in bases.values()]\n",
-        "",
+        "named.keys.union(keys, Keys(added))",
+        "named.keys.union(Keys(added))",
         PURGE_TESTS + INCIDENT_TESTS,
+    ),
+    Bug(
+        "purge forgets states from which no version leads on",
+        TABLE + "maintenance/purge/reachable.py",
+        "    for ref in alone.values():\n",
+        "    for ref in ():\n",
+        PURGE_PARTS_TESTS,
+    ),
+    Bug(
+        "purge mixes up which of the keys that it asked for are named",
+        TABLE + "maintenance/purge/keys.py",
+        "        found[order] = ",
+        "        found[:] = ",
+        PURGE_PARTS_TESTS,
+    ),
+    Bug(
+        "purge forgets what sets of keys held before others were added",
+        TABLE + "maintenance/purge/keys.py",
+        "        return Keys(self._hashes, *(other.hashes",
+        "        return Keys(*(other.hashes",
+        PURGE_PARTS_TESTS,
     ),
     Bug(
         "purge ignores the intents of writers",
@@ -1335,7 +1357,7 @@ BUGS = [
         "purge does not look at the log again before it deletes",
         TABLE + "maintenance/purge/verb.py",
         "        head, more = named_since(log, head)\n",
-        "        more = text_array([])\n",
+        "        more = Keys()\n",
         INCIDENT_TESTS,
     ),
     Bug(

@@ -9,6 +9,7 @@ import time
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -35,6 +36,7 @@ from indextables.log.wire.names import LOG_DIR, version_key
 from indextables.log.wire.protocol import new_table_protocol
 from indextables.split.file import dv
 from indextables.storage.store import StoreFacts
+from indextables.table.maintenance.purge.keys import Keys, hashes_of
 from indextables.table.maintenance.purge.plan import Claims, Names, decide, listed_table, ranges_over
 from indextables.table.maintenance.purge.verb import LEASE
 from indextables.table.rows.partitions import partitionings
@@ -746,9 +748,9 @@ def test_nothing_that_anybody_needs_goes(data):
         [key(n) for n in listed_numbers], [1] * len(times), [times[n] for n in listed_numbers], Names.of([])
     )
     claims = Claims(
-        named=text_array([key(n) for n in sorted(named)]),
-        removed=text_array([key(n) for n in removed]),
-        removed_ms=pa.array(list(removed.values()), pa.int64()),
+        named=Keys(hashes_of(text_array([key(n) for n in sorted(named)]))),
+        removed=hashes_of(text_array([key(n) for n in removed])),
+        removed_ms=np.array(list(removed.values()), np.int64),
         protected=frozenset(key(n) for n in protected),
         since_ms=since,
         truncated_ms=truncated,

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from indextables.log.checkpoint.find import find_states, list_checkpoints, newest_at
     from indextables.log.checkpoint.parting import has_parted
     from indextables.log.checkpoint.pointer import Pointer, names_something, read_pointer, replace_pointer
-    from indextables.log.checkpoint.read import Opened, inspect_state, open_state, read_pruned, read_state
+    from indextables.log.checkpoint.read import (
+        Opened,
+        gather_state,
+        inspect_state,
+        open_state,
+        read_pruned,
+        read_state,
+    )
     from indextables.log.checkpoint.write import point_to, pointer_of, write_checkpoint
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "Pointer",
     "contradicts",
     "find_states",
+    "gather_state",
     "has_parted",
     "inspect_state",
     "keep_own",
@@ -55,7 +63,7 @@ if not TYPE_CHECKING:
             "find": ("find_states", "list_checkpoints", "newest_at"),
             "parting": ("has_parted",),
             "pointer": ("Pointer", "names_something", "read_pointer", "replace_pointer"),
-            "read": ("Opened", "inspect_state", "open_state", "read_pruned", "read_state"),
+            "read": ("Opened", "gather_state", "inspect_state", "open_state", "read_pruned", "read_state"),
             "write": ("point_to", "pointer_of", "write_checkpoint"),
         },
     )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
+import pyarrow as pa
 
+from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CheckpointCorrupt
 from indextables.log.checkpoint.avro import (
+    PathsRepeat,
     StateList,
     Where,
     complete_list,
+    live_parts,
     manifest_keys,
     read_avro_pruned,
     read_avro_state,
@@ -37,7 +42,7 @@ from indextables.log.wire import (
 )
 from indextables.query.prune import prune
 
-__all__ = ["Inspected", "Opened", "Where", "inspect_state", "open_state", "read_pruned", "read_state"]
+__all__ = ["Inspected", "Opened", "Where", "gather_state", "inspect_state", "open_state", "read_pruned", "read_state"]
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -73,6 +78,22 @@ def read_state(env: Env, ref: StateRef, opened: Opened | None = None) -> TableSt
     if ref.format == "avro-state":
         return read_avro_state(env, ref, opened)
     return _assemble(_parse(env, ref), ref, env.store.url)
+
+
+def gather_state(env: Env, ref: StateRef, make: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """What `make` makes of the files of a checkpoint; of very many it is given a part at a time, in any order.
+
+    It looks at each row alone. As `read_state`.
+    """
+    if ref.format != "avro-state":
+        return make(read_state(env, ref).files)
+    listed = complete_list(env, read_list(env, ref))
+    if listed.num_entries > env.options[opt.STATE_FILES_IN_MEMORY]:
+        try:
+            return pa.concat_tables([make(part) for part in live_parts(env, ref, listed, listed.manifests)])
+        except PathsRepeat:
+            pass
+    return make(read_avro_state(env, ref, listed).files)
 
 
 def read_pruned(env: Env, ref: StateRef, where: Where, opened: Opened | None = None) -> TableState | PrunedState:

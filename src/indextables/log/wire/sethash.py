@@ -84,7 +84,11 @@ def text_hashes(column: pa.Array) -> Words:
 def _equal_length_hashes(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], length: int) -> Words:
     width = (length + 7) // 8 * 8
     padded = np.zeros((len(starts), width), dtype=np.uint8)
-    if length:
+    first, last = int(starts[0]), int(starts[-1])
+    if length and last - first == length * (len(starts) - 1) and (starts[1:] - starts[:-1] == length).all():
+        # One after the other, without a gap: no place of a byte has to be computed.
+        padded[:, :length] = data[first : last + length].reshape(-1, length)
+    elif length:
         padded[:, :length] = data[starts[:, None] + np.arange(length)]
     hashed = _mix(np.full(len(starts), length, dtype=np.uint64))
     for word in padded.view(np.dtype("<u8")).T if width else ():

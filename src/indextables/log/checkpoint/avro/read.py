@@ -175,7 +175,9 @@ def live_parts(env: Env, ref: StateRef, state: StateList, infos: Sequence[Manife
         yield part
     if is_checked:
         validate(state.totals, counted, state.version, f"state {state.version}")
-    every = np.sort(np.concatenate(hashes)) if hashes else np.zeros(0, np.uint64)
+    every = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
+    hashes.clear()
+    every.sort()
     if (every[1:] == every[:-1]).any():
         raise PathsRepeat
 

@@ -10,12 +10,14 @@ from itertools import islice
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.env import Env
 from indextables.errors import IndexTablesError
 from indextables.log.read import Snapshot
 from indextables.log.wire import LOG_DIR
 from indextables.storage.store import ObjectMeta
+from indextables.table.maintenance.purge.keys import Named
 from indextables.table.maintenance.purge.plan import (
     LISTED,
     LOG_END,
@@ -25,9 +27,8 @@ from indextables.table.maintenance.purge.plan import (
     nested_roots,
     ranges_over,
 )
-from indextables.table.maintenance.purge.reachable import from_ipc, to_ipc
 from indextables.table.rows import partitionings
-from indextables.table.running import Progress, Runner, Step
+from indextables.table.running import Progress, Runner, Step, batches
 
 __all__ = ["Listed", "list_data", "list_range"]
 
@@ -38,34 +39,43 @@ _LOG_KEYS_LISTED = 1000
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """The table's own data files, the folders of tables inside it, and how many objects are neither."""
+    """What lies below a table.
+
+    `files` are its own data files that the version does not name, `named` tells how many it names. `nested` are the
+    folders of tables inside it, `foreign` tells how many objects are no data files of it.
+    """
 
     files: pa.Table
+    named: int
     nested: list[str]
     foreign: int
 
 
-def list_data(known: Snapshot, named: pa.Array, runner: Runner, progress: Progress | None) -> Listed:
+def list_data(known: Snapshot, named: Named, runner: Runner, progress: Progress | None) -> Listed:
     """Everything below the table but its log. Raises StoreError: half of a listing is none.
 
-    `named` are the keys of data files that the version names: they tell how the work is shared out.
+    `named` is what the version names: of the many files of a large table only the others are kept in memory.
     """
     names = Names.of(partitionings(known.metadata))
-    ranges = ranges_over(named, _KEYS_PER_RANGE)
-    answers = runner.run(list_range, [msgspec.msgpack.encode((keys, names)) for keys in ranges])
+    ranges = ranges_over(named.some, _KEYS_PER_RANGE // named.share)
+    units = [msgspec.msgpack.encode((keys, names)) for keys in ranges]
     tables: list[pa.Table] = []
     nested: list[str] = []
-    foreign = 0
-    for number, answer in enumerate(answers, 1):
-        if isinstance(answer, IndexTablesError):
-            raise answer
-        ipc, roots, others = _READ_LISTED.decode(answer)
-        tables.append(from_ipc(ipc))
-        nested += [root for root in roots if root not in nested]
-        foreign += others
-        if progress is not None:
-            progress(Step("list", number, len(answers), files=sum(table.num_rows for table in tables)))
-    return Listed(pa.concat_tables(tables), nested, foreign)
+    foreign = live = done = 0
+    for part in batches(units, max(1, runner.width)):
+        for answer in runner.run(list_range, part):
+            if isinstance(answer, IndexTablesError):
+                raise answer
+            ipc, roots, others = _READ_LISTED.decode(answer)
+            found = _from_ipc(ipc)
+            tables.append(found.filter(pc.invert(named.keys.hold(found["path"]))))
+            live += found.num_rows - tables[-1].num_rows
+            nested += [root for root in roots if root not in nested]
+            foreign += others
+            done += 1
+            if progress is not None:
+                progress(Step("list", done, len(units), files=live + sum(table.num_rows for table in tables)))
+    return Listed(pa.concat_tables(tables), live, nested, foreign)
 
 
 def list_range(env: Env, unit: bytes) -> bytes:
@@ -82,7 +92,21 @@ def list_range(env: Env, unit: bytes) -> bytes:
         tables.append(listed_table(paths, sizes, times, names))
         nested += [root for root in nested_roots(paths) if root not in nested]
     found = pa.concat_tables(tables) if tables else LISTED.empty_table()
-    return msgspec.msgpack.encode((to_ipc(found), nested, seen - found.num_rows))
+    return msgspec.msgpack.encode((_to_ipc(found), nested, seen - found.num_rows))
+
+
+def _to_ipc(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _from_ipc(data: bytes) -> pa.Table:
+    """The table of `_to_ipc`."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
 
 
 def _listing(env: Env, keys: KeyRange) -> Iterator[ObjectMeta]:

@@ -17,16 +17,19 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.log.wire import LOG_DIR, LOG_FOLDERS, combined, int64_array, text_array
+from indextables.table.maintenance.purge.keys import Hashes, Keys
 from indextables.table.rows import folder_pattern
 from indextables.table.writing import SPLITS
 
 __all__ = [
     "LISTED",
     "LOG_END",
+    "NAMED",
     "NESTED",
     "SPLIT_NAME",
     "VECTOR_NAME",
@@ -44,6 +47,9 @@ LISTED = pa.schema(
     [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
 )
 """Objects of the store: keys below the root, what they are, and what the store tells about them."""
+
+NAMED = "named by a version"
+"""Why most data files stay."""
 
 NESTED = rf"^(?P<root>.+/)(?:{'|'.join(LOG_FOLDERS)})/"
 """A key that belongs to the log of a table inside this one."""
@@ -77,11 +83,11 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """Who needs what. `named` and `removed` are columns of keys, the latter with the store's or commit's time in ms."""
+    """Who needs what. `removed` are hashes of keys, each with the store's or commit's time in ms."""
 
-    named: pa.Array
-    removed: pa.Array
-    removed_ms: pa.Array
+    named: Keys
+    removed: Hashes = np.zeros(0, np.uint64)
+    removed_ms: npt.NDArray[np.int64] = np.zeros(0, np.int64)
     protected: frozenset[str] = frozenset()
     since_ms: int | None = None
     truncated_ms: int | None = None
@@ -95,7 +101,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def ranges_over(keys: pa.Array, keys_per_range: int) -> list[KeyRange]:
-    """All keys, in ranges of about equal size, judged by those that are known. The log is in the midst of one.
+    """All keys, in ranges of about equal size, judged by those that are given. The log is in the midst of one.
 
     Together they cover every key that there can be, whatever is known: what nobody knows is what purge looks for.
     """
@@ -137,14 +143,15 @@ def decide(listed: pa.Table, claims: Claims, *, now_ms: int, retention_ms: int, 
 
     for root in nested:
         keep("inside another table", pc.starts_with(left["path"], root))
-    keep("named by a version", pc.is_in(left["path"], value_set=claims.named))
-    oldest = pa.scalar(now_ms - retention_ms, pa.int64())
+    keep(NAMED, claims.named.hold(left["path"]))
+    oldest_ms = now_ms - retention_ms
+    oldest = pa.scalar(oldest_ms, pa.int64())
     keep("young", pc.greater_equal(_times(left), oldest))
     if claims.truncated_ms is not None and now_ms - claims.truncated_ms <= retention_ms:
         since = pa.scalar(claims.truncated_ms, pa.int64())
         keep("history truncated lately", pc.less_equal(_times(left), since))
-    lately = claims.removed.filter(pc.greater_equal(claims.removed_ms, oldest))
-    keep("removed lately", pc.is_in(left["path"], value_set=lately))
+    lately = Keys(claims.removed[claims.removed_ms >= oldest_ms])
+    keep("removed lately", lately.hold(left["path"]))
     if claims.since_ms is not None:
         keep("protected by a writer", pc.greater_equal(_times(left), pa.scalar(claims.since_ms, pa.int64())))
     if claims.protected:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,16 +47,17 @@ from indextables.log.care import (
 )
 from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot, clock
-from indextables.log.wire import check_writable, combined, int64_array, path_rule, text_array
+from indextables.log.wire import check_writable, text_array
 from indextables.table.environment import table_env
 from indextables.table.maintenance.purge.idle import idle_checkpoint
+from indextables.table.maintenance.purge.keys import Keys, named_by
 from indextables.table.maintenance.purge.listing import Listed, list_data
-from indextables.table.maintenance.purge.plan import LISTED, Claims, Decision, decide
-from indextables.table.maintenance.purge.reachable import Reach, named_since, reach
+from indextables.table.maintenance.purge.plan import LISTED, NAMED, Claims, Decision, decide
+from indextables.table.maintenance.purge.reachable import Reach, is_same, named_since, reach
 from indextables.table.maintenance.truncate import truncated_at
 from indextables.table.requests import Purge
 from indextables.table.running import Progress, Runner, Step
-from indextables.table.writing import LEASE, data_keys, leave_mark, safe_age_ms
+from indextables.table.writing import LEASE, leave_mark, safe_age_ms
 
 __all__ = ["LEASE", "PurgeReport", "delete_keys", "purge"]
 
@@ -259,36 +259,25 @@ def _plan(
     log: Log, env: Env, asked: _Asked, runner: Runner, progress: Progress | None, will_be: Foreseen | None
 ) -> _Plan:
     known = log.snapshot()
-    named = _named(known, log.url)
+    named = named_by(known, log.url)
     found = list_data(known, named, runner, progress)
     cleanup = plan_cleanup(env, asked.rules, will_be=will_be)
     held = protections(env, asked.now_ms, table_id=known.table_id)
     snapshot = log.snapshot()
-    if _which(snapshot) != _which(known):
-        named = _named(snapshot, log.url)
-    claims = _claims(named, text_array([]), int64_array(_no_times()), held, snapshot)
-    data = _decided(found, claims, asked)
+    if not is_same(snapshot, known):
+        named = named_by(snapshot, log.url)
+    data = _decided(found, _claims(named.keys, held, snapshot), asked)
     oldest = cleanup.cut.at.version if cleanup.cut.at is not None else 0
     if data.goes.num_rows and held.everything is None:
         # Only now is it worth reading every version.
         cut_removals = asked.rules.log_ms < asked.retention_ms
-        told = reach(log, cleanup, runner, cut_removals=cut_removals, progress=progress)
+        told = reach(log, cleanup, runner, told=(snapshot, named), cut_removals=cut_removals, progress=progress)
         data = _decided(found, _claims_of(told, held), asked)
         snapshot, oldest = told.snapshot, told.oldest
     everything = held.everything or _unknown_reader(held, oldest)
     if everything is not None:
         data = Decision(LISTED.empty_table(), {**data.kept, everything: data.goes.num_rows})
     return _Plan(snapshot, cleanup, data, held, found.foreign, oldest)
-
-
-def _which(snapshot: Snapshot) -> tuple[str, int, int]:
-    return snapshot.table_id, snapshot.history, snapshot.version
-
-
-def _named(snapshot: Snapshot, url: str) -> pa.Array:
-    """The keys of data files and vectors that a version names. Raises LogError, PathEscape, DvCorrupt."""
-    rule = path_rule(snapshot.protocol)
-    return combined(snapshot.gathered(lambda files: pa.table({"key": data_keys(files, url, rule)}))["key"])
 
 
 def _unknown_reader(held: Protections, oldest: int) -> str | None:
@@ -299,24 +288,19 @@ def _unknown_reader(held: Protections, oldest: int) -> str | None:
 
 
 def _claims_of(told: Reach, held: Protections) -> Claims:
-    return _claims(told.named, told.removed, told.removed_ms, held, told.snapshot)
+    claims = _claims(told.named, held, told.snapshot)
+    return msgspec.structs.replace(claims, removed=told.removed, removed_ms=told.removed_ms)
 
 
-def _claims(named: pa.Array, removed: pa.Array, removed_ms: pa.Array, held: Protections, snapshot: Snapshot) -> Claims:
-    return Claims(
-        named=named,
-        removed=removed,
-        removed_ms=removed_ms,
-        protected=held.keys,
-        since_ms=held.since_ms,
-        truncated_ms=truncated_at(snapshot),
-    )
+def _claims(named: Keys, held: Protections, snapshot: Snapshot) -> Claims:
+    return Claims(named, protected=held.keys, since_ms=held.since_ms, truncated_ms=truncated_at(snapshot))
 
 
 def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
-    return decide(
-        found.files, claims, now_ms=asked.now_ms, retention_ms=asked.retention_ms, nested=sorted(found.nested)
-    )
+    nested, now_ms = sorted(found.nested), asked.now_ms
+    decision = decide(found.files, claims, now_ms=now_ms, retention_ms=asked.retention_ms, nested=nested)
+    kept = {NAMED: decision.kept.get(NAMED, 0) + found.named} if found.named else {}
+    return msgspec.structs.replace(decision, kept={**decision.kept, **kept})
 
 
 def _carried_out(
@@ -336,7 +320,7 @@ def _carried_out(
     left = plan.data.goes.sort_by("path")
     done: list[pa.Table] = []
     failed: dict[str, str] = {}
-    head, named, became_live = plan.snapshot.version, text_array([]), 0
+    head, named, became_live = plan.snapshot.version, Keys(), 0
     size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
     if left.num_rows and asked.retention_ms < safe_age_ms(plan.snapshot.metadata):
         leave_mark(env, asked.retention_ms, pc.max(left["modified"].cast(pa.int64())).as_py())
@@ -346,8 +330,8 @@ def _carried_out(
         if reason:
             break
         head, more = named_since(log, head)
-        named = pa.concat_arrays([named, more])
-        whole, batch = batch.num_rows, _without(batch, named)
+        named = named.union(more)
+        whole, batch = batch.num_rows, batch.filter(pc.invert(named.hold(batch["path"])))
         became_live += whole - batch.num_rows
         lost, late = _delete(runner, batch, lease.ticket)
         failed |= lost
@@ -479,10 +463,6 @@ def _tell_history(log: Log, report: PurgeReport, parameters: dict[str, str | Non
         Transaction(log, operation="PURGE", parameters=parameters, metrics=metrics).commit_or_raise()
     except IndexTablesError as error:
         _LOGGER.warning("the purge of %s is not in its history: %s", log.url, error)
-
-
-def _no_times() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.zeros(0, dtype=np.int64)
 
 
 # Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
