@@ -39,6 +39,7 @@ _LOG_LIKE = rf"^(?i:{'|'.join(LOG_FOLDERS)})"
 
 _PLAIN_TEXT = re.compile(rf"{_PART}(?:/{_PART})*")
 _LOG_TEXT = re.compile(_LOG_LIKE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FEW = 8
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -96,6 +97,8 @@ def key_of(path: str, root_url: str, *, encoded: bool = True) -> str:
     """
     if len(path) > MAX_PATH_BYTES:
         raise _refused(path[:100] + "...", f"it is longer than {MAX_PATH_BYTES} characters")
+    if _PLAIN_TEXT.fullmatch(path) and not _LOG_TEXT.match(path):
+        return path
     relative = _relative(path, root_url)
     key = decode_path(relative)
     _check(key, path)
@@ -198,7 +201,7 @@ def _check(key: str, path: str) -> None:
         raise _refused(path, "it is empty")
     if "\x00" in key or "\\" in key:
         raise _refused(path, "it holds a NUL or a backslash")
-    if any("\ud800" <= character <= "\udfff" for character in key):
+    if not key.isascii() and _SURROGATE.search(key):
         raise _refused(path, "it is not valid Unicode")
     parts = key.split("/")
     if parts[0].lower() in LOG_FOLDERS:
