@@ -15,6 +15,7 @@ VECTOR_TESTS = ("tests/split/test_dv.py",)
 READER_TESTS = ("tests/split/test_reader.py",)
 SEARCH_TESTS = ("tests/split/test_search.py",)
 ADVANCE_TESTS = ("tests/state/test_advance.py",)
+PLANNED_TESTS = ("tests/table/test_planned_files.py",)
 FILTER_TESTS = ("tests/table/test_filtered_reads.py",)
 IDENTITY_TESTS = ("tests/table/test_split_identity.py",)
 SHARED_TESTS = ("tests/table/test_opened_once.py",)
@@ -171,6 +172,20 @@ BUGS = [
         "tables.append(wanted.filter(bool_array(~hidden)) if hidden.any() else wanted)",
         "tables.append(wanted)",
         ADVANCE_TESTS,
+    ),
+    Bug(
+        "a plan in parts takes the files as they lie in manifests",
+        TABLE + "read/plan.py",
+        "return found if order is None else found.take(order)",
+        "return found",
+        PLANNED_TESTS,
+    ),
+    Bug(
+        "entries that are read for a plan are kept, however many there are",
+        TABLE + "read/plan.py",
+        "most = env.options[opt.STATE_FILES_IN_MEMORY] // _PLANNED_AT_ONCE",
+        "most = env.options[opt.STATE_FILES_IN_MEMORY]",
+        PLANNED_TESTS,
     ),
     Bug(
         "the files that a filter left are taken for the whole table",

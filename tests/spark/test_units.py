@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 
 import msgspec
@@ -13,7 +14,7 @@ from tests.spark import jobs
 from indextables.spark.search.question import Splits, shares
 from indextables.spark.search.tasks import task_rows
 from indextables.spark.tasks.handle import SparkHandle
-from indextables.spark.tasks.units import task_of
+from indextables.spark.tasks.units import packed, task_of, unpacked
 from indextables.split.file import SplitRef
 
 MOST_BYTES = 80 << 10
@@ -31,9 +32,22 @@ def test_what_every_task_is_sent_does_not_grow_with_the_table(splits):
     assert count == len(units)
     assert len(cloudpickle.dumps(task)) <= MOST_BYTES
     if rows is not None:
-        assert rows["unit"].to_pylist() == units
+        assert [unpacked(row) for row in rows["unit"].to_pylist()] == units
         assert rows["place"].to_pylist() == list(range(len(units)))
         assert max(map(len, units)) < 512 * 200
+
+
+@pytest.mark.parametrize("unit", [b"", b"a", bytes(range(256)) * 3, b"word " * 100_000])
+def test_a_unit_comes_out_of_its_row_as_it_went_in(unit):
+    assert unpacked(packed(unit)) == unit
+
+
+def test_splits_with_names_by_chance_take_a_third_in_rows():
+    chance = random.Random(0)
+    named = [f"day=2026-01-01/{chance.randbytes(16).hex()}.split" for _ in range(200)]
+    refs = [SplitRef(name, chance.randrange(10**9), 100, 1, 2, 3, 4, chance.randbytes(16).hex()) for name in named]
+    unit = msgspec.msgpack.encode(Splits([], refs))
+    assert len(packed(unit)) * 3 < len(unit)
 
 
 def test_tasks_see_the_units_that_they_are_given():

@@ -37,7 +37,7 @@ from indextables.spark.session import (
     spark_schema,
 )
 from indextables.split.file import Columns, SplitRef, check_identity
-from indextables.table.read import check_rows_readable, column_names, prune_files, refs_of, scan_table
+from indextables.table.read import check_rows_readable, column_names, planned_files, refs_of, scan_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +112,7 @@ def native_scan(
     place = hadoop_place(env.store.url, env.options)
     if place is None:
         return _from_memory(spark, env, snapshot, names, where, schema)
-    files = prune_files(snapshot, where)
+    files = planned_files(env, snapshot, where)
     by_spark = not _is_odd(schema) and not means_another_zone(spark, env, where)
     if text is not None and reads_otherwise(spark, text, snapshot.schema):
         by_spark = False

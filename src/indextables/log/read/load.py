@@ -132,9 +132,14 @@ class OpenedState:
 
 
 class LoadSome(Shape):
-    """Reads what matches a predicate; with `make`, a `PrunedState` has what that makes of it instead of files."""
+    """Reads what matches a predicate; with `make`, a `PrunedState` has what that makes of it instead of files.
 
-    def __call__(self, where: Where, make: Make | None = None, /) -> TableState | PrunedState: ...
+    That is where there are more than `most` files, by default `state.filesInMemory`.
+    """
+
+    def __call__(
+        self, where: Where, make: Make | None = None, most: int | None = None, /
+    ) -> TableState | PrunedState: ...
 
 
 class Way(NamedTuple):
@@ -179,6 +184,7 @@ def load_pruned(
     read_versions: ReadVersions,
     where: Where,
     make: Make | None = None,
+    most: int | None = None,
     *,
     log_table: str,
     opened: OpenedState | None = None,
@@ -186,12 +192,13 @@ def load_pruned(
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
-    With `make`, where the table has more files than memory is for: what that makes of them instead. The whole table
-    where nothing could be left out. As `load_state`.
+    With `make`, where the table has more files than `most` (`state.filesInMemory` without): what that makes of them
+    instead. The whole table where nothing could be left out. As `load_state`.
     """
     opened = opened or OpenedState()
     if make is not None:
-        made = _load_made(env, known, version, read_versions, make, opened, told)
+        most = env.options[opt.STATE_FILES_IN_MEMORY] if most is None else most
+        made = _load_made(env, known, version, read_versions, make, most, opened, told)
         if made is not None:
             return prove(env, made, log_table)
 
@@ -211,13 +218,14 @@ def _load_made(
     version: int,
     read_versions: ReadVersions,
     make: Make,
+    most: int,
     opened: OpenedState,
     told: CrcFile | None,
 ) -> PrunedState | None:
     """What `make` makes of all files of the table at `version`, of which a part is in memory at a time.
 
-    None where the table is small enough to be kept whole, and where only the whole of it tells: it has no Avro state,
-    the state cannot be read, or names a path twice. Raises as `load_state`.
+    None where the table has no more than `most` and is kept whole, and where only the whole of it tells: it has no Avro
+    state, that cannot be read, or it names a path twice. Raises as `load_state`.
     """
 
     def read(ref: StateRef) -> TableState | _Listed:
@@ -228,7 +236,7 @@ def _load_made(
         return _Listed(**header_fields(listed), files=empty_files(), ref=ref, listed=listed)
 
     base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
-    if not isinstance(base, _Listed) or base.listed.num_entries <= env.options[opt.STATE_FILES_IN_MEMORY]:
+    if not isinstance(base, _Listed) or base.listed.num_entries <= most:
         return None
     try:
         return _streamed(env, base, under_rule(base.protocol, contents), make, told)

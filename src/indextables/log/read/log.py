@@ -175,8 +175,8 @@ class Log:
         def load() -> TableState:
             return read(lambda way: way.load())
 
-        def load_some(where: Where, make: Make | None = None) -> TableState | PrunedState:
-            return read(lambda way: way.load_some(where, make))
+        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
+            return read(lambda way: way.load_some(where, make, most))
 
         found = Snapshot(version, protocol, metadata, load, load_some, known.history)
         return found.checked(lambda state: check_ours(self.env, state, token))
@@ -381,8 +381,8 @@ class Log:
         def load() -> TableState:
             return self._patiently(way, version, lambda way: way.load())
 
-        def load_some(where: Where, make: Make | None = None) -> TableState | PrunedState:
-            return self._patiently(way, version, lambda way: way.load_some(where, make))
+        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
+            return self._patiently(way, version, lambda way: way.load_some(where, make, most))
 
         return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
 
@@ -452,11 +452,11 @@ class Log:
             measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
             return found
 
-        def load_some(where: Where, make: Make | None = None) -> TableState | PrunedState:
+        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
             if base is not None:
                 return load()
             found = load_pruned(
-                self.env, known, version, more, where, make, log_table=metadata.id, opened=opened, told=told
+                self.env, known, version, more, where, make, most, log_table=metadata.id, opened=opened, told=told
             )
             return found if isinstance(found, PrunedState) else kept(found)
 

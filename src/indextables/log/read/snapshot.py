@@ -107,8 +107,8 @@ class Snapshot:
             check(self.state)
             return self.state
 
-        def load_some(where: Where, make: Make | None = None) -> TableState | PrunedState:
-            found = self._load_some(where, make) if self._state is None else self._state
+        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
+            found = self._load_some(where, make, most) if self._state is None else self._state
             check(found)
             return found
 
@@ -132,13 +132,13 @@ class Snapshot:
             return self._state.files
         return self._load_some(where).files
 
-    def gathered(self, make: Make) -> pa.Table:
+    def gathered(self, make: Make, most: int | None = None) -> pa.Table:
         """What `make` makes of the live files, which it is given all at once or part by part, in any order.
 
-        A table of very many files (`state.filesInMemory`) is read for it, and not kept. Raises LogError.
+        A table of more files than `most` (`state.filesInMemory` without) is read for it, and not kept. Raises LogError.
         """
         with self._lock:
-            found = self._load_some(_whole, make) if self._state is None else self._state
+            found = self._load_some(_whole, make, most) if self._state is None else self._state
             if not isinstance(found, TableState):
                 return found.files
             self._state = found

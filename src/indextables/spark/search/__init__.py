@@ -9,7 +9,7 @@ from indextables.lazy import surface
 if TYPE_CHECKING:
     from indextables.spark.search.frames import count_matches, search_rows
     from indextables.spark.search.functions import Asked, asked_in, score, textsearch
-    from indextables.spark.search.jobs import fits_driver
+    from indextables.spark.search.jobs import fits_driver, live_files
     from indextables.spark.search.marked import count_marked, marked_rows, matches_every_row
     from indextables.spark.search.question import Question
 
@@ -20,6 +20,7 @@ __all__ = [
     "count_marked",
     "count_matches",
     "fits_driver",
+    "live_files",
     "marked_rows",
     "matches_every_row",
     "score",
@@ -33,7 +34,7 @@ if not TYPE_CHECKING:
         {
             "frames": ("count_matches", "search_rows"),
             "functions": ("Asked", "asked_in", "score", "textsearch"),
-            "jobs": ("fits_driver",),
+            "jobs": ("fits_driver", "live_files"),
             "marked": ("count_marked", "marked_rows", "matches_every_row"),
             "question": ("Question",),
         },

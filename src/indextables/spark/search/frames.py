@@ -40,7 +40,7 @@ from indextables.split.search import scored_terms
 from indextables.table.read import (
     SCORE,
     column_names,
-    prune_files,
+    planned_files,
     refs_of,
     searcher_over,
     show_hits,
@@ -78,7 +78,7 @@ def search_rows(
     plan = searcher_over(env, snapshot.metadata, []).plan(question.query, where)
     if scored_terms(plan):
         shared = msgspec.structs.replace(shared, stats=statistics(runner, env, shared, files))
-    left, places = _pruned(snapshot, files, where)
+    left, places = _pruned(env, snapshot, files, where)
     parts = parts_of(env, left, snapshot.schema, runner.width, places)
     wide = StructType([*schema.fields, StructField(PLACE, LongType()), StructField(ROW, LongType())])
     found = lazily(spark, place, shared, parts, wide)
@@ -98,7 +98,7 @@ def count_matches(env: Env, snapshot: Snapshot, question: Question, runner: Runn
             )
     searcher_over(env, snapshot.metadata, []).plan(question.query, where)
     shared = Shared(snapshot.metadata, snapshot.version, question)
-    left, places = _pruned(snapshot, files, where)
+    left, places = _pruned(env, snapshot, files, where)
     parts = parts_of(env, left, snapshot.schema, runner.width, places)
     return sum(int(answer) for answer in answers_of(runner.run(count_job, each_with(shared, parts))))
 
@@ -138,11 +138,11 @@ def _schema_of(snapshot: Snapshot, question: Question) -> StructType:
     return StructType(fields)
 
 
-def _pruned(snapshot: Snapshot, files: pa.Table, where: Node | None) -> tuple[pa.Table, Sequence[int] | None]:
+def _pruned(env: Env, snapshot: Snapshot, files: pa.Table, where: Node | None) -> tuple[pa.Table, Sequence[int] | None]:
     """The files that may hold a match, and the place of each among all `files`; None where these are all."""
     if where is None:
         return files, None
-    left = prune_files(snapshot, where)
+    left = planned_files(env, snapshot, where)
     return left, pc.index_in(left["path"], files["path"].combine_chunks()).to_pylist()
 
 

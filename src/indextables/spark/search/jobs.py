@@ -19,7 +19,7 @@ from indextables.spark.search.question import Shared, Splits, each_with, shares
 from indextables.spark.search.tasks import stats_job, task_rows
 from indextables.spark.tasks import Place, for_each
 from indextables.split.search import TermStats, merge_stats
-from indextables.table.read import check_rows_readable, prune_files, refs_of
+from indextables.table.read import check_rows_readable, planned_files, refs_of
 from indextables.table.running import Runner
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ __all__ = ["answers_of", "arrow_schema", "fits_driver", "lazily", "live_files", 
 
 
 def live_files(env: Env, snapshot: Snapshot) -> pa.Table:
-    """All files of a version. Raises NotSupported for tables of another system."""
+    """All files of a version, as `planned_files`. Raises NotSupported for tables of another system."""
     check_rows_readable(snapshot, env.store.url)
-    return prune_files(snapshot, None)
+    return planned_files(env, snapshot, None)
 
 
 def parts_of(

@@ -22,7 +22,6 @@ from indextables.spark.search.jobs import (
     arrow_schema,
     fits_driver,
     lazily,
-    live_files,
     most_rows,
     parts_of,
     statistics,
@@ -38,7 +37,7 @@ from indextables.table.read import (
     MarkedRows,
     live_rows,
     mark_plan,
-    prune_files,
+    planned_files,
     refs_of,
     required_plan,
     searcher_over,
@@ -67,6 +66,7 @@ def marked_rows(
     handle: SparkHandle,
     env: Env,
     snapshot: Snapshot,
+    everything: pa.Table,
     asked: MarkedRows,
     *,
     where: Node | None = None,
@@ -75,16 +75,15 @@ def marked_rows(
 ) -> DataFrame:
     """The columns of the rows that all required searches match, and a boolean column for every search.
 
+    `everything` are the `live_files` of the version, which one statement asks more than one thing about.
     If a score is asked for, a column `_score` follows: that of the first required search, scored as one index over the
     whole table; what scores depend on is gathered now, by a job over all splits. Rows in which `where` does not hold
     may come or not. With a `limit` any so many of the rows in which it holds do. A `lasting` DataFrame keeps no rows.
-    Searches are checked here: raises QueryInvalid with the position, NotSupported for tables of another system,
-    LogError.
+    Searches are checked here: raises QueryInvalid with the position, LogError.
     """
     searcher = searcher_over(env, snapshot.metadata, [])
     plans = [mark_plan(searcher, mark) for mark in (*asked.required, *asked.marked)]
     schema = _schema(snapshot.metadata, asked)
-    everything = live_files(env, snapshot)
     if asked.required and not lasting and fits_driver(env, snapshot, everything):
         with still_there(env, snapshot.version):
             found = _found_here(
@@ -95,7 +94,7 @@ def marked_rows(
     shared = Shared(snapshot.metadata, snapshot.version, asked)
     if asked.score and scored_terms(plans[0]):
         shared = msgspec.structs.replace(shared, stats=statistics(handle.runner(), env, shared, everything))
-    files = prune_files(snapshot, where)
+    files = everything if where is None else planned_files(env, snapshot, where)
     if not env.store.outlives_process:
         # No task can see it, so its rows are sent.
         wanted = arrow_schema(schema)
@@ -108,14 +107,19 @@ def marked_rows(
 
 
 def count_marked(
-    handle: SparkHandle, env: Env, snapshot: Snapshot, asked: MarkedRows, *, where: Node | None = None
+    handle: SparkHandle,
+    env: Env,
+    snapshot: Snapshot,
+    files: pa.Table,
+    asked: MarkedRows,
+    *,
+    where: Node | None = None,
 ) -> int | None:
-    """How many rows match all required searches and `where`; no row is read.
+    """How many rows of all `files` match all required searches and `where`; no row is read.
 
     By the driver, or by tasks where the table is too large for it: these count without `where` only, and the answer is
     None with one. Raises as `marked_rows`.
     """
-    files = live_files(env, snapshot)
     if fits_driver(env, snapshot, files):
         with still_there(env, snapshot.version):
             searcher = searcher_over(env, snapshot.metadata, refs_of(env, files, snapshot.schema))
@@ -129,9 +133,8 @@ def count_marked(
     return sum(int(answer) for answer in answers_of(runner.run(count_job, units)))
 
 
-def matches_every_row(env: Env, snapshot: Snapshot, asked: MarkedRows) -> bool:
-    """True if the driver can tell that all required searches match each row of the table: then they leave out none."""
-    files = live_files(env, snapshot)
+def matches_every_row(env: Env, snapshot: Snapshot, files: pa.Table, asked: MarkedRows) -> bool:
+    """True if the driver can tell that all required searches match each row of all `files`: they leave out none."""
     rows = live_rows(files)
     if not rows or not fits_driver(env, snapshot, files):
         return False

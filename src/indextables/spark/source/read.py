@@ -98,7 +98,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         TableReplaced.
         """
         from indextables.log.read import Log
-        from indextables.table.read import check_rows_readable, prune_files, refs_of
+        from indextables.table.read import check_rows_readable, planned_files, refs_of
 
         env = self._env()
         snapshot = Log(env).of_table(self._table_id).snapshot(self._version)
@@ -112,7 +112,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         where = self.predicate(snapshot.schema, zone)
         if self._search is not None:
             return self._searches(env, snapshot, self._search, where, zone)
-        refs = refs_of(env, prune_files(snapshot, where), snapshot.schema)
+        refs = refs_of(env, planned_files(env, snapshot, where), snapshot.schema)
         if self._limit is not None:
             # One task, which can stop: how many rows the others would find nobody knows.
             refs = refs if where is not None else list(_enough(refs, self._limit))
@@ -196,19 +196,19 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def _searches(
         self, env: Env, snapshot: Snapshot, query: str, where: Node | None, zone: str
     ) -> list[InputPartition]:
-        from indextables.table.read import prune_files, refs_of, searcher_over, still_there
+        from indextables.table.read import planned_files, refs_of, searcher_over, still_there
 
         metadata = snapshot.metadata
         # A query that is wrong is told here, not by a task.
         searcher_over(env, metadata, []).plan(query, where)
-        everything = refs_of(env, prune_files(snapshot, None), snapshot.schema)
+        everything = refs_of(env, planned_files(env, snapshot, None), snapshot.schema)
 
         def task(refs: Sequence[SplitRef], stats: TermStats | None) -> FoundPartition:
             return FoundPartition(refs, metadata, snapshot.schema, snapshot.version, zone, self._limit, stats)
 
         left = everything
         if where is not None:
-            keys = {ref.key for ref in refs_of(env, prune_files(snapshot, where), snapshot.schema)}
+            keys = {ref.key for ref in refs_of(env, planned_files(env, snapshot, where), snapshot.schema)}
             left = [ref for ref in everything if ref.key in keys]
         groups = list(grouped(left)) or [[]]
         if self._limit is not None or (len(groups) == 1 and len(left) == len(everything)):

@@ -1,7 +1,8 @@
 """Gives each task of a DataFrame its own unit of work, however many units there are.
 
 A function that goes to tasks goes whole to every one of them. So units that are more than a little travel as rows
-instead: they are broadcast, once to each executor, and a task gets the one row whose number it has.
+instead: they are broadcast, once to each executor, and a task gets the one row whose number it has. The driver holds
+these rows more than once, each executor holds all of them: they are compressed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Work", "for_each", "task_of"]
+__all__ = ["Work", "for_each", "packed", "task_of", "unpacked"]
 
 Work: TypeAlias = Callable[[int, bytes], Iterator[pa.RecordBatch]]
 """What a task does with the number and the bytes of a unit; a function of a module, or a `partial` of one."""
@@ -30,6 +31,9 @@ _CARRIED_BYTES = 64 << 10
 _AT_ONCE = 256
 
 _PLACE, _UNIT = "place", "unit"
+
+_LENGTH = 8
+"""Bytes before a unit in a row that tell its length."""
 
 
 def for_each(spark: SparkSession, work: Work, units: Iterable[bytes], schema: StructType | str) -> DataFrame:
@@ -49,7 +53,7 @@ def for_each(spark: SparkSession, work: Work, units: Iterable[bytes], schema: St
 def task_of(work: Work, units: Iterable[bytes]) -> tuple[_Task, int, pa.Table | None]:
     """What every task is sent, how many there are, and the rows that each gets its unit from, if not from the former.
 
-    Units are taken some at a time: there is never a Python object for each of many. Pure.
+    Rows hold units as `packed`. Units are taken some at a time: there is never a Python object for each of many. Pure.
     """
     left = iter(units)
     few: list[bytes] = []
@@ -61,11 +65,24 @@ def task_of(work: Work, units: Iterable[bytes]) -> tuple[_Task, int, pa.Table | 
             break
     else:
         return _Carried(work, few), len(few), None
-    chunks = [pa.array(few, pa.binary())]
-    while some := list(islice(left, _AT_ONCE)):
+    chunks = [pa.array(map(packed, few), pa.binary())]
+    while some := [packed(unit) for unit in islice(left, _AT_ONCE)]:
         chunks.append(pa.array(some, pa.binary()))
     told = pa.chunked_array(chunks)
     return _Given(work), len(told), pa.table({_PLACE: pa.array(np.arange(len(told))), _UNIT: told})
+
+
+def packed(unit: bytes) -> bytes:
+    """A unit as it travels in a row: its length, then its bytes compressed."""
+    compressed: bytes = pa.compress(unit, codec="zstd", asbytes=True)
+    return len(unit).to_bytes(_LENGTH, "little") + compressed
+
+
+def unpacked(row: bytes) -> bytes:
+    """The unit of `packed`."""
+    size = int.from_bytes(row[:_LENGTH], "little")
+    unit: bytes = pa.decompress(memoryview(row)[_LENGTH:], decompressed_size=size, codec="zstd", asbytes=True)
+    return unit
 
 
 class _Carried:
@@ -90,4 +107,4 @@ class _Given:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, unit in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield from self._work(number, unit)
+                yield from self._work(number, unpacked(unit))

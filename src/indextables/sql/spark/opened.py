@@ -12,7 +12,7 @@ from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
-from indextables.spark.search import count_marked, marked_rows, matches_every_row
+from indextables.spark.search import count_marked, live_files, marked_rows, matches_every_row
 from indextables.spark.session import insertable, plain_reader, reads_otherwise
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
@@ -23,6 +23,8 @@ from indextables.table.environment import table_env
 from indextables.table.read import MarkedRows, counted_rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indextables.spark.session import DataFrame, SparkSession
     from indextables.sql.spark.rewrite import Rewritten
     from indextables.sql.spark.session import SessionContext
@@ -44,6 +46,7 @@ class Opened:
         self._tables: dict[str, SparkHandle] = {}
         self._logs: dict[str, Log] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._files: dict[Snapshot, pa.Table] = {}
         self._counted: dict[int, int] = {}
 
     def rewritten(self) -> Rewritten:
@@ -110,11 +113,18 @@ class Opened:
         names = tuple(snapshot.schema.names) if need.columns is None else need.columns
         asked = MarkedRows(names, tuple(need.required), tuple(need.marked), need.score)
         limit = None if missed else need.limit
+        files = self._live(env, snapshot)
         is_plain = bool(names) and not need.marked and not need.score and limit is None
-        if is_plain and not lasting and matches_every_row(env, snapshot, asked):
+        if is_plain and not lasting and matches_every_row(env, snapshot, files, asked):
             found = self._scan(table, env, snapshot, names, where)
             return found.selectExpr("*", *(f"true AS `{mark.name}`" for mark in need.required))
-        return marked_rows(table, env, snapshot, asked, where=where, limit=limit, lasting=lasting)
+        return marked_rows(table, env, snapshot, files, asked, where=where, limit=limit, lasting=lasting)
+
+    def _live(self, env: Env, snapshot: Snapshot) -> pa.Table:
+        """The files of a version, read once: of many files no entries stay in memory (`planned_files`)."""
+        if snapshot not in self._files:
+            self._files[snapshot] = live_files(env, snapshot)
+        return self._files[snapshot]
 
     def _scan(
         self, table: SparkHandle, env: Env, snapshot: Snapshot, columns: Sequence[str] | None, where: Node | None
@@ -136,7 +146,10 @@ class Opened:
         if need.required:
             where, missed = self._understood(need.filters, snapshot)
             env = table_env(self.log(reference).env, snapshot.metadata)
-            return None if missed else count_marked(table, env, snapshot, MarkedRows((), need.required), where=where)
+            if missed:
+                return None
+            asked = MarkedRows((), need.required)
+            return count_marked(table, env, snapshot, self._live(env, snapshot), asked, where=where)
         if need.filters:
             return None
         counted = counted_rows(snapshot)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     )
     from indextables.table.read.moved import find_again, follow
     from indextables.table.read.order import POSITION, in_order, placed_again, position_tag, positions
-    from indextables.table.read.plan import check_rows_readable, column_names, prune_files, refs_of, still_there
+    from indextables.table.read.plan import (
+        check_rows_readable,
+        column_names,
+        planned_files,
+        prune_files,
+        refs_of,
+        still_there,
+    )
     from indextables.table.read.readers import reader_of
     from indextables.table.read.scan import limited, plain_schema, read_in_order, scan_split, scan_table
     from indextables.table.read.searching import (
@@ -97,6 +104,7 @@ __all__ = [
     "place_to",
     "placed_again",
     "plain_schema",
+    "planned_files",
     "position_tag",
     "positions",
     "prune_files",
@@ -127,7 +135,7 @@ if not TYPE_CHECKING:
             "marked": ("Mark", "MarkedRows", "lengths_only", "mark_plan", "marked_batches", "required_plan"),
             "moved": ("find_again", "follow"),
             "order": ("POSITION", "in_order", "placed_again", "position_tag", "positions"),
-            "plan": ("check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"),
+            "plan": ("check_rows_readable", "column_names", "planned_files", "prune_files", "refs_of", "still_there"),
             "readers": ("reader_of",),
             "scan": ("limited", "plain_schema", "read_in_order", "scan_split", "scan_table"),
             "searching": (

@@ -15,7 +15,7 @@ from indextables.lazy import pc
 from indextables.log.wire import ADD_TYPE, combined, int64_array, int64_values
 from indextables.query.stats import map_values
 
-__all__ = ["POSITION", "in_order", "placed_again", "position_tag", "positions"]
+__all__ = ["POSITION", "in_order", "order_of", "placed_again", "position_tag", "positions"]
 
 POSITION = "indextables.position"
 """The tag of an `add`: `<version>.<line>` of the `add` whose place its rows took, with `.<part>` behind the first."""
@@ -30,14 +30,21 @@ _Numbers = npt.NDArray[np.int64]
 
 def in_order(files: pa.Table) -> pa.Table:
     """The files in the order of their rows."""
+    order = order_of(files)
+    return files if order is None else files.take(order)
+
+
+def order_of(files: pa.Table) -> pa.Array | None:
+    """The places of the files in the order of their rows; None where they stand in it."""
     if _is_plain(files):
         known = not files["addedAtVersion"].null_count and not files["addedAtLine"].null_count
         if known and _ascends(int64_values(files["addedAtVersion"]), int64_values(files["addedAtLine"])):
-            return files
-        return files.sort_by([("addedAtVersion", "ascending"), ("addedAtLine", "ascending")])
+            return None
+        keys = [("addedAtVersion", "ascending"), ("addedAtLine", "ascending")]
+        return pc.sort_indices(files, sort_keys=keys)
     version, line, part = positions(files)
     order = np.lexsort((_numbers(files, "addedAtLine"), _numbers(files, "addedAtVersion"), part, line, version))
-    return files.take(pa.array(order))
+    return pa.array(order)
 
 
 def positions(files: pa.Table) -> tuple[_Numbers, _Numbers, _Numbers]:

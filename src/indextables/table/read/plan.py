@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, VersionExpired
 from indextables.log.read import Snapshot
@@ -19,9 +20,9 @@ from indextables.query.stats import FOREIGN, OURS
 from indextables.split.file import Columns, SplitRef, dv
 from indextables.table.arguments import check_names
 from indextables.table.read.implied import with_implied
-from indextables.table.read.order import in_order
+from indextables.table.read.order import in_order, order_of
 
-__all__ = ["check_rows_readable", "column_names", "prune_files", "refs_of", "still_there"]
+__all__ = ["check_rows_readable", "column_names", "planned_files", "prune_files", "refs_of", "still_there"]
 
 # In the order of the fields of SplitRef after its key.
 _REF_COLUMNS = (
@@ -33,6 +34,11 @@ _REF_COLUMNS = (
     "hotcacheLength",
     "splitId",
 )
+_PLANNED = ("path", *_REF_COLUMNS, "deletionVector")
+_PLACED = ("tags", "addedAtVersion", "addedAtLine")
+
+_PLANNED_AT_ONCE = 4
+"""One part in so many of the files whose entries may stay in memory: a plan holds references and units beside them."""
 
 
 def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
@@ -40,20 +46,39 @@ def prune_files(snapshot: Snapshot, where: Node | None) -> pa.Table:
 
     A predicate on partition columns spares reading the parts of a checkpoint that cannot hold a match.
     """
-    where = None if where is None else with_implied(where, snapshot.schema)
-    of_partitions = None if where is None else partition_part(where, snapshot.partition_columns)
-    if where is None:
-        return in_order(snapshot.files)
+    return in_order(snapshot.files if where is None else _matching(snapshot, where, lambda files: files))
+
+
+def planned_files(env: Env, snapshot: Snapshot, where: Node | None) -> pa.Table:
+    """As `prune_files`, with no column but those from which `refs_of` makes references.
+
+    Of many files the entries are looked at part by part and not kept: a plan is made once.
+    """
+    most = env.options[opt.STATE_FILES_IN_MEMORY] // _PLANNED_AT_ONCE
+
+    def kept(files: pa.Table) -> pa.Table:
+        return files.select([*_PLANNED, *_PLACED])
+
+    found = snapshot.gathered(kept, most) if where is None else _matching(snapshot, where, kept, most)
+    order, found = order_of(found), found.select(_PLANNED)
+    return found if order is None else found.take(order)
+
+
+def _matching(
+    snapshot: Snapshot, where: Node, make: Callable[[pa.Table], pa.Table], most: int | None = None
+) -> pa.Table:
+    """What `make` makes of the live files that may hold a match, in any order."""
+    where = with_implied(where, snapshot.schema)
     rules = OURS if has_own_splits(snapshot.protocol) else FOREIGN
 
     def matching(files: pa.Table) -> pa.Table:
-        if not files.num_rows:
-            return files
-        return files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
+        if files.num_rows:
+            files = files.filter(prune(files, where, snapshot.schema, snapshot.partition_columns, rules=rules))
+        return make(files)
 
-    if of_partitions is None:
-        return in_order(snapshot.gathered(matching))
-    return in_order(matching(snapshot.files_where(lambda _: where)))
+    if partition_part(where, snapshot.partition_columns) is None:
+        return snapshot.gathered(matching, most)
+    return matching(snapshot.files_where(lambda _: where))
 
 
 def check_rows_readable(snapshot: Snapshot, url: str) -> None:

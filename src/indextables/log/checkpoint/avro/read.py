@@ -69,6 +69,9 @@ __all__ = [
 Where = Callable[[Metadata], Node | None]
 """What to keep: given the table's metadata, a predicate over its columns, or None for everything."""
 
+_ENTRIES_AHEAD = 50_000
+"""Entries that are decoded before somebody looks at them, where a part of a table is in memory at a time."""
+
 
 class PathsRepeat(Exception):
     """A path may stand in two manifests: only with all entries at hand can be told which of them counts."""
@@ -166,7 +169,9 @@ def live_parts(env: Env, ref: StateRef, state: StateList, infos: Sequence[Manife
     hashes: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = []
     counted = StateTotals(num_files=0, total_bytes=0, set_hash=EMPTY)
     is_checked = len(infos) == len(state.manifests) and state.totals.set_hash is not None
-    for table in read_entries(env, ref, state, infos):
+    largest = max((info.num_entries for info in infos), default=0)
+    ahead = max(2, min(16, _ENTRIES_AHEAD // max(largest, 1)))
+    for table in read_entries(env, ref, state, infos, ahead=ahead):
         hidden = hide(table, state.tombstones)
         part = table.filter(bool_array(~hidden)) if hidden.any() else table
         if is_checked:
