@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,7 +13,7 @@ from indextables.cli.input.blocks import BOM, blocks_of, end_of_lines, is_blank
 from indextables.cli.input.csv_files import even_rows, sample_texts, suggested_type
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable
 from indextables.cli.input.fitting import check_distinct
-from indextables.cli.input.json_lines import ObjectLines, first_fault
+from indextables.cli.input.json_lines import check_objects, first_fault
 from indextables.cli.input.patterns import JSON_INSIDE, Pattern
 from indextables.cli.input.sources import Format, head_of, is_stream, open_stream, parquet_source
 from indextables.cli.input.text_lines import PREFIX, sample_of
@@ -113,7 +112,7 @@ def _unified(before: pa.Schema, now: pa.Schema) -> pa.Schema:
 
 
 def _suggested_by_json(head: bytes, name: str) -> pa.Schema:
-    ObjectLines(io.BytesIO(head)).read()
+    check_objects(head, ended=False)
     sample = _read_sample(head, {})
     check_distinct(sample.schema, name)
     whole = _whole_numbers(sample, head)
@@ -153,7 +152,7 @@ def _fault_in(head: bytes) -> Fault | None:
     lines = [line for line in head.split(b"\n") if not is_blank(line)]
 
     def read(text: bytes) -> None:
-        ObjectLines(io.BytesIO(text)).read()
+        check_objects(text, ended=False)
         _read_sample(text, {})
 
     found = first_fault(lines, read)

@@ -7,7 +7,6 @@ kept aside: nothing is dropped or blanked in silence.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,11 +19,11 @@ from indextables.cli.input.blocks import BLOCK_BYTES, LINE_LIMIT, Block, blocks_
 from indextables.cli.input.csv_files import CsvRows, open_texts
 from indextables.cli.input.faults import UNREADABLE, Fault, unreadable, why_bad
 from indextables.cli.input.fitting import check_distinct, conform, from_texts
-from indextables.cli.input.json_lines import MapLines, ObjectLines, count_rows, first_fault, map_free
+from indextables.cli.input.json_lines import check_objects, count_rows, first_fault, map_free, with_pairs
 from indextables.cli.input.patterns import Pattern
 from indextables.cli.input.sources import Format, file_identity, is_stream, open_stream, parquet_source
 from indextables.cli.input.text_lines import read_text
-from indextables.cli.input.whole_numbers import NumberLines
+from indextables.cli.input.whole_numbers import check_numbers
 from indextables.errors import InvalidArgument
 
 __all__ = ["Input", "open_input", "open_lines"]
@@ -222,13 +221,13 @@ def _read_json(name: str, data: bytes, schema: pa.Schema, before: int) -> list[p
     raw = {field.name: _raw_type(field.type) for field in schema}
     import pyarrow.json as pajson
 
-    lines: io.RawIOBase = NumberLines(ObjectLines(io.BytesIO(data)), schema)
-    if not map_free(pa.struct(list(schema))):
-        lines = MapLines(lines, schema)
+    check_objects(data)
+    check_numbers(data, schema)
+    lines = data if map_free(pa.struct(list(schema))) else with_pairs(data, schema)
     reader = pajson.open_json(
-        pa.PythonFile(lines, mode="r"),
-        # One line must go into one block of Arrow's, also where maps make it longer.
-        read_options=pajson.ReadOptions(block_size=min(8 * len(data) + 1024, 2**30)),
+        pa.BufferReader(lines),
+        # One line must go into one block of Arrow's.
+        read_options=pajson.ReadOptions(block_size=len(lines) + 1),
         parse_options=pajson.ParseOptions(
             explicit_schema=pa.schema(list(raw.items())), unexpected_field_behavior="error"
         ),
@@ -248,7 +247,7 @@ def _raw_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_temporal(data_type) or pa.types.is_binary(data_type):
         return pa.string()
     if pa.types.is_map(data_type):
-        # As MapLines writes it.
+        # As `with_pairs` writes it.
         return pa.list_(pa.struct([("key", pa.string()), ("value", _raw_type(data_type.item_type))]))
     if pa.types.is_struct(data_type):
         return pa.struct([pa.field(field.name, _raw_type(field.type)) for field in data_type])

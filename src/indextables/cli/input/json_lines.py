@@ -8,23 +8,21 @@ by row nor by column: the lines of its block are looked at again, so that both c
 from __future__ import annotations
 
 import codecs
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from indextables.cli.input.blocks import is_blank
 
-__all__ = ["BadMap", "MapLines", "NullLine", "ObjectLines", "count_rows", "first_fault", "map_free"]
+__all__ = ["BadMap", "NullLine", "check_objects", "count_rows", "first_fault", "map_free", "with_pairs"]
 
-_NULL_LINE = re.compile(rb"\n(?:\xef\xbb\xbf)?[ \t\r]*null")
+_NULL_LINE = re.compile(rb"(?:\A|\n)(?:\xef\xbb\xbf)?[ \t\r]*null")
 _MAY_BEGIN_NULL = np.isin(np.arange(256), [*b"\xef \t\rn"])
-_BEGINNING = re.compile(rb"\n(?:\xef(?:\xbb\xbf?)?)?[ \t\r]*(?:nu?l?)?")
 _BREAK, _LAST_BLANK = 10, 32
+_START = np.zeros(1, np.int64)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(strict=False, parse_float=len, parse_int=len)
 """Tells where values end; what numbers are is not asked."""
@@ -37,83 +35,43 @@ class NullLine(ValueError):
         super().__init__("a line is null where one JSON object belongs")
 
 
-class ObjectLines(io.RawIOBase):
-    """The bytes of a stream; instead of the part in which a line is null, or not UTF-8, that is raised."""
+def check_objects(text: bytes, *, ended: bool = True) -> None:
+    """Raises NullLine where a line is null or begins with it, and UnicodeDecodeError where the text is not UTF-8.
 
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-        self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._line = b"\n"
-        """The last line so far, if it may yet begin with null."""
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, all by default. Raises NullLine, UnicodeDecodeError, and what the stream raises."""
-        data = bytes(self._stream.read(size))
-        self._utf8.decode(data, final=not data)
-        seen = self._line + data
-        if _MAY_BEGIN_NULL[_line_starts(seen)].any() and _NULL_LINE.search(seen):
-            raise NullLine
-        last = seen[seen.rfind(b"\n") :] if b"\n" in data or self._line else b""
-        # Spaces say nothing, and there may be any number of them.
-        self._line = b"\n" + last.strip() if _BEGINNING.fullmatch(last) else b""
-        return data
+    Of a text that has not `ended` the last letter may be incomplete.
+    """
+    codecs.utf_8_decode(text, "strict", ended)
+    firsts = _first_bytes(text)
+    if _MAY_BEGIN_NULL[firsts].any() and _NULL_LINE.search(text):
+        raise NullLine
 
 
 class BadMap(ValueError):
     """What stands where a map belongs is no object, or has a key twice."""
 
 
-class MapLines(io.RawIOBase):
-    """The lines of a stream with each object that goes into a map as an array of {"key": …, "value": …}.
+def with_pairs(text: bytes, schema: pa.Schema) -> bytes:
+    """The lines of a text with each object that goes into a map as an array of {"key": …, "value": …}.
 
     Arrow reads no maps. Everything else stays as it is written, to the digit. A line that is no JSON is passed on, for
-    Arrow to complain about. Raises BadMap from `read`.
+    Arrow to complain about. Raises BadMap.
     """
+    kind = pa.struct(list(schema))
+    return b"\n".join(_with_pairs(line, kind) for line in text.split(b"\n"))
 
-    def __init__(self, stream: Any, schema: pa.Schema) -> None:
-        super().__init__()
-        self._stream = stream
-        self._kind = pa.struct(list(schema))
-        self._open: list[bytes] = []
-        self._ready = b""
 
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, all by default. Raises BadMap, and what the stream raises."""
-        while not self._ready:
-            data = bytes(self._stream.read(size))
-            end = data.rfind(b"\n") + 1 if data and size >= 0 else len(data)
-            if end or not data:
-                text = b"".join([*self._open, data[:end]])
-                self._open = []
-                self._ready = b"\n".join(map(self._line, text.split(b"\n")))
-            self._open.append(data[end:])
-            if not data or size < 0:
-                break
-        size = len(self._ready) if size < 0 else size
-        part, self._ready = self._ready[:size], self._ready[size:]
-        return part
-
-    def _line(self, line: bytes) -> bytes:
-        text = line.decode("utf-8", "surrogateescape")
-        try:
-            start = _SPACE.match(text, 1 if text.startswith("\ufeff") else 0).end()  # type: ignore[union-attr]
-            end = _value_end(text, start)
-            return (text[:start] + _without_maps(text, start, end, self._kind, "") + text[end:]).encode(
-                "utf-8", "surrogateescape"
-            )
-        except BadMap:
-            raise
-        except (ValueError, RecursionError):
-            return line
+def _with_pairs(line: bytes, kind: pa.StructType) -> bytes:
+    text = line.decode("utf-8", "surrogateescape")
+    try:
+        start = _SPACE.match(text, 1 if text.startswith("\ufeff") else 0).end()  # type: ignore[union-attr]
+        end = _value_end(text, start)
+        return (text[:start] + _without_maps(text, start, end, kind, "") + text[end:]).encode(
+            "utf-8", "surrogateescape"
+        )
+    except BadMap:
+        raise
+    except (ValueError, RecursionError):
+        return line
 
 
 def map_free(kind: pa.DataType) -> bool:
@@ -193,16 +151,16 @@ def _without_maps(text: str, start: int, end: int, kind: pa.DataType, path: str)
 
 def count_rows(text: bytes) -> int:
     """The lines of a text that are not blank."""
-    starts = _line_starts(text)
-    if text[:1].isspace() or (starts <= _LAST_BLANK).any():
+    firsts = _first_bytes(text)
+    if (firsts <= _LAST_BLANK).any():
         return sum(1 for line in text.split(b"\n") if not is_blank(line))
-    return len(starts) + 1 if text else 0
+    return len(firsts)
 
 
-def _line_starts(text: bytes) -> np.ndarray:
-    """The first byte of each line but the first one. Looking for two bytes in a row takes many times as long."""
+def _first_bytes(text: bytes) -> np.ndarray:
+    """The first byte of each line. Looking for two bytes in a row takes many times as long."""
     data = np.frombuffer(text, np.uint8)
-    return data[np.flatnonzero(data[:-1] == _BREAK) + 1]
+    return data[np.concatenate([_START, np.flatnonzero(data[:-1] == _BREAK) + 1])] if len(data) else data
 
 
 def first_fault(lines: Sequence[bytes], read: Callable[[bytes], object]) -> tuple[int, str | None, Exception] | None:

@@ -6,7 +6,6 @@ of them are read a second time.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 
 from indextables.cli.input.json_lines import count_rows
 
-__all__ = ["InexactNumber", "NumberLines", "check_texts", "large_numbers", "large_texts"]
+__all__ = ["InexactNumber", "check_numbers", "check_texts", "large_numbers", "large_texts"]
 
 _WHOLE = r"^\s*[+-]?[0-9]{8,}\s*$"
 _ADVICE = "; make the table first, with --schema and a type that holds it, such as decimal(38, 9) or string"
@@ -36,37 +35,13 @@ class InexactNumber(ValueError):
         self.row = row
 
 
-class NumberLines(io.RawIOBase):
-    """The bytes of a stream of JSON lines; InexactNumber is raised instead of the part in which such a number ends."""
-
-    def __init__(self, stream: Any, schema: pa.Schema) -> None:
-        super().__init__()
-        self._stream = stream
-        self._kind = pa.struct(list(schema))
-        self._digits = _digits_of(self._kind)
-        self._open: list[bytes] = []
-        """The beginning of a line whose end has not come."""
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, all by default. Raises InexactNumber, and what the stream raises."""
-        data = bytes(self._stream.read(size))
-        if self._digits is not None:
-            end = data.rfind(b"\n") + 1 if data and size >= 0 else len(data)
-            if end or not data:
-                self._check(b"".join([*self._open, data[:end]]))
-                self._open = []
-            self._open.append(data[end:])
-        return data
-
-    def _check(self, text: bytes) -> None:
-        for _, value in _lines_with(self._digits, text):
-            for path, number, kind in _numbers(value, self._kind, ""):
-                if not _is_exact(number, kind):
-                    raise InexactNumber(path, number, kind)
+def check_numbers(text: bytes, schema: pa.Schema) -> None:
+    """Raises InexactNumber for a whole number of these JSON lines that its column cannot hold."""
+    kind = pa.struct(list(schema))
+    for _, value in _lines_with(_digits_of(kind), text):
+        for path, number, inner in _numbers(value, kind, ""):
+            if not _is_exact(number, inner):
+                raise InexactNumber(path, number, inner)
 
 
 def check_texts(texts: pa.Array, column: str, kind: pa.DataType, row_of: Callable[[int], int]) -> None:
