@@ -83,6 +83,7 @@ def doubts(query: str, default_operator: Operator = "or") -> tuple[str, ...]:
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _DIGITS = re.compile(r"\d+")
+_LONE = re.compile("[\ud800-\udfff]")
 _TILDE = re.compile(r"(?<!\\)~")
 _SIGNED_WORD = re.compile(r"[-+](?=[^\W\d]|[\"'(])(?!(?:inf|infinity|nan)(?![\w]))", re.IGNORECASE)
 _SET_IN_PARENTHESES = re.compile(r"IN\s+\(", re.IGNORECASE)
@@ -120,9 +121,9 @@ class _Parser(Scanner):
         self.default: Occur = "must" if default_operator == "and" else "should"
 
     def whole(self) -> Node:
-        lone = next((i for i, c in enumerate(self.text) if "\ud800" <= c <= "\udfff"), None)
+        lone = _LONE.search(self.text)
         if lone is not None:
-            self.fail("the query is not valid Unicode", lone)
+            self.fail("the query is not valid Unicode", lone.start())
         node = self.sequence(None)
         if self.pos < len(self.text):
             self.fail(f"unexpected {self.text[self.pos]!r}; quote it or put a backslash before it")

@@ -12,6 +12,10 @@ SPACE = " \t\r\n\f\v\u3000"
 ONE, MANY = Piece("?", is_wild=True), Piece("*", is_wild=True)
 
 _ENDS_WORD = frozenset(SPACE + '()[]{}^"')
+# Runs of characters that mean nothing but themselves, in a word, in the name of a field and in quotes.
+_PLAIN_IN_WORD = re.compile(f'[^{re.escape(SPACE)}()\\[\\]{{}}^"*?\\\\&|]+')
+_PLAIN_IN_NAME = re.compile(r"[^:.\\]+")
+_PLAIN_IN_QUOTES = re.compile(r"""[^"'\\]+""")
 _FIELD_NAME = re.compile(r"""(?:\\.|[^\s()\[\]{}^":\\*~])*:(?!//)""", re.DOTALL)
 
 
@@ -41,6 +45,14 @@ class Scanner:
         while self.peek() and self.peek() in SPACE:
             self.pos += 1
 
+    def run(self, plain: re.Pattern[str]) -> str:
+        """Take the characters that stand here and are `plain`."""
+        found = plain.match(self.text, self.pos)
+        if found is None:
+            return ""
+        self.pos = found.end()
+        return found[0]
+
     def keyword(self, word: str) -> bool:
         """Takes `word` if it stands here by itself."""
         end = self.pos + len(word)
@@ -57,7 +69,7 @@ class Scanner:
         while self.peek() != quote:
             if not self.peek():
                 self.fail("this quote is never closed", at)
-            parts.append(self.character())
+            parts.append(self.run(_PLAIN_IN_QUOTES) or self.character())
         self.pos += 1
         return "".join(parts)
 
@@ -87,7 +99,7 @@ class Scanner:
             if self.text.startswith(("&&", "||"), self.pos):
                 sign = self.text[self.pos : self.pos + 2]
                 self.fail(f"{sign} stands between two clauses, with a space on both sides; quote it to search for it")
-            text += self.character()
+            text += self.run(_PLAIN_IN_WORD) or self.character()
         return [*found, Piece(text)] if text else found
 
     def bare(self, stops: str | frozenset[str] = _ENDS_WORD) -> tuple[str, bool]:
@@ -114,7 +126,7 @@ class Scanner:
                 parts.append("")
                 self.pos += 1
             else:
-                parts[-1] += self.character()
+                parts[-1] += self.run(_PLAIN_IN_NAME) or self.character()
         self.pos += 1
         if not all(parts):
             self.fail("a field name is missing", at)
