@@ -101,6 +101,20 @@ BUGS = [
         ("tests/sql/test_inserting.py",),
     ),
     Bug(
+        "a block whose first line is null gets to Arrow",
+        "indextables/cli/input/json_lines.py",
+        'rb"(?:\\A|\\n)(?:',
+        'rb"\\n(?:',
+        ("tests/cli/test_json_lines.py",),
+    ),
+    Bug(
+        "blank lines are counted as rows of a file",
+        "indextables/cli/input/json_lines.py",
+        "if (firsts <= _LAST_BLANK).any():",
+        "if False:",
+        ("tests/cli/test_json_lines.py",),
+    ),
+    Bug(
         "a line beyond the limit is taken where its end is in the next block",
         "indextables/cli/input/blocks.py",
         'if len(whole[:first].removesuffix(b"\\n")) > limit:',
