@@ -7,9 +7,11 @@ import importlib
 import os
 import pkgutil
 import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,6 +171,37 @@ def test_a_fork_within_the_loading_of_a_module_does_not_wait_for_itself(tmp_path
 def _can_take(lock: process.Lock) -> bool:
     with lock:
         return True
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer of a process")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_ctrl_c_leaves_no_lock_held(again):
+    locks = [process.Lock(again=again) for _ in range(200)]
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        for lock in locks:
+            with pytest.raises(KeyboardInterrupt):
+                _take_for_ever(lock)
+    finally:
+        signal.signal(signal.SIGVTALRM, before)
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(lambda: [lock for lock in locks if not _is_open(lock)]).result() == []
+
+
+def _take_for_ever(lock: process.Lock) -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005)
+    while True:
+        with lock:
+            pass
+
+
+def _is_open(lock: process.Lock) -> bool:
+    held = lock._held
+    return bool(held.acquire(blocking=False) and (held.release() or True))
 
 
 def test_no_object_has_a_lock_that_a_forked_child_could_find_held():

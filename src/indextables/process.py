@@ -13,7 +13,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +27,8 @@ _LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
 class Lock:
     """A lock of an object. A forked child finds it open, whoever held it in the parent.
 
-    It is held for as long as a `with` lasts; `again` lets the thread that holds it take it once more.
+    It is held for as long as a `with` lasts, also where a Ctrl-C comes at any instruction; `again` lets the thread
+    that holds it take it once more.
     """
 
     __slots__ = ("__weakref__", "_again", "_held")
@@ -40,11 +42,16 @@ class Lock:
         """As new: nobody holds it."""
         self._held = threading.RLock() if self._again else threading.Lock()
 
-    def __enter__(self) -> None:
-        self._held.acquire()
+    if TYPE_CHECKING:
 
-    def __exit__(self, *_: object) -> None:
-        self._held.release()
+        def __enter__(self) -> object: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+    else:
+        # Those of the lock itself: a method of Python could be stopped between its call and the end of the `with`.
+        __enter__ = property(attrgetter("_held.__enter__"))
+        __exit__ = property(attrgetter("_held.__exit__"))
 
 
 class Memory(msgspec.Struct, kw_only=True, eq=False):

@@ -1059,6 +1059,13 @@ BUGS = [
         UPKEEP_TESTS,
     ),
     Bug(
+        "a Ctrl-C leaves a lock held",
+        "indextables/process.py",
+        '__enter__ = property(attrgetter("_held.__enter__"))',
+        "def __enter__(self): self._held.acquire()",
+        ("tests/test_process.py::test_a_ctrl_c_leaves_no_lock_held",),
+    ),
+    Bug(
         "a failing merge fails the write",
         TABLE + "after_write.py",
         "_NOT_THE_WRITES = Exception",
