@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dis
+import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import pytest
@@ -17,6 +21,7 @@ from tests.log.scripted import SLOT, Scripted, lost, unavailable
 from tests.world.commits import change_metadata
 
 from indextables.errors import CommitStateUnknown, MetadataChanged, StoreUnavailable
+from indextables.log.commit import sharing
 from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.sharing import Append, Queue, Shared, companions, queue_of, shareable
 from indextables.log.commit.transaction import Transaction
@@ -230,6 +235,113 @@ def test_a_thread_that_is_stopped_while_it_waits_is_not_committed(tmp_path: Path
     assert queue.commit(append("a"), stage, log.url).committed.version == 1
     assert queue.commit(append("c"), stage, log.url).committed.version == 2
     assert live(log) == ["a", "c"]
+
+
+_LOOKS_FOR_SIGNALS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
+"""The instructions after which Python runs the handler of a signal."""
+
+
+def stopped_at(step: int, call: Callable[[], object]) -> bool:
+    """Stop a call where a signal could stop it for the `step`-th time in the module of the queue; False if it ends."""
+    left = itertools.count(-step)
+    came_from: dict[FrameType, int] = {}
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        if frame.f_code.co_filename != sharing.__file__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            before = came_from.get(frame)
+            came_from[frame] = frame.f_lasti
+            looks = before is not None and dis.opname[frame.f_code.co_code[before]] in _LOOKS_FOR_SIGNALS
+            if looks and next(left) == 0:
+                sys.settrace(None)
+                raise Stop
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Stop:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_wherever_a_thread_is_stopped_the_next_commit_goes_through(tmp_path: Path):
+    class Open(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert self.is_set(), "it would wait for ever"
+            return True
+
+    log = new_table(tmp_path / "t")
+    for step in itertools.count():
+        queue = Queue(Open)
+        is_stopped = stopped_at(step, lambda: queue.commit(append(f"a{step}"), plain(log), log.url))  # noqa: B023
+        assert queue.commit(append(f"b{step}"), plain(log), log.url).committed.version
+        if not is_stopped:
+            break
+    assert step > 20
+    assert len(set(live(log))) == len(live(log))
+
+
+def test_wherever_a_leader_is_stopped_the_others_are_told_or_go_on(tmp_path: Path):
+    log = new_table(tmp_path / "t")
+    told: list[str] = []
+    for step in itertools.count():
+        is_stopped = stopped_among_others(log, step, told)
+        if not is_stopped:
+            break
+    assert step > 40
+    assert set(told) <= set(live(log))
+    assert len(set(live(log))) == len(live(log))
+
+
+def stopped_among_others(log: Log, step: int, told: list[str]) -> bool:
+    """One thread leads, a second one waits to lead next and is stopped somewhere, and a third one goes with it."""
+    leads, may_go, arrived = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    class Counting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            arrived.release()
+            return super().wait(timeout)
+
+    queue = Queue(Counting)
+    stopped: list[bool] = []
+
+    def hold(adds: Sequence[Add]) -> Transaction:
+        leads.set()
+        may_go.wait()
+        return plain(log)(adds)
+
+    def commit(path: str, stage: Callable[[Sequence[Add]], Transaction]) -> None:
+        try:
+            queue.commit(append(path), stage, log.url)
+            told.append(path)
+        except CommitStateUnknown as doubt:
+            if resolve_token(open_log(log.env), doubt.token, doubt.version) is not None:
+                told.append(path)
+
+    def be_stopped() -> None:
+        stopped.append(stopped_at(step, lambda: commit(f"b{step}", plain(log))))
+        arrived.release()
+
+    calls = [lambda: commit(f"a{step}", hold), be_stopped, lambda: commit(f"c{step}", plain(log))]
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread, come in zip(threads, (leads.wait, arrived.acquire, arrived.acquire), strict=True):
+        thread.start()
+        come()
+    may_go.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), f"stopped at {step}, the others wait for ever"
+    assert {f"a{step}", f"c{step}"} <= set(told)
+    return stopped[0]
+
+
+def plain(log: Log) -> Callable[[Sequence[Add]], Transaction]:
+    return lambda adds: Transaction(log, operation="WRITE", table_id=METADATA.id, written_for=METADATA).add(adds)
 
 
 @pytest.mark.parametrize(

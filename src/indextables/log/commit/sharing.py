@@ -7,6 +7,7 @@ what waits, puts it into the log as one version, and hands the lead on. All that
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -79,25 +80,43 @@ def companions(waiting: Sequence[Append]) -> list[int]:
 class _Seat:
     """One thread that waits. It has an answer, or the lead, when its gate is open."""
 
-    __slots__ = ("answer", "append", "gate", "leads")
+    __slots__ = ("answer", "append", "gate")
 
     def __init__(self, append: Append, gate: Gate) -> None:
         self.append = append
         self.gate = gate
         self.answer: Outcome | IndexTablesError | None = None
-        self.leads = False
+
+
+class _Group:
+    """Those whose commit is under way, the leader among them; `fate` is what came of it, once that is known."""
+
+    __slots__ = ("fate", "seats", "transaction")
+
+    def __init__(self, seats: list[_Seat]) -> None:
+        self.seats = seats
+        self.transaction: Transaction | None = None
+        self.fate: Outcome | IndexTablesError | None = None
+
+    def settle(self, fate: Outcome | IndexTablesError) -> None:
+        """Tell all of them, unless they know already."""
+        self.fate = fate
+        _tell(self.seats, fate)
 
 
 class Queue:
-    """Those that want to append to one log. The leader is the first of those that wait, until it has taken them."""
+    """Those that want to append to one log. The leader is the first of those that wait, until it has taken them.
+
+    A thread may be stopped at any instruction, by a Ctrl-C: whatever it holds then, `_leave` gives to the others.
+    """
 
     def __init__(self, gate: Callable[[], Gate] = threading.Event) -> None:
         self._gate = gate
         self._lock = Lock()
         self._waiting: list[_Seat] = []
-        self._group: list[_Seat] = []
-        """Those whose commit is under way, the leader first."""
-        self._is_led = False
+        self._leader: _Seat | None = None
+        self._group: _Group | None = None
+        """What the leader has taken."""
 
     def commit(self, append: Append, stage: Callable[[list[Add]], Transaction], url: str) -> Shared:
         """Put the append into the log of the table at `url`, alone or with others.
@@ -107,86 +126,87 @@ class Queue:
         Raises what the commit raises, each thread its own: CommitStateUnknown has the token of the commit.
         """
         seat = _Seat(append, self._gate())
-        with self._lock:
-            self._waiting.append(seat)
-            seat.leads, self._is_led = not self._is_led, True
-        if not seat.leads:
+        try:
             try:
-                seat.gate.wait()
-            except BaseException:
+                led = self._go(seat, stage)
+            finally:
                 self._leave(seat)
-                raise
-        if seat.leads:
-            return Shared(_committed(self._lead(stage), url), led=True)
+        finally:
+            # Also where it is stopped while it leaves. What is done already is not done again.
+            self._leave(seat)
+        if led is not None:
+            return Shared(_committed(led, url), led=True)
         if isinstance(seat.answer, IndexTablesError):
             # A copy, as every thread adds its own way to the traceback.
             raise copy.copy(seat.answer) from seat.answer
         return Shared(_committed(seat.answer, url), led=False)
 
-    def _lead(self, stage: Callable[[list[Add]], Transaction]) -> Outcome:
-        transaction: Transaction | None = None
+    def _go(self, seat: _Seat, stage: Callable[[list[Add]], Transaction]) -> Outcome | None:
+        """What came of the commit that this thread led; None where another one did."""
+        with self._lock:
+            self._waiting.append(seat)
+            if self._leader is None:
+                self._leader = seat
+        if self._leader is not seat:
+            seat.gate.wait()
+        if self._leader is not seat:
+            return None
+        group = self._taken()
         try:
-            self._take()
-            transaction = stage([add for seat in self._group for add in seat.append.adds])
+            group.transaction = stage([add for each in group.seats for add in each.append.adds])
             # What follows a commit (a checkpoint) is not theirs to wait for.
-            outcome = transaction.when_landed(lambda landed: _tell(self._group, landed)).commit()
+            outcome = group.transaction.when_landed(group.settle).commit()
         except IndexTablesError as error:
             # Raised before the first put: nothing of it is in the log.
-            _tell(self._group, error)
+            group.fate = error
             raise
-        except BaseException as error:
-            if transaction is None or transaction.tried is None:
-                self._put_back()
-            else:
-                # This thread was stopped, perhaps while a put was out.
-                reason = f"the thread that committed it was stopped: {type(error).__name__}"
-                _tell(self._group, Unknown(transaction.token, transaction.tried, reason))
-            raise
-        else:
-            _tell(self._group, outcome)
-            return outcome
-        finally:
-            self._hand_on()
+        group.fate = outcome
+        return outcome
 
-    def _take(self) -> None:
+    def _taken(self) -> _Group:
         with self._lock:
             chosen = set(companions([seat.append for seat in self._waiting]))
-            group = [seat for place, seat in enumerate(self._waiting) if place in chosen]
-            rest = [seat for place, seat in enumerate(self._waiting) if place not in chosen]
-            # At once: a thread that is stopped here loses nobody.
-            self._waiting, self._group = rest, group
-
-    def _put_back(self) -> None:
-        """The leader was stopped before it began: the others have lost nothing."""
-        with self._lock:
-            self._waiting[:0] = self._group[1:]
-
-    def _hand_on(self) -> None:
-        with self._lock:
-            self._group = []
-            if not self._waiting:
-                self._is_led = False
-                return
-            first = self._waiting[0]
-            first.leads = True
-        first.gate.set()
+            self._group = group = _Group([seat for place, seat in enumerate(self._waiting) if place in chosen])
+            self._waiting = [seat for place, seat in enumerate(self._waiting) if place not in chosen]
+            return group
 
     def _leave(self, seat: _Seat) -> None:
-        """A thread that was stopped while it waited: if nobody has taken its files, nobody will."""
+        """A thread is done, or was stopped. What it led has an outcome or waits again, and the lead goes on.
+
+        Safe to be called again by the same thread, also where a first call was stopped on its way.
+        """
         with self._lock:
-            if seat not in self._waiting:
-                return
-            self._waiting.remove(seat)
-            led = seat.leads
-        if led:
-            self._hand_on()
+            if self._leader is seat and self._group is not None:
+                self._close(self._group, seat)
+                self._group = None
+            if seat in self._waiting:
+                # If nobody has taken its files, nobody will.
+                self._waiting.remove(seat)
+            if self._leader is seat:
+                self._leader = self._waiting[0] if self._waiting else None
+            if self._leader is not None:
+                self._leader.gate.set()
+
+    def _close(self, group: _Group, leader: _Seat) -> None:
+        transaction = group.transaction
+        if group.fate is not None:
+            group.settle(group.fate)
+        elif transaction is None or transaction.tried is None:
+            # The leader was stopped before it began: the others have lost nothing.
+            back = [seat for seat in group.seats if seat is not leader]
+            self._waiting = [*back, *(seat for seat in self._waiting if seat not in back)]
+        else:
+            # Perhaps it was stopped while a put was out.
+            by = getattr(sys.exc_info()[0], "__name__", "")
+            reason = f"the thread that committed it was stopped: {by}"
+            group.settle(Unknown(transaction.token, transaction.tried, reason))
 
 
 def _tell(group: list[_Seat], answer: Outcome | IndexTablesError) -> None:
     for seat in group:
         if seat.answer is None:
             seat.answer = answer
-            seat.gate.set()
+        seat.gate.set()
 
 
 def _committed(outcome: Outcome | None, url: str) -> Committed:
