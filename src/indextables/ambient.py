@@ -14,18 +14,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from indextables.errors import StoreUnavailable
 from indextables.process import Lock
+
+_UNASKED: tuple[Pool, ...] = ("maintenance", "upkeep", "overdue")
+"""What the caller of a write does not wait for: it is left to the next writer rather than done by this one."""
 
 _REQUESTS = 32
 """Threads that wait for an object store: they cost it nothing, and a core hardly anything."""
 
 _THREADS_ARE_OVER = "interpreter shutdown"
 """What Python says to who wants a thread in an `atexit` function; work is then done where it is asked for."""
+
+_NO_THREAD = "can't start new thread"
+"""What Python says where the system has no thread left for this process, or no memory for one: the same then."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,7 +80,10 @@ class Ambient(Protocol):
         ...
 
     def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
-        """Run `call` in the background. The future's exception is the caller's to look at."""
+        """Run `call` in the background, or here where no thread can be had. Unasked work is not: RuntimeError.
+
+        The future's exception is the caller's to look at.
+        """
         ...
 
 
@@ -135,20 +144,24 @@ class SystemAmbient:
             return map(call, work)
         patience = self._patience.get(pool)
         executor = self._executor(pool)
+        given = _Given(call)
         try:
             if patience is None:
-                return executor.map(call, work)
-            return _patiently([executor.submit(call, item) for item in work], patience, pool)
+                return executor.map(given, work)
+            return _patiently([executor.submit(given, item) for item in work], patience, pool)
         except RuntimeError as error:
-            if _THREADS_ARE_OVER not in str(error):
+            given.take_back()
+            if not _is_want_of_threads(error):
                 raise
             return map(call, work)
 
     def submit(self, pool: Pool, call: Callable[[], R]) -> Future[R]:
+        given: _Given[None, R] = _Given(lambda _: call())
         try:
-            return self._executor(pool).submit(call)
+            return self._executor(pool).submit(given, None)
         except RuntimeError as error:
-            if _THREADS_ARE_OVER not in str(error):
+            given.take_back()
+            if not _is_want_of_threads(error) or (pool in _UNASKED and _NO_THREAD in str(error)):
                 raise
         done: Future[R] = Future()
         done.set_result(call())
@@ -177,6 +190,27 @@ class SystemAmbient:
                 )
                 self._pools[pool] = executor
             return executor
+
+
+class _Given(Generic[T, R]):
+    """A call that was given to threads. A pool that could not start one has it still, for a thread that comes later."""
+
+    def __init__(self, call: Callable[[T], R]) -> None:
+        self._call: Callable[[T], R] | None = call
+
+    def take_back(self) -> None:
+        """Do not run what has not begun."""
+        self._call = None
+
+    def __call__(self, item: T) -> R:
+        call = self._call
+        if call is None:
+            raise CancelledError
+        return call(item)
+
+
+def _is_want_of_threads(error: RuntimeError) -> bool:
+    return _THREADS_ARE_OVER in str(error) or _NO_THREAD in str(error)
 
 
 def _yield_to_others(nice: int) -> None:

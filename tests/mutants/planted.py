@@ -1059,6 +1059,20 @@ BUGS = [
         UPKEEP_TESTS,
     ),
     Bug(
+        "what goes wrong after a commit fails it",
+        LOG + "care/postcommit.py",
+        "    except _NOT_THE_COMMITS as error:",
+        "    except pa.ArrowException as error:",
+        ("tests/table/test_want_of_threads.py",),
+    ),
+    Bug(
+        "a call that no thread could do is done again later",
+        "indextables/ambient.py",
+        "        self._call = None\n",
+        "        pass\n",
+        ("tests/table/test_want_of_threads.py",),
+    ),
+    Bug(
         "a Ctrl-C leaves a lock held",
         "indextables/process.py",
         '__enter__ = property(attrgetter("_held.__enter__"))',

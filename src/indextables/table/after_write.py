@@ -109,11 +109,11 @@ def settle(url: str) -> None:
 
 def _follow(log: Log, options: Options, version: int, added: int, by: Writer, *, looks: bool) -> None:
     work = _Work(log, options, version, added, by)
-    merges = looks and work.begin("merge")
-    purges = _purge_is_due(log, version, options) and work.begin("purge")
-    if not (merges or purges):
-        return
     try:
+        merges = looks and work.begin("merge")
+        purges = _purge_is_due(log, version, options) and work.begin("purge")
+        if not (merges or purges):
+            return
         merges_later, purges_later = not work.merge_is_awaited, options[opt.PURGE_ON_WRITE_ASYNC]
         if (merges and not merges_later) or (purges and not purges_later):
             # The write waits for what it is asked to wait for, and for nothing else.
@@ -164,8 +164,8 @@ class _Work:
                 if not self.merge_is_awaited:
                     running.missed = self
                 return False
+            self._begun.append(place)
             _BUSY[place] = _Running(self._version)
-        self._begun.append(place)
         return True
 
     def end(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
+import pyarrow as pa
 
 from indextables import options as opt
 from indextables.env import Env
+from indextables.errors import IndexTablesError
 from indextables.log.care.check_file import note_commit
 from indextables.log.care.schedule import is_due, maybe_checkpoint
 from indextables.log.commit import Head, Landed, changes_data, head
@@ -15,10 +19,23 @@ from indextables.log.wire import DELTA_MIRROR
 __all__ = ["after_commit"]
 
 
+_LOGGER = logging.getLogger("indextables")
+
+# Want of threads, memory or disk too: the commit stands, and who was told otherwise would do it again.
+_NOT_THE_COMMITS = (IndexTablesError, pa.ArrowException, OSError, MemoryError, RuntimeError)
+
+
 def after_commit(log: Log, landed: Landed) -> None:
     """Write the check file, remember the head, write a checkpoint if one is due. Failures are logged, never raised."""
-    new = _mirrored(log, landed, note_commit(log, landed))
-    _checkpoint_if_due(log, new, after_merge=_is_merge(landed))
+    try:
+        new = _mirrored(log, landed, note_commit(log, landed))
+        _checkpoint_if_due(log, new, after_merge=_is_merge(landed))
+    except _NOT_THE_COMMITS as error:
+        version, reason = landed.encoded.version, str(error) or type(error).__name__
+        _LOGGER.warning("what follows version %d of %s was not done: %s", version, log.url, reason)
+        # The next commit looks for itself.
+        head.forget(log)
+        log.invalidate()
 
 
 def _mirrored(log: Log, landed: Landed, new: Head) -> Head:

@@ -125,7 +125,12 @@ def maybe_checkpoint(env: Env, version: int, *, newest: int = -1, after_merge: b
             with _MEMORY.lock:
                 _RUNNING.discard(url)
 
-    env.ambient.submit("checkpoint", run)
+    try:
+        env.ambient.submit("checkpoint", run)
+    except BaseException:
+        with _MEMORY.lock:
+            _RUNNING.discard(url)
+        raise
     return newest
 
 
