@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-__all__ = ["Lock", "Memory", "NativeThreads", "declare", "forget", "forget_all", "memories", "stats"]
+__all__ = ["WANT", "Lock", "Memory", "NativeThreads", "declare", "forget", "forget_all", "memories", "stats"]
 
+
+WANT = (OSError, MemoryError, RuntimeError)
+"""What Python raises where this process runs out of disk, open files, memory or threads."""
 
 _LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
 

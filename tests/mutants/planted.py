@@ -1066,6 +1066,13 @@ BUGS = [
         ("tests/table/test_want_of_threads.py",),
     ),
     Bug(
+        "want of memory while a put is out is no doubt",
+        LOG + "commit/rule.py",
+        "except (IndexTablesError, *process.WANT) as error:",
+        "except IndexTablesError as error:",
+        ("tests/table/test_want_of_threads.py",),
+    ),
+    Bug(
         "a call that no thread could do is done again later",
         "indextables/ambient.py",
         "        self._call = None\n",

@@ -11,10 +11,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.log.commits import METADATA, add, new_table, open_log
-from tests.log.scripted import Scripted
+from tests.log.scripted import SLOT, Scripted
 
 import indextables
 from indextables.ambient import SystemAmbient
+from indextables.errors import CommitStateUnknown
+from indextables.log.commit.resolve import resolve_token
 from indextables.log.commit.transaction import Transaction
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.string())])
@@ -96,3 +98,43 @@ def test_nothing_that_goes_wrong_after_a_commit_fails_it(tmp_path: Path, key, er
     fresh = open_log(base.env)
     assert sorted(fresh.snapshot().files["path"].to_pylist()) == ["1", "2", "3", "4", "5"]
     assert fresh.states()[0].version == 5
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+@pytest.mark.parametrize("lands", [False, True])
+def test_want_of_memory_while_a_put_is_out_is_doubt_with_a_token(tmp_path: Path, error, lands):
+    base = new_table(tmp_path / "t")
+    store = Scripted(base.env.store)
+    log = open_log(msgspec.structs.replace(base.env, store=store))
+
+    def fail(call: Callable[[], object]) -> object:
+        if lands:
+            call()
+        raise error
+
+    store.play("put_if_absent", SLOT, fail)
+    made = Transaction(log, operation="WRITE", table_id=METADATA.id, written_for=METADATA).add([add("a")])
+    with pytest.raises(CommitStateUnknown) as doubt:
+        made.commit_or_raise()
+    known = open_log(base.env)
+    Transaction(known, operation="WRITE", table_id=METADATA.id, written_for=METADATA).add([add("b")]).commit_or_raise()
+    assert resolve_token(known, doubt.value.token, doubt.value.version) == (1 if lands else None)
+
+
+def test_an_append_is_told_its_version_where_nothing_can_be_read_after_it(tmp_path: Path):
+    table = indextables.create(tmp_path / "t", SCHEMA)
+    store = Scripted(table._log.env.store)
+    log = open_log(msgspec.structs.replace(table._log.env, store=store))
+    handle = indextables.Table(log, log.snapshot())
+
+    def fail(_call: Callable[[], object]) -> object:
+        raise MemoryError
+
+    def fail_from_now_on(_call: Callable[[], object]) -> object:
+        for verb in ("get", "head", "exists", "list", "put", "put_if_absent"):
+            store.play(verb, "", fail, times=1_000)
+        raise MemoryError
+
+    store.play("put_if_absent", r"\.crc$", fail_from_now_on)
+    assert handle.append([{"k": 1, "t": "a"}]) == 1
+    assert indextables.open(tmp_path / "t").to_arrow()["k"].to_pylist() == [1]

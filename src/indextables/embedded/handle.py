@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from indextables import options as opt
 from indextables.env import Env
-from indextables.errors import IndexTablesError, TableNotFound, TableReplaced, VersionExpired, VersionNotFound
+from indextables.errors import TableNotFound, TableReplaced, VersionExpired, VersionNotFound
 from indextables.lazy import LazyModule
 from indextables.log.read import ANOTHER_HISTORY, Log, Snapshot
 from indextables.log.wire import version_key
@@ -32,6 +32,9 @@ else:
 __all__ = ["Handle"]
 
 _LOGGER = logging.getLogger("indextables")
+
+# Want of threads, memory or disk too: who was told that a commit failed would do it again.
+_NOT_THE_COMMITS = Exception
 
 T = TypeVar("T")
 
@@ -178,8 +181,9 @@ class Handle:
             elif ours is not None and ours.version == version:
                 self._move(self._log.snapshot_of_ours(version, ours.protocol, ours.metadata, ours.token))
             _ = self._snapshot
-        except IndexTablesError as error:
-            _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, error)
+        except _NOT_THE_COMMITS as error:
+            reason = str(error) or type(error).__name__
+            _LOGGER.warning("version %d of %s is committed, but cannot be read now: %s", version, self.url, reason)
         return version
 
     def _follow(self) -> Snapshot:

@@ -15,6 +15,7 @@ from indextables.log.care.schedule import is_due, maybe_checkpoint
 from indextables.log.commit import Head, Landed, changes_data, head
 from indextables.log.read import Log
 from indextables.log.wire import DELTA_MIRROR
+from indextables.process import WANT
 
 __all__ = ["after_commit"]
 
@@ -22,7 +23,7 @@ __all__ = ["after_commit"]
 _LOGGER = logging.getLogger("indextables")
 
 # Want of threads, memory or disk too: the commit stands, and who was told otherwise would do it again.
-_NOT_THE_COMMITS = (IndexTablesError, pa.ArrowException, OSError, MemoryError, RuntimeError)
+_NOT_THE_COMMITS = (IndexTablesError, pa.ArrowException, *WANT)
 
 
 def after_commit(log: Log, landed: Landed) -> None:
@@ -35,7 +36,6 @@ def after_commit(log: Log, landed: Landed) -> None:
         _LOGGER.warning("what follows version %d of %s was not done: %s", version, log.url, reason)
         # The next commit looks for itself.
         head.forget(log)
-        log.invalidate()
 
 
 def _mirrored(log: Log, landed: Landed, new: Head) -> Head:

@@ -24,7 +24,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from indextables import measures
+from indextables import measures, process
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import IndexTablesError, LogError, StoreError
@@ -153,10 +153,10 @@ def put_slot(env: Env, version: int, data: bytes, token: str, *, check: Callable
             check()
             clock.check(env)
             answer = env.store.put_if_absent(key, data)
-        except IndexTablesError as error:
-            if fault == 0:
+        except (IndexTablesError, *process.WANT) as error:
+            if fault == 0 and isinstance(error, IndexTablesError):
                 raise
-            why = error.details.get("reason") or error
+            why = getattr(error, "details", {}).get("reason") or error
             raise Undecided(version, f"a put of it has no answer, and it is not put again: {why}") from error
         if answer is PutAnswer.CREATED:
             return Slot("ours")
@@ -488,11 +488,11 @@ class _Refused(Exception):
 
 @contextlib.contextmanager
 def _undecided(slot: int) -> Iterator[None]:
-    """While a put is out, an error of the store or the log means that its fate is open."""
+    """While a put is out, an error of the store or the log means that its fate is open; so does want of memory."""
     try:
         yield
-    except (StoreError, LogError) as error:
-        raise Undecided(slot, str(error)) from error
+    except (StoreError, LogError, *process.WANT) as error:
+        raise Undecided(slot, str(error) or type(error).__name__) from error
 
 
 def _wait_after_fault(env: Env, fault: int) -> None:
