@@ -161,6 +161,23 @@ def test_a_commit_below_the_file_of_a_dropped_tables_writer_stands():
     assert table.paths() == ["a", "b", "c"]
 
 
+def test_a_writer_that_lists_one_table_and_reads_the_next_one_takes_nothing_back():
+    """It has listed the log when the table is made anew, and reads as many versions of that one by their names."""
+    table = Place(f"memory://{uuid.uuid4().hex}/t")
+    create_table(table.process(), METADATA)
+    for name in "ab":
+        append(table.process(), [add(name)])
+    log = table.process()
+
+    def anew(call):
+        made_anew(table, 2, checkpointed=False)
+        return call()
+
+    log.env.store.play("head", version_key(3), anew)
+    assert append(log, [add("z")]).version == 3
+    assert table.paths() == ["new-0", "new-1", "z"]
+
+
 def test_the_file_of_a_dropped_tables_writer_hides_no_gap():
     table = Place(f"memory://{uuid.uuid4().hex}/t")
     create_table(table.process(), METADATA)

@@ -73,7 +73,7 @@ def stands(env: Env, base: Head, seen: Survey, ask: Callable[[int], Told | None]
             held = read_slot(env, version)
             if held is not None and _is_of(held, base):
                 return True
-        elif etag == base.identity:
+        elif etag == base.identity or _is_same(env, base):
             return True
     # Asked anew: cleanup may have taken the file after the listing, and then there is a checkpoint by now.
     told = ask(version)
@@ -217,6 +217,15 @@ def _is_of(held: Held, base: Head) -> bool:
     if (None if info is None else info.tableId) not in {None, base.metadata.id}:
         return False
     return base.token is None or held.token == base.token
+
+
+def _is_same(env: Env, base: Head) -> bool:
+    """True if another file than the known one holds what was read: the table was made anew between listing and read."""
+    try:
+        held = read_slot(env, base.version)
+    except LogError:
+        return False
+    return held is not None and held.crc32c == base.crc32c and _is_of(held, base)
 
 
 def _missing(log: Log, base: Head) -> IndexTablesError:
