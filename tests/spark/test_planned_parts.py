@@ -14,9 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.filterwarnings
 TASKS = {"search.driver.maxSplits": "0", "transaction.cache.enabled": "false"}
 PARTS = {**TASKS, "state.filesInMemory": "1"}
 STATEMENTS = [
-    "SELECT id FROM {t} WHERE TEXTSEARCH(note, 'even') ORDER BY id",
     "SELECT id FROM {t} WHERE TEXTSEARCH(note, 'even') AND id > 33 AND part = 1 ORDER BY id",
-    "SELECT id, TEXTSEARCH(note, 'third') AS found FROM {t} ORDER BY id",
     "SELECT id, TEXTSEARCH(note, 'third') AS found FROM {t} WHERE part = 2 AND id < 60 ORDER BY id",
     "SELECT id, _score FROM {t} WHERE TEXTSEARCH(note, 'third OR even') ORDER BY id",
     "SELECT count(*) FROM {t} WHERE TEXTSEARCH(note, 'even')",
