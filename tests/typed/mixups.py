@@ -26,6 +26,6 @@ def some_files_are_not_the_table(env: Env, cache: LogCache, some: PrunedState, r
         whole.protocol,
         whole.metadata,
         lambda: some,  # type: ignore[arg-type, return-value]
-        lambda *_: some,
+        lambda *_, **__: some,
         1,
     )

@@ -28,7 +28,7 @@ from indextables.errors import (
 )
 from indextables.lazy import pc
 from indextables.log.checkpoint import Opened, contradicts, open_state, read_pruned, read_state
-from indextables.log.checkpoint.avro import PathsRepeat, StateList, Where, live_parts
+from indextables.log.checkpoint.avro import PathsRepeat, StateList, Where, live_parts, live_ranges
 from indextables.log.read.checked import check_counts, read_check_file
 from indextables.log.read.confirming import Confirmed, Mixed, follows, table_of
 from indextables.log.read.folding import header_after, live_files, replay, replay_plainly, replay_pruned
@@ -60,6 +60,7 @@ __all__ = [
     "LoadSome",
     "Make",
     "OpenedState",
+    "Parts",
     "Way",
     "Where",
     "fold",
@@ -93,7 +94,13 @@ _Named: TypeAlias = TableState | PrunedState | _Header
 ReadVersions = Callable[[LogSegment], Confirmed[VersionContent]]
 
 Make = Callable[[pa.Table], pa.Table]
-"""What is wanted of files. It looks at each row alone, so that it may be given them part by part, in any order."""
+"""What is wanted of files. It looks at each row alone, so that it may be given them part by part, in any order.
+
+Where it is given whole partitions it looks at each of these alone. What it makes then holds no memory of the files.
+"""
+
+_RANGES = 10
+"""Of whole partitions this part of the files that memory is for is looked at together."""
 
 
 class _Listed(PrunedState, frozen=True, kw_only=True):
@@ -131,15 +138,24 @@ class OpenedState:
         return None if held is None or held[0] != ref else held[1]
 
 
-class LoadSome(Shape):
-    """Reads what matches a predicate; with `make`, a `PrunedState` has what that makes of it instead of files.
+class Parts(NamedTuple):
+    """What is made of the files of a table that has more than `most`, by default `state.filesInMemory`, part by part.
 
-    That is where there are more than `most` files, by default `state.filesInMemory`.
+    With `whole` a part has all files of some partitions.
     """
 
-    def __call__(
-        self, where: Where, make: Make | None = None, most: int | None = None, /
-    ) -> TableState | PrunedState: ...
+    make: Make
+    most: int | None = None
+    whole: bool = False
+
+
+class LoadSome(Shape):
+    """Reads what matches a predicate; with `parts`, a `PrunedState` has what those make of it instead of files.
+
+    That is where there are more files than `parts` say.
+    """
+
+    def __call__(self, where: Where, parts: Parts | None = None, /) -> TableState | PrunedState: ...
 
 
 class Way(NamedTuple):
@@ -183,8 +199,7 @@ def load_pruned(
     version: int,
     read_versions: ReadVersions,
     where: Where,
-    make: Make | None = None,
-    most: int | None = None,
+    parts: Parts | None = None,
     *,
     log_table: str,
     opened: OpenedState | None = None,
@@ -192,13 +207,12 @@ def load_pruned(
 ) -> TableState | PrunedState:
     """The files of the table at `version`, without those that its checkpoint shows not to match.
 
-    With `make`, where the table has more files than `most` (`state.filesInMemory` without): what that makes of them
-    instead. The whole table where nothing could be left out. As `load_state`.
+    With `parts`, where the table has more files than those say: what their `make` makes of them instead. The whole
+    table where nothing could be left out. As `load_state`.
     """
     opened = opened or OpenedState()
-    if make is not None:
-        most = env.options[opt.STATE_FILES_IN_MEMORY] if most is None else most
-        made = _load_made(env, known, version, read_versions, make, most, opened, told)
+    if parts is not None:
+        made = _load_made(env, known, version, read_versions, parts, opened, told)
         if made is not None:
             return prove(env, made, log_table)
 
@@ -217,15 +231,14 @@ def _load_made(
     known: Known,
     version: int,
     read_versions: ReadVersions,
-    make: Make,
-    most: int,
+    parts: Parts,
     opened: OpenedState,
     told: CrcFile | None,
 ) -> PrunedState | None:
-    """What `make` makes of all files of the table at `version`, of which a part is in memory at a time.
+    """What is made of all files of the table at `version`, of which a part is in memory at a time.
 
-    None where the table has no more than `most` and is kept whole, and where only the whole of it tells: it has no Avro
-    state, that cannot be read, or it names a path twice. Raises as `load_state`.
+    None where the table has no more files than `parts` say and is kept whole, and where only the whole of it tells: it
+    has no Avro state, that cannot be read, or it names a path twice. Raises as `load_state`.
     """
 
     def read(ref: StateRef) -> TableState | _Listed:
@@ -235,40 +248,63 @@ def _load_made(
             return listed
         return _Listed(**header_fields(listed), files=empty_files(), ref=ref, listed=listed)
 
+    most = env.options[opt.STATE_FILES_IN_MEMORY] if parts.most is None else parts.most
     base, contents = _base_and_tail(env, known, version, read_versions, read, opened.proven)
     if not isinstance(base, _Listed) or base.listed.num_entries <= most:
         return None
     try:
-        return _streamed(env, base, under_rule(base.protocol, contents), make, told)
+        return _streamed(env, base, under_rule(base.protocol, contents), parts, told)
     except (PathsRepeat, *UNREADABLE):
         return None
 
 
 def _streamed(
-    env: Env, base: _Listed, contents: Sequence[VersionContent], make: Make, told: CrcFile | None
+    env: Env, base: _Listed, contents: Sequence[VersionContent], parts: Parts, told: CrcFile | None
 ) -> PrunedState:
-    """The versions are replayed over those files of the state that they name; all others stay as they are."""
-    named = [combined(rows.column("path")) for content in contents for rows in (content.adds, content.removes)]
-    paths = pa.concat_arrays(named) if named else pa.nulls(0, pa.string())
-    made, aside = [], [empty_files()]
+    made = []
     count = size = 0
-
-    def take(files: pa.Table) -> None:
-        nonlocal count, size
+    for files in _by_partitions(env, base, contents) if parts.whole else _in_parts(env, base, contents):
         count, size = count + files.num_rows, size + int(int64_values(files.column("size")).sum())
-        found = make(files)
+        found = parts.make(files)
         # A copy: a column of a part would hold the memory of all others.
-        made.append(found.take(int64_array(np.arange(found.num_rows))))
-
-    for part in live_parts(env, base.ref, base.listed, base.listed.manifests):
-        is_named = pc.is_in(combined(part.column("path")), value_set=paths)
-        aside.append(part.filter(is_named))
-        take(part.filter(pc.invert(is_named)) if aside[-1].num_rows else part)
-    take(live_files(pa.concat_tables(aside), contents))
+        made.append(found if parts.whole else found.take(int64_array(np.arange(found.num_rows))))
     header = header_after(base, contents, token_window=env.options[opt.COMMIT_TOKEN_WINDOW])
     told = told or _own_check_file(env, base, header)
     check_counts(env.store.url, told, header.version, count, size)
     return PrunedState(**header_fields(header), files=pa.concat_tables(made))
+
+
+def _in_parts(env: Env, base: _Listed, contents: Sequence[VersionContent]) -> Iterator[pa.Table]:
+    """The versions are replayed over those files of the state that they name; all others stay as they are."""
+    paths = _named_in(contents)
+    aside = [empty_files()]
+    for part in live_parts(env, base.ref, base.listed, base.listed.manifests):
+        named, others = _split_by(part, paths)
+        aside.append(named)
+        yield others
+    yield live_files(pa.concat_tables(aside), contents)
+
+
+def _by_partitions(env: Env, base: _Listed, contents: Sequence[VersionContent]) -> Iterator[pa.Table]:
+    """As `_in_parts`, the files of some partitions at a time, among which are those that the versions added to them."""
+    paths = _named_in(contents)
+    size = max(1, env.options[opt.STATE_FILES_IN_MEMORY] // _RANGES)
+    for within, part in live_ranges(env, base.ref, base.listed, size):
+        named, others = _split_by(part, paths)
+        late = live_files(named, contents)
+        yield pa.concat_tables([others, late.filter(within(late))])
+
+
+def _named_in(contents: Sequence[VersionContent]) -> pa.Array:
+    named = [combined(rows.column("path")) for content in contents for rows in (content.adds, content.removes)]
+    return pa.concat_arrays(named) if named else pa.nulls(0, pa.string())
+
+
+def _split_by(part: pa.Table, paths: pa.Array) -> tuple[pa.Table, pa.Table]:
+    """The files with these paths, and the others."""
+    is_named = pc.is_in(combined(part.column("path")), value_set=paths)
+    named = part.filter(is_named)
+    return named, part.filter(pc.invert(is_named)) if named.num_rows else part
 
 
 def _held_against(env: Env, told: CrcFile | None, base: TableState | None, state: TableState) -> TableState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,7 +26,17 @@ from indextables.log.read.checked import check_newest
 from indextables.log.read.confirming import Confirmed, Mixed, Superseded, check_above
 from indextables.log.read.headers import header_above, searched_back
 from indextables.log.read.hint import FEW, Look, by_hint
-from indextables.log.read.load import UNREADABLE, Make, OpenedState, Way, Where, fold, load_pruned, load_state, segments
+from indextables.log.read.load import (
+    UNREADABLE,
+    OpenedState,
+    Parts,
+    Way,
+    Where,
+    fold,
+    load_pruned,
+    load_state,
+    segments,
+)
 from indextables.log.read.meant import check_id, check_ours, cut_off, stranger
 from indextables.log.read.memory import LogMemory
 from indextables.log.read.nearby import window
@@ -172,12 +183,10 @@ class Log:
         def read(use: Callable[[Way], T]) -> T:
             return self._retried(lambda look: use(self._way_of(look, version, metadata.id)))
 
-        def load() -> TableState:
-            return read(lambda way: way.load())
+        def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
+            return read(lambda way: way.load_some(where, parts))
 
-        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
-            return read(lambda way: way.load_some(where, make, most))
-
+        load = partial(read, lambda way: way.load())
         found = Snapshot(version, protocol, metadata, load, load_some, known.history)
         return found.checked(lambda state: check_ours(self.env, state, token))
 
@@ -378,12 +387,10 @@ class Log:
         way = self._way_to(look, version)
         check_id(self.env, way.metadata.id)
 
-        def load() -> TableState:
-            return self._patiently(way, version, lambda way: way.load())
+        def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
+            return self._patiently(way, version, lambda way: way.load_some(where, parts))
 
-        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
-            return self._patiently(way, version, lambda way: way.load_some(where, make, most))
-
+        load = partial(self._patiently, way, version, lambda way: way.load())
         return Snapshot(version, way.protocol, way.metadata, load, load_some, way.history)
 
     def _patiently(self, way: Way, version: int, use: Callable[[Way], T]) -> T:
@@ -415,7 +422,7 @@ class Log:
         if cached is not None:
             check_readable(cached.state.protocol, self.url)
             whole = cached.state
-            return Way(whole.protocol, whole.metadata, lambda: whole, lambda *_: whole, known.history)
+            return Way(whole.protocol, whole.metadata, lambda: whole, lambda *_, **__: whole, known.history)
         base, anchor = self._cached_base(known, version)
         known = known if base is not None else self._with_short_tail(known, version)
         found = look.found if base is None and look.found is not None and look.found.known == known else None
@@ -452,12 +459,11 @@ class Log:
             measures.note(self.url, "state load", self.env.ambient.monotonic() - began, files=found.files.num_rows)
             return found
 
-        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
+        def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
             if base is not None:
                 return load()
-            found = load_pruned(
-                self.env, known, version, more, where, make, most, log_table=metadata.id, opened=opened, told=told
-            )
+            source = (self.env, known, version, more)
+            found = load_pruned(*source, where, parts, log_table=metadata.id, opened=opened, told=told)
             return found if isinstance(found, PrunedState) else kept(found)
 
         return Way(protocol, metadata, load, load_some, known.history)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.errors import SchemaInvalid
-from indextables.log.read.load import LoadSome, Make, Where
+from indextables.log.read.load import LoadSome, Make, Parts, Where
 from indextables.log.wire import (
     DomainMetadata,
     MergeSkip,
@@ -107,8 +107,8 @@ class Snapshot:
             check(self.state)
             return self.state
 
-        def load_some(where: Where, make: Make | None = None, most: int | None = None) -> TableState | PrunedState:
-            found = self._load_some(where, make, most) if self._state is None else self._state
+        def load_some(where: Where, parts: Parts | None = None) -> TableState | PrunedState:
+            found = self._load_some(where, parts) if self._state is None else self._state
             check(found)
             return found
 
@@ -132,13 +132,16 @@ class Snapshot:
             return self._state.files
         return self._load_some(where).files
 
-    def gathered(self, make: Make, most: int | None = None) -> pa.Table:
+    def gathered(self, make: Make, most: int | None = None, *, whole_partitions: bool = False) -> pa.Table:
         """What `make` makes of the live files, which it is given all at once or part by part, in any order.
 
-        A table of more files than `most` (`state.filesInMemory` without) is read for it, and not kept. Raises LogError.
+        With `whole_partitions` a part has all files of some partitions. A table of more files than `most`
+        (`state.filesInMemory` without) is read for it, and not kept. Raises LogError.
         """
         with self._lock:
-            found = self._load_some(_whole, make, most) if self._state is None else self._state
+            found: TableState | PrunedState | None = self._state
+            if found is None:
+                found = self._load_some(_whole, Parts(make, most, whole_partitions))
             if not isinstance(found, TableState):
                 return found.files
             self._state = found

@@ -30,7 +30,7 @@ from indextables.table.requests import Curve
 from indextables.table.running import Answer, Runner
 from indextables.table.writing import discard
 
-__all__ = ["BatchResult", "Group", "Merging", "Moved", "cluster_tag", "groups_of", "run_batch"]
+__all__ = ["GROUPED", "BatchResult", "Group", "Merging", "Moved", "cluster_tag", "groups_of", "run_batch"]
 
 _LOGGER = logging.getLogger("indextables")
 
@@ -40,6 +40,32 @@ _EXPANSION = 4
 """Bytes of rows in memory per byte at rest, where the log does not tell."""
 
 _OWN_TAGS = frozenset({POSITION, FULL, CLUSTERED})
+
+
+_OF_SOURCE = (
+    "path",
+    "size",
+    "numRecords",
+    "footerStartOffset",
+    "footerEndOffset",
+    "hotcacheStartOffset",
+    "hotcacheLength",
+    "splitId",
+)
+
+GROUPED = (
+    *_OF_SOURCE,
+    "deletionVector",
+    "baseRowId",
+    "partitionValues",
+    "uncompressedSizeBytes",
+    "numMergeOps",
+    "splitTags",
+    "tags",
+    "addedAtVersion",
+    "addedAtLine",
+)
+"""What `groups_of` has to know about files."""
 
 
 class Merging(msgspec.Struct, frozen=True):
@@ -115,7 +141,12 @@ def cluster_tag(columns: Sequence[str], curve: Curve) -> str:
 
 def groups_of(files: pa.Table, groups: Sequence[np.ndarray[Any, Any]], columns: Sequence[str]) -> list[Group]:
     """The groups that a plan has over `files`, with what the log knows about their sources."""
-    return [_group(files.take(pa.array(rows)), columns) for rows in groups]
+    return [_group(_rows(files, rows), columns) for rows in groups]
+
+
+def _rows(files: pa.Table, rows: np.ndarray[Any, Any]) -> pa.Table:
+    is_run = len(rows) and rows[-1] - rows[0] == len(rows) - 1
+    return files.slice(int(rows[0]), len(rows)) if is_run else files.take(pa.array(rows))
 
 
 def run_batch(env: Env, runner: Runner, merging: Merging, groups: Sequence[Group]) -> BatchResult:
@@ -208,18 +239,8 @@ def _ranges(merging: Merging, group: Group, sample: pa.Table) -> list[Clustering
 
 
 def _group(files: pa.Table, columns: Sequence[str]) -> Group:
-    names = (
-        "path",
-        "size",
-        "numRecords",
-        "footerStartOffset",
-        "footerEndOffset",
-        "hotcacheStartOffset",
-        "hotcacheLength",
-        "splitId",
-    )
     vectors = [None if v is None else msgspec.convert(v, DeletionVector) for v in files["deletionVector"].to_pylist()]
-    columns_of_source = [*(files[name].to_pylist() for name in names), vectors, files["baseRowId"].to_pylist()]
+    columns_of_source = [*(files[name].to_pylist() for name in _OF_SOURCE), vectors, files["baseRowId"].to_pylist()]
     values = dict(files["partitionValues"][0].as_py() or ())
     raw = files["uncompressedSizeBytes"].to_pylist()
     return Group(

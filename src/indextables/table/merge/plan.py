@@ -31,6 +31,7 @@ __all__ = [
     "full_tag",
     "is_full",
     "is_in",
+    "most_sources",
     "plan_groups",
 ]
 
@@ -84,7 +85,7 @@ def plan_groups(
     groups = list(_packed(sizes, _runs(codes, takes_part), limits))
     folds[np.concatenate([*groups, np.empty(0, np.int64)])] = False
     groups = sorted([*groups, *np.flatnonzero(folds).reshape(-1, 1)], key=lambda group: int(group[0]))
-    return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
+    return MergePlan(files, most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
 
 def clustering_groups(
@@ -117,7 +118,7 @@ def clustering_groups(
         if len(fresh):
             groups += np.split(fresh, range(limits.max_sources, len(fresh), limits.max_sources))
         groups += [*rows[sorted_already[rows] & folds[rows]].reshape(-1, 1)]
-    return MergePlan(files, _most_sources(groups, limits.max_groups), int(left_alone.sum()))
+    return MergePlan(files, most_sources(groups, limits.max_groups), int(left_alone.sum()))
 
 
 CLUSTERED = "indextables.clusterBy"
@@ -175,7 +176,8 @@ def _packed(sizes: _Rows, runs: Iterator[tuple[int, int]], limits: Limits) -> It
             start = end
 
 
-def _most_sources(groups: list[_Rows], most: int | None) -> list[_Rows]:
+def most_sources(groups: list[_Rows], most: int | None) -> list[_Rows]:
+    """At most so many groups, those with the most sources, in their order."""
     if most is None or len(groups) <= most:
         return groups
     chosen = sorted(sorted(range(len(groups)), key=lambda place: -len(groups[place]))[:most])

@@ -26,8 +26,9 @@ from indextables.query.expr import columns_of
 from indextables.query.parse import parse
 from indextables.query.prune import is_partition_only
 from indextables.table.environment import table_env
-from indextables.table.merge.batch import Merging, Moved, cluster_tag, groups_of, run_batch
+from indextables.table.merge.batch import GROUPED, Merging, Moved, cluster_tag, groups_of, run_batch
 from indextables.table.merge.clustering import check_columns
+from indextables.table.merge.in_parts import plan_in_parts
 from indextables.table.merge.landing import Landing, land
 from indextables.table.merge.plan import Limits, MergePlan, clustering_groups, plan_groups
 from indextables.table.merge.skips import record_skips
@@ -46,6 +47,10 @@ _PROTECTED_MS = 24 * 3_600_000
 PLAN_SCHEMA = pa.schema(
     [("group", pa.int64()), ("path", pa.string()), ("size", pa.int64()), ("numRecords", pa.int64())]
 )
+
+
+_FEW_RUNS = 1000
+"""Rows that follow each other, on the average, from which on taking them one by one is not worth it."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -251,29 +256,51 @@ def _parameters(request: MergeSplits, columns: list[str], limits: Limits) -> dic
 
 
 def _planned(env: Env, snapshot: Snapshot, request: MergeSplits, columns: list[str], limits: Limits) -> MergePlan:
-    if request.where is None:
-        files = snapshot.files
-    else:
-        predicate = parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
-        if not is_partition_only(predicate, snapshot.partition_columns):
-            others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
-            message = f"merge splits takes whole partitions: {', '.join(others)} are not partition columns"
-            raise NotSupported(message, columns=others)
-        found = snapshot.files_where(lambda _: predicate)
-        files = files_inside(found, predicate, snapshot.schema, snapshot.partition_columns)
     cooling = retry_times(snapshot, env.ambient.now_ms())
-    if columns:
-        done = cluster_tag(columns, request.shape)
-        return clustering_groups(files, snapshot.partition_columns, cooling, limits, done)
-    plan = plan_groups(files, snapshot.partition_columns, cooling, limits)
+
+    def plan_of(files: pa.Table, limits: Limits) -> MergePlan:
+        if columns:
+            done = cluster_tag(columns, request.shape)
+            return clustering_groups(files, snapshot.partition_columns, cooling, limits, done)
+        return plan_groups(files, snapshot.partition_columns, cooling, limits)
+
+    if request.where is None and snapshot.has_more_files(env.options[opt.STATE_FILES_IN_MEMORY]):
+        every = msgspec.structs.replace(limits, max_groups=None)
+        kept = PLAN_SCHEMA.names[1:] if request.dry_run else GROUPED
+        plan = plan_in_parts(snapshot, lambda files: plan_of(files, every), kept, cooling, limits.max_groups)
+    else:
+        plan = plan_of(_chosen(env, snapshot, request), limits)
     if plan.cooling:
         _LOGGER.info("%d splits of %s are in their cooldown and not merged", plan.cooling, env.store.url)
     return plan
 
 
+def _chosen(env: Env, snapshot: Snapshot, request: MergeSplits) -> pa.Table:
+    """The files that are asked for. Raises NotSupported, QueryInvalid, LogError."""
+    if request.where is None:
+        return snapshot.files
+    predicate = parse(request.where, snapshot.schema, time_zone=env.options[opt.TIME_ZONE])
+    if not is_partition_only(predicate, snapshot.partition_columns):
+        others = [name for name in columns_of(predicate) if name not in snapshot.partition_columns]
+        message = f"merge splits takes whole partitions: {', '.join(others)} are not partition columns"
+        raise NotSupported(message, columns=others)
+    found = snapshot.files_where(lambda _: predicate)
+    return files_inside(found, predicate, snapshot.schema, snapshot.partition_columns)
+
+
 def _plan_table(plan: MergePlan) -> pa.Table:
     rows = np.concatenate([*plan.groups, np.empty(0, np.int64)])
     numbers = np.repeat(np.arange(len(plan.groups)), [len(group) for group in plan.groups])
-    chosen = plan.files.take(pa.array(rows))
+    chosen = _rows_of(plan.files.select(PLAN_SCHEMA.names[1:]), rows)
     columns = [pa.chunked_array([pa.array(numbers)]), chosen["path"], chosen["size"], chosen["numRecords"]]
     return pa.table(columns, schema=PLAN_SCHEMA)
+
+
+def _rows_of(files: pa.Table, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+    """These rows; where most follow each other, the memory of the files is used again."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if len(starts) * _FEW_RUNS >= len(rows):
+        return files.take(pa.array(rows))
+    ends = np.append(starts[1:], len(rows))
+    slices = [files.slice(int(rows[start]), int(end - start)) for start, end in zip(starts, ends, strict=True)]
+    return pa.concat_tables([files.slice(0, 0), *slices])

@@ -12,7 +12,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.env import Env
 from indextables.errors import CheckpointCorrupt, SchemaInvalid
-from indextables.log.checkpoint.avro.bounds import as_maps
+from indextables.log.checkpoint.avro.bounds import as_maps, partition_types
 from indextables.log.checkpoint.avro.list import StateList, decode_list, hide
 from indextables.log.checkpoint.avro.manifests import (
     ManifestInfo,
@@ -20,6 +20,7 @@ from indextables.log.checkpoint.avro.manifests import (
     decode_manifest,
     manifest_location,
 )
+from indextables.log.checkpoint.avro.ranges import Within, partition_ranges
 from indextables.log.checkpoint.columns import newest_per_path, totals_of, validate
 from indextables.log.wire import (
     EMPTY,
@@ -58,6 +59,7 @@ __all__ = [
     "Where",
     "check_manifests",
     "live_parts",
+    "live_ranges",
     "manifest_keys",
     "read_avro_pruned",
     "read_avro_state",
@@ -71,6 +73,9 @@ Where = Callable[[Metadata], Node | None]
 
 _ENTRIES_AHEAD = 50_000
 """Entries that are decoded before somebody looks at them, where a part of a table is in memory at a time."""
+
+_MOST_AHEAD = 16
+"""Manifests that are read and decoded together."""
 
 
 class PathsRepeat(Exception):
@@ -117,7 +122,7 @@ def read_list(env: Env, ref: StateRef, *, only_counts: bool = False) -> StateLis
 
 
 def read_entries(
-    env: Env, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo], *, ahead: int = 16
+    env: Env, ref: StateRef, state: StateList, infos: Sequence[ManifestInfo], *, ahead: int = _MOST_AHEAD
 ) -> Iterator[pa.Table]:
     """The entries of manifests of a complete list, in order, `ahead` of them read and decoded in parallel.
 
@@ -149,10 +154,7 @@ def check_manifests(env: Env, ref: StateRef, infos: Sequence[ManifestInfo]) -> N
 
 def live_entries(state: StateList, tables: Iterator[pa.Table], *, complete: bool) -> pa.Table:
     """What the tombstones leave of the entries, one row per path; `complete` means that the totals can be checked."""
-    kept = []
-    for table in tables:
-        hidden = hide(table, state.tombstones)
-        kept.append(table.filter(bool_array(~hidden)) if hidden.any() else table)
+    kept = [_unhidden(state, table) for table in tables]
     entries = pa.concat_tables(kept) if kept else empty_files()
     if complete and state.totals.set_hash is not None:
         validate(state.totals, totals_of(entries), state.version, f"state {state.version}")
@@ -166,25 +168,65 @@ def live_parts(env: Env, ref: StateRef, state: StateList, infos: Sequence[Manife
     paths: what was given is not to be used then. The totals of all entries are checked at the end too. Raises as
     `read_state`.
     """
-    hashes: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = []
-    counted = StateTotals(num_files=0, total_bytes=0, set_hash=EMPTY)
-    is_checked = len(infos) == len(state.manifests) and state.totals.set_hash is not None
-    largest = max((info.num_entries for info in infos), default=0)
-    ahead = max(2, min(16, _ENTRIES_AHEAD // max(largest, 1)))
-    for table in read_entries(env, ref, state, infos, ahead=ahead):
-        hidden = hide(table, state.tombstones)
-        part = table.filter(bool_array(~hidden)) if hidden.any() else table
-        if is_checked:
-            counted = _sum(counted, totals_of(part))
-        hashes.append(text_hashes(combined(part.column("path"))))
+    proof = _Proof(state, complete=len(infos) == len(state.manifests))
+    for table in read_entries(env, ref, state, infos, ahead=_few_ahead(infos)):
+        part = _unhidden(state, table)
+        proof.take(part)
         yield part
-    if is_checked:
-        validate(state.totals, counted, state.version, f"state {state.version}")
-    every = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
-    hashes.clear()
-    every.sort()
-    if (every[1:] == every[:-1]).any():
-        raise PathsRepeat
+    proof.close()
+
+
+def live_ranges(env: Env, ref: StateRef, state: StateList, size: int) -> Iterator[tuple[Within, pa.Table]]:
+    """What the tombstones leave of all entries, those of some partitions at a time, about `size` where that can be.
+
+    The ranges of partitions cover all that there can be, some without an entry. As `live_parts`.
+    """
+    assert state.metadata is not None  # noqa: S101 - complete_list found it
+    proof = _Proof(state, complete=True)
+    for within, infos in partition_ranges(state.manifests, partition_types(state.metadata), size):
+        held = [empty_files()]
+        for table in read_entries(env, ref, state, infos, ahead=_few_ahead(infos)):
+            part = _unhidden(state, table)
+            held.append(part.filter(within(part)))
+            proof.take(held[-1])
+        yield within, pa.concat_tables(held)
+    proof.close()
+
+
+class _Proof:
+    """Entries that were given part by part: no path of them stands twice, and the state's totals are theirs."""
+
+    def __init__(self, state: StateList, *, complete: bool) -> None:
+        self._state = state
+        self._is_checked = complete and state.totals.set_hash is not None
+        self._counted = StateTotals(num_files=0, total_bytes=0, set_hash=EMPTY)
+        self._hashes: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = []
+
+    def take(self, part: pa.Table) -> None:
+        if self._is_checked:
+            self._counted = _sum(self._counted, totals_of(part))
+        self._hashes.append(text_hashes(combined(part.column("path"))))
+
+    def close(self) -> None:
+        """Raises PathsRepeat, CheckpointInvalid."""
+        if self._is_checked:
+            validate(self._state.totals, self._counted, self._state.version, f"state {self._state.version}")
+        every = np.concatenate([np.zeros(0, np.uint64), *self._hashes])
+        self._hashes.clear()
+        every.sort()
+        if (every[1:] == every[:-1]).any():
+            raise PathsRepeat
+
+
+def _few_ahead(infos: Sequence[ManifestInfo]) -> int:
+    """How many manifests are decoded together where a part of a table is in memory at a time. Pure."""
+    largest = max((info.num_entries for info in infos), default=0)
+    return max(2, min(_MOST_AHEAD, _ENTRIES_AHEAD // max(largest, 1)))
+
+
+def _unhidden(state: StateList, table: pa.Table) -> pa.Table:
+    hidden = hide(table, state.tombstones)
+    return table.filter(bool_array(~hidden)) if hidden.any() else table
 
 
 def _part_by_part(
