@@ -193,14 +193,28 @@ def test_a_cleanup_while_a_time_is_looked_for_is_no_missing_file(tmp_path):
 def test_where_only_checkpoints_are_left_a_time_is_told_by_them():
     env = memory_env()
     create(env)
+    append(env, 1, 2, 3, 4)
+    for version in (1, 3, 4):
+        write_checkpoint(env, open_log(env).snapshot(version).state)
+    env.store.delete_many([version_key(version) for version in range(5)])
+    assert version_at(open_log(env), START_MS + 9000) == 4
+    assert version_at(open_log(env), START_MS + 3999) == 3
+    assert version_at(open_log(env), START_MS + 3000) == 3
+    with pytest.raises(VersionExpired):
+        version_at(open_log(env), START_MS + 500)
+
+
+@pytest.mark.parametrize("asked", [1001, 1999, 2500])
+def test_where_only_checkpoints_are_left_no_version_is_told_for_a_time_that_may_be_of_a_later_one(asked):
+    env = memory_env()
+    create(env)
     append(env, 1, 2, 3)
     for version in (1, 3):
         write_checkpoint(env, open_log(env).snapshot(version).state)
     env.store.delete_many([version_key(version) for version in range(4)])
-    assert version_at(open_log(env), START_MS + 3000) == 3
-    assert version_at(open_log(env), START_MS + 1500) == 1
-    with pytest.raises(VersionExpired):
-        version_at(open_log(env), START_MS + 500)
+    assert version_at(open_log(env), START_MS + 1000) == 1
+    with pytest.raises(VersionExpired, match="nothing tells when version 2 was committed"):
+        version_at(open_log(env), START_MS + asked)
 
 
 def test_a_time_in_the_future_is_the_newest_version():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +17,16 @@ from indextables.log.read.nearby import oldest_version, window
 from indextables.log.read.newest import discover
 from indextables.log.read.tokens import tell
 from indextables.log.read.versions import Stamp, read_stamp
-from indextables.log.wire import LOG_DIR, STRING_MAP, CommitInfo, StateRef, check_whole, parse_key, version_key
+from indextables.log.wire import (
+    LOG_DIR,
+    MAX_VERSION,
+    STRING_MAP,
+    CommitInfo,
+    StateRef,
+    check_whole,
+    parse_key,
+    version_key,
+)
 
 __all__ = ["HISTORY_SCHEMA", "Moment", "commit_time", "history", "moment", "version_at"]
 
@@ -192,22 +202,34 @@ def _before(log: Log, read: Stamp, timestamp_ms: int) -> Moment:
         time_ms = _time_of_state(log, ref) if ref.version == low - 1 else None
         if time_ms is not None and time_ms <= timestamp_ms:
             return Moment(ref.version, time_ms)
-    raise _expired(log, timestamp_ms, low, when)
+    raise _expired(log, timestamp_ms, low, f"{when}, the oldest that is left")
 
 
 def _state_at(log: Log, timestamp_ms: int) -> Moment:
-    """The newest checkpoint that is not later, where no version file is left. Raises VersionExpired."""
-    states = discover(log.env).states
-    for ref in states:
-        time_ms = _time_of_state(log, ref)
-        if time_ms is not None and time_ms <= timestamp_ms:
-            return Moment(ref.version, time_ms)
-    oldest = states[-1].version if states else 0
-    raise _expired(log, timestamp_ms, oldest, f"{_shown(timestamp_ms)} is before the checkpoint of version {oldest}")
+    """The newest checkpoint that is not later, where no version file is left.
+
+    Raises VersionExpired, also where nothing tells whether the version above that checkpoint is later: it may be the
+    one that was meant.
+    """
+    later: int | None = None
+    oldest = 0
+    for oldest, refs in itertools.groupby(discover(log.env).states, lambda ref: ref.version):
+        time_ms = next((told for ref in refs if (told := _time_of_state(log, ref)) is not None), None)
+        if time_ms is None:
+            later = later or MAX_VERSION
+        elif time_ms > timestamp_ms:
+            later = oldest
+        elif later in {None, oldest + 1} or time_ms == timestamp_ms:
+            return Moment(oldest, time_ms)
+        else:
+            when = f"{_shown(timestamp_ms)} is after version {oldest}, and nothing tells when version {oldest + 1}"
+            raise _expired(log, timestamp_ms, oldest, f"{when} was committed")
+    when = f"{_shown(timestamp_ms)} is before the checkpoint of version {oldest}"
+    raise _expired(log, timestamp_ms, oldest, f"{when}, the oldest that is left")
 
 
 def _expired(log: Log, timestamp_ms: int, earliest: int, when: str) -> VersionExpired:
-    message = f"that version can no longer be read at {log.url}: {when}, the oldest that is left"
+    message = f"that version can no longer be read at {log.url}: {when}"
     return VersionExpired(message, timestamp_ms=timestamp_ms, earliest=earliest, url=log.url)
 
 
