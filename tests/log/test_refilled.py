@@ -28,6 +28,7 @@ from indextables.log.read.log import Log
 from indextables.log.wire.actions import CommitInfo
 from indextables.log.wire.codec import encode_version
 from indextables.log.wire.names import crc_key, version_key
+from indextables.table.maintenance.purge.keys import Keys
 from indextables.table.maintenance.purge.reachable import named_since
 from indextables.table.read.tail import Limits, Tail
 from indextables.table.read.tail import Place as Standing
@@ -142,6 +143,13 @@ EXPIRED = {
 }
 
 ALL = [f"true-{number}" for number in range(1, 9)]
+
+
+def held(keys: Keys) -> tuple[list[str], int]:
+    """Those of `ALL` that a set of keys holds, and how many it holds."""
+    return pa.array(ALL).filter(keys.hold(pa.array(ALL))).to_pylist(), len(keys)
+
+
 TOLD = {
     "history": (lambda log: history(log)["operation"].to_pylist(), ["WRITE"] * 4),
     "a short history": (lambda log: history(log, limit=5)["operation"].to_pylist(), ["WRITE"] * 4),
@@ -149,7 +157,7 @@ TOLD = {
     "the newest": (lambda log: names(log.snapshot().files), ALL),
     "time travel": (lambda log: version_at(log, START_MS + 4500), 4),
     "time travel later": (lambda log: version_at(log, START_MS + 6500), 6),
-    "purge": (lambda log: sorted(named_since(log, 3)[1].to_pylist()), [*ALL[:4], *ALL[4:]]),
+    "purge": (lambda log: held(named_since(log, 3)[1]), (ALL, len(ALL))),
     "checkpoint": (lambda log: names(log.snapshot(write_newest(log.env).version).files), ALL),
 }
 
