@@ -132,7 +132,8 @@ def cache_stats() -> CacheStats:
 
     `hit_rates()` of the result has a rate between 0 and 1 for each kind: of parsed log files `protocolHitRate`,
     `metadataHitRate`, `versionHitRate`, `filesHitRate` and `versionsListHitRate`, of searches `splitsHitRate`,
-    `indexesHitRate` and `searchersHitRate`.
+    `indexesHitRate` and `searchersHitRate`. `regions` has by the same names, without `HitRate`, `hits`, `misses` and
+    `entries`, and where they are counted `size_bytes` in memory and memory `maps`.
     """
     return CacheStats(process.stats())
 
