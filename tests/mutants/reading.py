@@ -341,4 +341,18 @@ BUGS = [
         "",
         ("tests/sql/test_rewrite.py",),
     ),
+    Bug(
+        "a SELECT with an OFFSET, or that sorts its rows, is answered by any of them",
+        "indextables/sql/spark/answers.py",
+        "    if any(value for key, value in select.args.items() if key not in known):\n        return None\n",
+        "",
+        ("tests/sql/test_answers.py",),
+    ),
+    Bug(
+        "a sum that does not fit is answered all the same",
+        "indextables/sql/spark/answers.py",
+        "    return largest * len(numbers) < _MOST_SUM\n",
+        "    return True\n",
+        ("tests/sql/test_answers.py",),
+    ),
 ]

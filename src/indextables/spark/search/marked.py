@@ -7,7 +7,7 @@ are asked for. Where a search matches every row (`matches_every_row`), whoever a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -45,12 +45,12 @@ from indextables.table.read import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from indextables.spark.tasks import SparkHandle
 
-__all__ = ["count_marked", "marked_rows", "matches_every_row"]
+__all__ = ["answer_frame", "count_marked", "found_rows", "marked_rows", "matches_every_row"]
 
 _TASK_BYTES = 256 << 20
 """Splits of marked rows share a task up to this size: an index is read by parts, so that it can take more than a scan
@@ -60,6 +60,9 @@ _REFS_AT_ONCE = 8192
 
 _DRIVER_BYTES = 32 << 20
 """An answer that the driver makes itself is not larger."""
+
+_SHOWN_ROWS = 100
+"""An answer of more rows is one partition, so that writing it makes one file; fewer are shown without a job instead."""
 
 
 def marked_rows(
@@ -84,13 +87,11 @@ def marked_rows(
     searcher = searcher_over(env, snapshot.metadata, [])
     plans = [mark_plan(searcher, mark) for mark in (*asked.required, *asked.marked)]
     schema = _schema(snapshot.metadata, asked)
-    if asked.required and not lasting and fits_driver(env, snapshot, everything):
-        with still_there(env, snapshot.version):
-            found = _found_here(
-                handle, env, snapshot, asked, schema, refs_of(env, everything, snapshot.schema), where, limit
-            )
-        if found is not None:
-            return found
+    if asked.required and not lasting:
+        rows = found_rows(env, snapshot, everything, asked, where=where, limit=limit)
+        if rows is not None:
+            # One partition: then Spark groups, joins and sorts so few rows without a shuffle.
+            return handle.spark.createDataFrame(rows if rows.num_rows else [], schema).coalesce(1)
     shared = Shared(snapshot.metadata, snapshot.version, asked)
     if asked.score and scored_terms(plans[0]):
         shared = msgspec.structs.replace(shared, stats=statistics(handle.runner(), env, shared, everything))
@@ -104,6 +105,67 @@ def marked_rows(
         return handle.spark.createDataFrame(rows, schema)
     parts = (Splits([], group) for group in grouped(_each_ref(env, files, snapshot.schema), _TASK_BYTES))
     return lazily(handle.spark, handle.place(), shared, parts, schema)
+
+
+def found_rows(
+    env: Env,
+    snapshot: Snapshot,
+    everything: pa.Table,
+    asked: MarkedRows,
+    *,
+    where: Node | None = None,
+    limit: int | None = None,
+) -> pa.Table | None:
+    """The columns of the rows that all required searches match, then a boolean for every search and the score.
+
+    In the types in which Spark takes them. None if tasks had better look for the rows. Rows in which `where` does not
+    hold are left out. With a `limit` any so many rows do. Raises as `marked_rows`.
+    """
+    if not fits_driver(env, snapshot, everything):
+        return None
+    with still_there(env, snapshot.version):
+        refs = refs_of(env, everything, snapshot.schema)
+        shared = Shared(snapshot.metadata, snapshot.version, asked)
+        wanted, most = arrow_schema(_schema(snapshot.metadata, asked)), limit
+        rows = None
+        if most is None or most > most_rows(env, snapshot):
+            searcher = searcher_over(env, snapshot.metadata, refs)
+            hits = searcher.count(required_plan(searcher, asked), where=where)
+            most = hits if most is None else min(hits, most)
+            if most > most_rows(env, snapshot):
+                return None
+        elif len(refs) > 1 and not asked.score:
+            # Any rows do: those of a word that is not rare are all in one split, and close to each other.
+            largest = max(refs, key=lambda ref: ref.size or 0)
+            rows = _rows_here(env, shared, Splits([], [largest]), wanted, where, most)
+        if rows is None or rows.num_rows < most:
+            rows = _rows_here(env, shared, Splits([], list(refs)), wanted, where, most)
+        return rows
+
+
+def answer_frame(
+    spark: SparkSession,
+    metadata: Metadata,
+    rows: pa.Table,
+    shown: Sequence[tuple[str, str | None]],
+    always: Container[str],
+) -> DataFrame:
+    """Rows that stand in the plan. `shown` are their columns, each with that of the table whose type it has.
+
+    None stands for a whole number of 64 bits. Those in `always` are never null. Up to a hundred rows are collected
+    without a job; Spark cuts them into as many partitions as it has cores.
+    """
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    whole = spark_schema(metadata.schemaString)
+    kinds = [LongType() if column is None else whole[column].dataType for _, column in shown]
+    fields = [StructField(name, kind, name not in always) for (name, _), kind in zip(shown, kinds, strict=True)]
+    schema = StructType(fields)
+    if not rows.num_rows:
+        # A list without values is an RDD to Spark, unless it knows that no row is wanted.
+        return spark.createDataFrame([], schema).limit(0)
+    frame = spark.createDataFrame(rows, schema)
+    return frame if rows.num_rows <= _SHOWN_ROWS else frame.coalesce(1)
 
 
 def count_marked(
@@ -147,35 +209,6 @@ def _each_ref(env: Env, files: pa.Table, schema: pa.Schema) -> Iterator[SplitRef
     """One reference per file, made some thousands at a time: there may be millions."""
     for start in range(0, files.num_rows, _REFS_AT_ONCE):
         yield from refs_of(env, files.slice(start, _REFS_AT_ONCE), schema)
-
-
-def _found_here(
-    handle: SparkHandle,
-    env: Env,
-    snapshot: Snapshot,
-    asked: MarkedRows,
-    schema: StructType,
-    refs: Sequence[SplitRef],
-    where: Node | None,
-    limit: int | None,
-) -> DataFrame | None:
-    """The rows if the driver can tell which they are at once; None if tasks had better look for them."""
-    shared, wanted, most = Shared(snapshot.metadata, snapshot.version, asked), arrow_schema(schema), limit
-    rows = None
-    if most is None or most > most_rows(env, snapshot):
-        searcher = searcher_over(env, snapshot.metadata, refs)
-        hits = searcher.count(required_plan(searcher, asked), where=where)
-        most = hits if most is None else min(hits, most)
-        if most > most_rows(env, snapshot):
-            return None
-    elif len(refs) > 1 and not asked.score:
-        # Any rows do: those of a word that is not rare are all in one split, and close to each other.
-        largest = max(refs, key=lambda ref: ref.size or 0)
-        rows = _rows_here(env, shared, Splits([], [largest]), wanted, where, most)
-    if rows is None or rows.num_rows < most:
-        rows = _rows_here(env, shared, Splits([], list(refs)), wanted, where, most)
-    # One partition: then Spark groups, joins and sorts so few rows without a shuffle.
-    return None if rows is None else handle.spark.createDataFrame(rows if rows.num_rows else [], schema).coalesce(1)
 
 
 def _rows_here(

@@ -62,8 +62,8 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some splits that are asked for, in the columns and types of `wanted`.
 
-    Marked rows in which `where` does not hold may come or not. Raises SplitCorrupt, VersionExpired where purge was
-    faster, StoreError.
+    Of marked rows those in which `where` does not hold are left out if any search is required. Raises SplitCorrupt,
+    VersionExpired where purge was faster, StoreError.
     """
     with still_there(env, shared.version):
         searcher, asked = _searcher(env, shared, splits), shared.asked

@@ -15,7 +15,7 @@ from indextables.errors import InvalidArgument, QueryInvalid
 from indextables.sql.command import Args, Found, Reference, Token, literal, value_of
 from indextables.sql.textsearch import counts_rows
 
-__all__ = ["WholeSelect", "filters_of"]
+__all__ = ["WholeSelect", "conditions_of", "filters_of", "row_limit"]
 
 _MOST_LITERALS = 10_000
 
@@ -30,9 +30,8 @@ def filters_of(found: Found, reference: Reference, columns: Sequence[str], args:
         return
     if any(select.args.get(key) for key in ("joins", "laterals")):
         return
-    where = select.args.get("where")
     known = {name.lower() for name in columns}
-    for condition in _conjuncts(where.this if where is not None else None):
+    for condition in conditions_of(select):
         if _is_simple(condition, known, node.alias_or_name.lower()):
             try:
                 yield _as_text(condition, found, args)
@@ -62,8 +61,7 @@ class WholeSelect(msgspec.Struct, frozen=True):
         plain = {"expressions", "from_", "from", "where", "limit", "with_", "with", "kind"}
         if any(value for key, value in select.args.items() if key not in plain):
             return None
-        where = select.args.get("where")
-        conditions = list(_conjuncts(None if where is None else where.this))
+        conditions = conditions_of(select)
         if len(conditions) != searches + filters:
             return None
         items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
@@ -71,14 +69,18 @@ class WholeSelect(msgspec.Struct, frozen=True):
         return cls(
             counts=isinstance(call, exp.Count) and counts_rows(call) and "start" in call.meta,
             has_conditions=bool(conditions),
-            limit=_row_limit(select)
-            if all(isinstance(i, exp.Column | exp.Star | exp.Literal) for i in items)
-            else None,
+            limit=row_limit(select) if all(isinstance(i, exp.Column | exp.Star | exp.Literal) for i in items) else None,
         )
 
 
-def _row_limit(select: Any) -> int | None:
-    """A limit that is written as a number."""
+def conditions_of(select: Any) -> list[Any]:
+    """What stands beside AND in the WHERE of a SELECT."""
+    where = select.args.get("where")
+    return list(_conjuncts(None if where is None else where.this))
+
+
+def row_limit(select: Any) -> int | None:
+    """The limit of a SELECT, if it is written as a number."""
     from sqlglot import exp
 
     limit = select.args.get("limit")

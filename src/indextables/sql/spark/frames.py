@@ -9,6 +9,7 @@ every call in other sessions.
 from __future__ import annotations
 
 import functools
+import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -197,8 +198,10 @@ def _shown(answer: DataFrame, asked: Sequence[Asked]) -> DataFrame:
 
 
 def _keep_view(frame: DataFrame, before: Any, name: str) -> None:
-    before(frame, name)
-    keep_view(frame.sparkSession, name, rows_of_frame(frame))
+    rows = rows_of_frame(frame)
+    # A name of its own by which the plan is known again: rows that stand in a plan are not told by its text.
+    before(frame if rows is None else frame.alias(f"indextables_{uuid.uuid4().hex}"), name)
+    keep_view(frame.sparkSession, name, rows)
 
 
 _METHODS: dict[str, Callable[..., Any]] = {

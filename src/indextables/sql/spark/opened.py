@@ -6,25 +6,33 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from indextables.env import Env
 from indextables.errors import InvalidArgument, LimitExceeded, QueryInvalid, TableNotFound
 from indextables.log.read import Log, Snapshot
 from indextables.query.expr import Node
 from indextables.query.parse import parse
 from indextables.spark.scan import native_scan
-from indextables.spark.search import count_marked, live_files, marked_rows, matches_every_row
+from indextables.spark.search import (
+    answer_frame,
+    count_marked,
+    found_rows,
+    live_files,
+    marked_rows,
+    matches_every_row,
+)
 from indextables.spark.session import insertable, plain_reader, reads_otherwise
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
 from indextables.sql.command import Args, Found, Reference, TableName, is_table, moment_ms, value_of
+from indextables.sql.spark.answers import NUMBERS, Answer, answer_of, grouped_rows
 from indextables.sql.spark.cached import cached_version
 from indextables.sql.spark.rewrite import COUNTED, Need, rewrite_for_spark
 from indextables.table.environment import table_env
 from indextables.table.read import MarkedRows, counted_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from indextables.spark.session import DataFrame, SparkSession
     from indextables.sql.spark.rewrite import Rewritten
     from indextables.sql.spark.session import SessionContext
@@ -43,11 +51,13 @@ class Opened:
         self._write_options = write_options
         self._found = found
         self._args = args
-        self._tables: dict[str, SparkHandle] = {}
+        self._tables: dict[tuple[str, bool], SparkHandle] = {}
         self._logs: dict[str, Log] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
         self._files: dict[Snapshot, pa.Table] = {}
         self._counted: dict[int, int] = {}
+        self._are_many = False
+        """True where `answered` has seen that the driver finds no rows of the one reference."""
 
     def rewritten(self) -> Rewritten:
         """The statement as Spark gets it, in which the rows that our indexes and logs can count are counted."""
@@ -61,12 +71,51 @@ class Opened:
         left = {reference.number for reference in asked} - self._counted.keys()
         return rewrite_for_spark(self._found, columns, self._args, spark_counts=left) if left else rewritten
 
+    def answered(self, rewritten: Rewritten) -> DataFrame | None:
+        """The answer of a statement that shows, counts or groups a few rows of one search; None for all others.
+
+        It is that of Spark, without a plan over rows that Spark was given. Raises as `frame`.
+        """
+        reference, need = self._found.references[0], rewritten.needs[0]
+        is_named = rewritten.args is None or isinstance(rewritten.args, Mapping)
+        if need.marked or need.score or not (need.required or need.counts) or not (is_named or not rewritten.args):
+            return None
+        asked = answer_of(self._found, self.snapshot(reference).schema, len(need.required) + len(need.filters))
+        if asked is None:
+            return None
+        counted = self._counted.get(0)
+        if counted is not None:
+            return self._shown(reference, asked, pa.table({asked.shown[0].name: pa.array([counted], pa.int64())}))
+        snapshot = self.snapshot(reference)
+        where, missed = self._understood(need.filters, snapshot)
+        if missed or not need.required:
+            return None
+        env = table_env(self.log(reference).env, snapshot.metadata)
+        wanted = MarkedRows(asked.columns, need.required)
+        rows = found_rows(env, snapshot, self._live(env, snapshot), wanted, where=where, limit=asked.limit)
+        self._are_many = rows is None
+        if rows is None:
+            return None
+        if asked.groups is not None:
+            return self._shown(reference, asked, grouped_rows(rows, asked))
+        names = [one.name for one in asked.shown]
+        return self._shown(reference, asked, rows.select([one.column for one in asked.shown]).rename_columns(names))
+
+    def _shown(self, reference: Reference, asked: Answer, rows: pa.Table | None) -> DataFrame | None:
+        if rows is None:
+            return None
+        shown = [(one.name, None if one.kind in NUMBERS else one.column) for one in asked.shown]
+        always = {one.name for one in asked.shown if one.kind in ("rows", "count")}
+        return answer_frame(self.table(reference).spark, self.snapshot(reference).metadata, rows, shown, always)
+
     def columns(self, reference: Reference) -> list[str]:
         return list(self.snapshot(reference).schema.names)
 
     def table(self, reference: Reference) -> SparkHandle:
-        table = self._context.table(TableName(reference.name, is_path=reference.is_path))
-        return self._tables.setdefault(table.url, table)
+        key = (reference.name, reference.is_path)
+        if key not in self._tables:
+            self._tables[key] = self._context.table(TableName(reference.name, is_path=reference.is_path))
+        return self._tables[key]
 
     def place(self, reference: Reference) -> tuple[str, int]:
         return self.table(reference).url, self.snapshot(reference).version
@@ -118,6 +167,7 @@ class Opened:
         if is_plain and not lasting and matches_every_row(env, snapshot, files, asked):
             found = self._scan(table, env, snapshot, names, where)
             return found.selectExpr("*", *(f"true AS `{mark.name}`" for mark in need.required))
+        lasting = lasting or self._are_many
         return marked_rows(table, env, snapshot, files, asked, where=where, limit=limit, lasting=lasting)
 
     def _live(self, env: Env, snapshot: Snapshot) -> pa.Table:

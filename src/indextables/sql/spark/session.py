@@ -31,6 +31,7 @@ from indextables.spark.session import (
 from indextables.spark.tasks import SparkHandle, forget_in_workers
 from indextables.sql.command import (
     FORMAT,
+    Found,
     OnlyIfOurs,
     RowChange,
     SourceRows,
@@ -167,8 +168,10 @@ def _plain(context: SessionContext, asked: Insert) -> tuple[str, dict[str, str]]
 class SessionContext:
     """Commands in a Spark session: its names, its tasks, its time zone."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, *, is_query: bool = False) -> None:
+        """That of a query looks for each name once: a query gives no name another meaning."""
         self.spark = spark
+        self._urls: dict[str, str | None] | None = {} if is_query else None
 
     @property
     def progress(self) -> Progress | None:
@@ -196,9 +199,16 @@ class SessionContext:
     def is_table_name(self, name: str) -> bool:
         """True if a name means a table of ours, in this session or in Spark's catalog."""
         try:
-            return registry.find(self.spark, name) is not None
+            return self._find(name) is not None
         except InvalidArgument:
             return False
+
+    def _find(self, name: str) -> str | None:
+        if self._urls is None:
+            return registry.find(self.spark, name)
+        if name not in self._urls:
+            self._urls[name] = registry.find(self.spark, name)
+        return self._urls[name]
 
     def registered(self, names: Sequence[str]) -> set[str]:
         """Those of the names that this session knows; the catalog is not asked."""
@@ -218,10 +228,9 @@ class SessionContext:
         A view that Spark keeps as text names those of the catalog itself: so it is for all, and shows later versions.
         """
         names = table_names(text, args)
-        found = self.registered(names)
         if keeps_text(text) or not may_read(text):
-            return found
-        return found | {name for name in names if name not in found and self.is_table_name(name)}
+            return self.registered(names)
+        return {name for name in names if self.is_table_name(name)}
 
     def is_of_spark(self, name: str) -> bool:
         """True if Spark has a table or view of this name."""
@@ -263,8 +272,8 @@ class SessionContext:
 
     def table(self, target: TableName) -> SparkHandle:
         """The table that is meant; not looked at yet. Raises TableNotFound for a name that means nothing."""
-        url = target.text if target.is_path else registry.resolve(self.spark, target.text)
-        return SparkHandle(self.spark, url)
+        url = target.text if target.is_path else self._find(target.text)
+        return SparkHandle(self.spark, registry.resolve(self.spark, target.text) if url is None else url)
 
 
 def _overriding(before: Any) -> Callable[..., DataFrame]:
@@ -299,7 +308,7 @@ def _query(
 ) -> DataFrame:
     """Run a statement that is no command; `write_options` are those of the write of an INSERT."""
     given = {} if args is None else {"args": args}
-    context = SessionContext(spark)
+    context = SessionContext(spark, is_query=True)
     has_search = searches(text)
     text = with_views(spark, text, args, context.is_table_name) if has_search else text
     is_known: Callable[[str], bool] = context.is_table_name
@@ -321,6 +330,23 @@ def _query(
         return _not_followed(context, text, args, lambda: original(text, **given, **kwargs))
     opened = Opened(context, found, args, write_options or {})
     rewritten = opened.rewritten()
+    answer = None if kwargs else opened.answered(rewritten)
+    if answer is None:
+        answer = _given(spark, opened, rewritten, found, kwargs, original, has_search=has_search)
+    return answer if args or kwargs else noted(spark, answer, found, opened.place)
+
+
+def _given(
+    spark: SparkSession,
+    opened: Opened,
+    rewritten: Rewritten,
+    found: Found,
+    kwargs: dict[str, Any],
+    original: Callable[..., Any],
+    *,
+    has_search: bool,
+) -> DataFrame:
+    """What Spark answers to a statement that is given our tables as DataFrames and views."""
     given = {} if rewritten.args is None else {"args": rewritten.args}
     frames = {
         ref.number: opened.frame(ref, need, lasting=found.keeps_names)
@@ -338,18 +364,18 @@ def _query(
     is_kept = False
     try:
         with raising_ours():
-            answer = original(joined, **given, **named, **kwargs)
+            answer: DataFrame = original(joined, **given, **named, **kwargs)
         is_kept = found.keeps_names
     except jvm_errors() as error:
         if not (found.keeps_names and is_temporary_reference(error)):
             raise
         reason = SEARCHES_ITSELF if has_search else _CANNOT_LAST.format(repr(found.references[0].name))
-        raise NotSupported(reason, query=text) from error
+        raise NotSupported(reason, query=found.text) from error
     finally:
         if not is_kept:
             for view in views.values():
                 spark.catalog.dropTempView(view.strip("`"))
-    return answer if args or kwargs else noted(spark, answer, found, opened.place)
+    return answer
 
 
 def _joined(rewritten: Rewritten, views: Mapping[int, str], *, is_format: bool) -> str:

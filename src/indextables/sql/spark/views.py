@@ -15,7 +15,7 @@ import msgspec
 
 from indextables.errors import NotSupported
 from indextables.spark.session import fingerprint, is_unknown_search, jvm_errors, note_rows, path_at, registry
-from indextables.sql.command import Args, Found, find_references, first_word, table_names, tokens
+from indextables.sql.command import FORMAT, Args, Found, find_references, first_word, table_names, tokens
 
 if TYPE_CHECKING:
     from indextables.spark.session import DataFrame, SparkSession
@@ -156,7 +156,7 @@ def with_views(spark: SparkSession, text: str, args: Args | None, is_ours: Calla
     for _ in range(_DEEPEST):
         known = {}
         for name in table_names(text, args):
-            rows = None if is_ours(name) else rows_of_view(spark, name)
+            rows = None if _is_path(name) or is_ours(name) else rows_of_view(spark, name)
             if rows is not None:
                 known[name] = rows
         found = find_references(text, known.__contains__, args=args) if known else None
@@ -194,6 +194,12 @@ def _text_of_catalog(spark: SparkSession, spelled: str) -> str | None:
     if text is None or home != here or shown != columns or first_word(text) not in _QUERIES:
         return None
     return str(text).rstrip("; \n")
+
+
+def _is_path(name: str) -> bool:
+    """True for a path behind the name of our format: no view is called so, and Spark need not be asked."""
+    first, _, rest = name.partition(".")
+    return first.lower() == FORMAT and "/" in rest
 
 
 def _key(name: str) -> str:

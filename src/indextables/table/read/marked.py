@@ -71,9 +71,10 @@ def marked_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the searcher's splits, split by split: columns in the types of the table, then marks, then the score.
 
-    Rows in which `where` does not hold may come or not; so may rows of splits whose key is not among `keys`. `stats`
-    are those of a larger collection that the splits are part of. No columns at all means batches that only have a
-    length. Raises QueryInvalid, SplitCorrupt, VersionExpired where a file of `version` is gone, StoreError.
+    Rows in which `where` does not hold are left out if any search is required, and may come or not if none is; so may
+    rows of splits whose key is not among `keys`. `stats` are those of a larger collection that the splits are part of.
+    No columns at all means batches that only have a length. Raises QueryInvalid, SplitCorrupt, VersionExpired where a
+    file of `version` is gone, StoreError.
     """
     with still_there(searcher.env, version):
         marks = [_by_split(searcher.matches(mark_plan(searcher, mark)).hits) for mark in asked.marked]
