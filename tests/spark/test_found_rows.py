@@ -341,6 +341,16 @@ def test_a_sum_too_large_is_what_the_settings_of_spark_say(each_kind, ansi):
         assert outcome(each_kind, text) == outcome(each_kind, by_spark(text))
 
 
+@pytest.mark.connect
+def test_without_ansi_a_text_that_is_no_number_is_null(each_kind):
+    each_kind.conf.set("spark.sql.ansi.enabled", "false")
+    for shown in ("count(*)", "l, s", "s, count(*)"):
+        end = " GROUP BY s" if shown.startswith("s,") else ""
+        for condition in ("s = 5", "NOT (s IN (1, 2))"):
+            text = f"SELECT {shown} FROM t WHERE TEXTSEARCH(message, 'word') AND {condition}{end}"
+            assert told(each_kind, text) == told(each_kind, by_spark(text)), text
+
+
 def plan_of(frame, capsys):
     capsys.readouterr()
     frame.explain()

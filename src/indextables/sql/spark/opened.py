@@ -22,7 +22,7 @@ from indextables.spark.search import (
     marked_rows,
     matches_every_row,
 )
-from indextables.spark.session import insertable, plain_reader, reads_otherwise
+from indextables.spark.session import computes_otherwise, insertable, plain_reader, reads_otherwise
 from indextables.spark.table import IndexTable
 from indextables.spark.tasks import SparkHandle
 from indextables.sql.command import Args, Found, Reference, TableName, is_table, moment_ms, value_of
@@ -213,14 +213,16 @@ class Opened:
         zone = self._context.time_zone
         for text in filters:
             try:
-                parse(text, snapshot.schema, time_zone=zone)
+                node = parse(text, snapshot.schema, time_zone=zone)
             except (QueryInvalid, LimitExceeded, InvalidArgument):
                 # The zone of the session may have no name.
                 continue
-            if not reads_otherwise(self._context.spark, text, snapshot.schema, self._found.text):
+            spark = self._context.spark
+            is_other = computes_otherwise(spark, node)
+            if not is_other and not reads_otherwise(spark, text, snapshot.schema, self._found.text):
                 found.append(f"({text})")
-        node = parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
-        return node, len(found) < len(filters)
+        where = parse(" AND ".join(found), snapshot.schema, time_zone=zone) if found else None
+        return where, len(found) < len(filters)
 
     def target(self, reference: Reference) -> str:
         """A view that rows can be inserted into."""
