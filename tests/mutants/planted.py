@@ -359,7 +359,7 @@ BUGS = [
     Bug(
         "the file below the slot is not compared",
         COMMIT,
-        "ours is not None and tokens.identity_of(self.env, slot - 1) == base.identity",
+        "ours is not None and tokens.identity_of(self.env, slot - 1) == self.base.identity",
         "ours is not None",
         COMMIT_TESTS,
     ),
@@ -373,7 +373,7 @@ BUGS = [
     Bug(
         "doubt after a put becomes a store error",
         COMMIT,
-        "        raise Undecided(slot, str(error)) from error\n\n\ndef _wait",
+        "        raise Undecided(slot, str(error) or type(error).__name__) from error\n\n\ndef _wait",
         "        raise\n\n\ndef _wait",
         COMMIT_TESTS,
     ),
@@ -387,8 +387,8 @@ BUGS = [
     Bug(
         "a refusal after an unanswered put counts as proof",
         COMMIT,
-        "            if fault == 0:\n                raise\n            why =",
-        "            if fault >= 0:\n                raise\n            why =",
+        "            if fault == 0 and isinstance(error, IndexTablesError):\n                raise\n            why =",
+        "            if fault >= 0 and isinstance(error, IndexTablesError):\n                raise\n            why =",
         COMMIT_TESTS,
     ),
     Bug(
