@@ -287,10 +287,53 @@ def test_a_process_that_is_killed_in_the_middle_of_a_merge_loses_nothing(tmp_pat
     # Its lease holds others up for a while, and is over then.
     (lease,) = (tmp_path / "t" / "_transaction_log" / "_intents").glob("lease-merge-*")
     os.utime(lease, (lease.stat().st_mtime - 600,) * 2)
+    lasted_ms = json.loads(lease.read_bytes())["ttlMs"]
     for number in range(there, there + 9):
         table.append([row(number)])
     assert table.refresh().files().num_rows < 12
     assert ids(table.to_arrow(["id"])) == list(range(there + 9))
+    # It may have been too slow: the next one had more time.
+    assert lease_of(tmp_path / "t")["ttlMs"] == 3 * lasted_ms
+
+
+def lease_of(path: Path) -> dict[str, object]:
+    """The lease of merges that nobody asked for, as it lies in the log."""
+    (lease,) = (path / "_transaction_log" / "_intents").glob("lease-merge-*")
+    return json.loads(lease.read_bytes())
+
+
+class Slow(Steps):
+    """A merge takes 100 seconds; `lasted` are the leases under which it does, in milliseconds."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self._path, self._late_s, self.lasted = path, 0, []
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._late_s
+
+    def map(self, pool, call, items):
+        if pool == "upkeep":
+            self._late_s += 100
+            self.lasted.append(lease_of(self._path)["ttlMs"])
+        return super().map(pool, call, items)
+
+
+def test_a_lease_lasts_several_times_as_long_as_the_merge_before_it_took(tmp_path):
+    ambient = Slow(tmp_path / "t")
+    table = make(tmp_path / "t", ambient=ambient)
+    for number in range(40):
+        table.append([row(number)])
+    assert ambient.lasted[0] < 60_000
+    assert len(ambient.lasted) > 1
+    assert all(300_000 <= lasted < 310_000 for lasted in ambient.lasted[1:])
+    assert table.health().upkeep.failures == 0
+    sooner = make(
+        tmp_path / "sooner", ambient=Slow(tmp_path / "sooner"), properties={"mergeOnWrite.leaseSeconds": "30"}
+    )
+    for number in range(40):
+        sooner.append([row(number)])
+    assert lease_of(tmp_path / "sooner")["ttlMs"] == 30_000
 
 
 def test_rows_that_were_deleted_stay_deleted(tmp_path):

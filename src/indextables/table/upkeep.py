@@ -48,7 +48,10 @@ _STEP_S = 2.0
 _NO_BOUND_S = 3600.0
 
 _LEASE_S, _LEASE_PER_SECOND = 20, 10
-"""How long a lease lasts, and more for each second that the work may take: one whose holder was killed is soon over."""
+"""How long a lease lasts, and more for each second that the work may take: one whose holder was killed is soon over.
+
+It lasts longer where the work before took longer than that, or was not done in time: a busy machine is slow.
+"""
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -89,10 +92,13 @@ def merge_if_due(log: Log, given: Allowance) -> list[int]:
     plan = run.chosen(snapshot, first=True)
     if not plan.groups:
         return []
-    seconds = min(env.options[opt.MERGE_LEASE_SECONDS], _LEASE_S + _LEASE_PER_SECOND * int(run.expected))
-    lease = acquire(env, LEASE, ttl_ms=seconds * 1000, tells=True)
+    most = env.options[opt.MERGE_LEASE_SECONDS]
+    seconds = min(most, _LEASE_S + _LEASE_PER_SECOND * int(run.expected))
+    began = env.ambient.monotonic()
+    lease = acquire(env, LEASE, ttl_ms=seconds * 1000, tells=True, most_ms=most * 1000)
     if lease is None:
         return []
+    run.held_from = began
     with lease:
         if _is_backing_off(env, lease):
             return []
@@ -130,6 +136,9 @@ class _Run:
         self._crowded = given.crowded
         self._once = given.once
         self._is_more = False
+        self._took_ms = 0
+        self.held_from = 0.0
+        """When the lease was taken, or renewed."""
         self.expected = 0.0
         self.versions: list[int] = []
 
@@ -160,7 +169,9 @@ class _Run:
             snapshot = self._log.snapshot()
             plan = self.chosen(snapshot, first=False)
             if plan.groups:
+                began = self._env.ambient.monotonic()
                 lease.renew()
+                self.held_from = began
 
     def _merged(self, snapshot: Snapshot, plan: MergePlan, lease: Lease) -> bool:
         env = self._env
@@ -173,7 +184,9 @@ class _Run:
             _tell_failure(env, lease, report.failed[0])
             return False
         if report.versions:
-            lease.tell(Work(lastMs=store_now_ms(env)))
+            took_ms = int(1000 * (env.ambient.monotonic() - self.held_from))
+            self._took_ms = max(self._took_ms, took_ms)
+            lease.tell(Work(lastMs=store_now_ms(env), tookMs=self._took_ms))
         return bool(report.versions)
 
 

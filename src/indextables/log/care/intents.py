@@ -59,7 +59,8 @@ INTENT_DIR = LOG_DIR + "_intents/"
 MAX_TTL_MS = 7 * 24 * 3_600_000
 """No intent lives longer without being written again, whatever it says."""
 
-_NEVER_ENDED = "the process that did it ended before its work did"
+_NEVER_ENDED = "the process that did it ended before its work did, or was too slow for its lease"
+_SPARE = 3  # times as long as work took, since the next may be slower
 _SWEEP_MS = 300_000
 _MAX_BYTES = 4 << 20
 _MAX_KEYS = 20_000
@@ -237,10 +238,14 @@ def united(found: Iterable[tuple[ObjectMeta, Intent | str]], now_ms: int, table_
     )
 
 
-def acquire(env: Env, name: str, *, ttl_ms: int = 900_000, tells: bool = False) -> Lease | None:
+def acquire(
+    env: Env, name: str, *, ttl_ms: int = 900_000, tells: bool = False, most_ms: int | None = None
+) -> Lease | None:
     """The lease of this name on this table, None while another process holds it. Raises StoreError.
 
     It lasts `ttl_ms` from now, or from the last `renew()`. With `tells` it keeps what came of the work (`Work`).
+    With `most_ms` too it lasts several times as long as the work took the last time, where that is more, but no longer
+    than that.
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"a lease is named by small letters and digits, not {name!r}", name=name)
@@ -251,6 +256,8 @@ def acquire(env: Env, name: str, *, ttl_ms: int = 900_000, tells: bool = False) 
     if before is not None and not _is_past(store_now_ms(env), numbers[newest], before):
         return None
     work = _left_by(before, numbers.get(newest)) or Work() if tells else None
+    if work is not None and most_ms is not None:
+        ttl_ms = max(ttl_ms, min(most_ms, _SPARE * work.tookMs))
     intent = Intent("lease", ttl_ms, env.ambient.token(), _holder(), work=work)
     key = _lease_key(name, newest + 1)
     env.store.put_if_absent(key, _encode(intent))
@@ -444,7 +451,8 @@ def _left_by(before: Intent | str | None, meta: ObjectMeta | None) -> Work | Non
         return None
     if before.released:
         return before.work
-    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before))
+    # It may be at work yet, and slow: then the next one needs a longer time.
+    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before), _ttl_ms(before))
 
 
 def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str) -> bool:

@@ -18,16 +18,22 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of the work that a lease was taken for, by whoever held it; for work that nobody asked for.
 
     `lastMs` is the store's time at which it last went well. `failures` counts how often it went wrong since, `reason`
-    tells why the last time, and before `notBeforeMs` nobody tries again.
+    tells why the last time, and before `notBeforeMs` nobody tries again. `tookMs` is for how long a lease was held
+    without being renewed, the last time: on a machine that is slow, or busy, the next one has to last longer.
     """
 
     lastMs: int = 0
     failures: int = 0
     reason: str = ""
     notBeforeMs: int = 0
+    tookMs: int = 0
 
 
-def failed(work: Work, reason: str, now_ms: int) -> Work:
-    """The work after one more failure: nobody tries again for a while, for twice as long after each. Pure."""
+def failed(work: Work, reason: str, now_ms: int, took_ms: int | None = None) -> Work:
+    """The work after one more failure: nobody tries again for a while, for twice as long after each. Pure.
+
+    `took_ms` is told where it is known.
+    """
     wait = min(MOST_BACK_OFF_MS, _BACK_OFF_MS << min(max(work.failures, 0), 20))
-    return Work(work.lastMs, work.failures + 1, reason[:_MOST_REASON], now_ms + wait)
+    took_ms = work.tookMs if took_ms is None else took_ms
+    return Work(work.lastMs, work.failures + 1, reason[:_MOST_REASON], now_ms + wait, took_ms)
