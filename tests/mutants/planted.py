@@ -1137,6 +1137,13 @@ BUGS = [
         PURGE_TESTS,
     ),
     Bug(
+        "a purge never ends beside writers that clean up",
+        TABLE + "maintenance/purge/verb.py",
+        "if attempt and may_write else",
+        "if False else",
+        ("tests/table/test_purge_beside.py",),
+    ),
+    Bug(
         "purge takes young files",
         TABLE + "maintenance/purge/plan.py",
         '    keep("young", pc.greater_equal(_times(left), oldest))\n',

@@ -9,7 +9,9 @@ deleted. Names that this library does not give are never touched.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
@@ -36,12 +38,14 @@ from indextables.log.care import (
     Rules,
     Ticket,
     acquire,
+    await_sweeps,
     carry_out,
     checkpoint,
     holds,
     listed,
     only,
     plan_cleanup,
+    protect_version,
     protections,
     who_holds,
 )
@@ -67,6 +71,8 @@ _HOUR_MS = 3_600_000
 _BULK = 1000
 _BULKS_PER_BATCH = 16
 _ATTEMPTS = 3
+_KEPT_MS = 2 * _HOUR_MS
+"""How long a purge that is killed at its plan keeps the log from being cut."""
 _SPARE_MS = 300_000
 """What a lease must last for when a bulk of deletes is sent: longer than the store is tried, and than clocks differ."""
 
@@ -166,7 +172,7 @@ def purge(
     with lease:
         _check_stepped_clock(env, lease, asked.now_ms)
         foreseen = _checkpointed(log, env, asked)
-        plan = _planned(log, env, asked, runner, progress)
+        plan = _planned(log, env, asked, runner, progress, may_write=True)
         if foreseen is not None:
             # Nothing goes that a dry run would not have listed.
             plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
@@ -243,16 +249,36 @@ def _planned(
     runner: Runner,
     progress: Progress | None,
     will_be: Foreseen | None = None,
+    *,
+    may_write: bool = False,
 ) -> _Plan:
-    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on."""
+    """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on.
+
+    From then on the log is kept whole, if that `may_write`: where writers clean up more often than a plan takes, none
+    would ever be made. Of the log nothing goes by such a plan; they see to that.
+    """
     for attempt in range(_ATTEMPTS):
         try:
-            return _plan(log, env, asked, runner, progress, will_be)
+            with _log_kept(log, env) if attempt and may_write else contextlib.nullcontext():
+                return _plan(log, env, asked, runner, progress, will_be)
         except (ObjectNotFound, VersionExpired):
             log.invalidate()
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError
+
+
+@contextlib.contextmanager
+def _log_kept(log: Log, env: Env) -> Iterator[None]:
+    """No cleanup takes a version file meanwhile. Raises LogError, StoreError."""
+    with protect_version(env, 0, ttl_ms=_KEPT_MS):
+        await_sweeps(env)
+        # Whoever needs versions that are gone already would keep every data file. A version that is kept may lose its
+        # file to its checkpoint, so that it is the one below the oldest file.
+        log.invalidate()
+        kept = protect_version(env, max(0, log.versions().start - 1), ttl_ms=_KEPT_MS)
+    with kept:
+        yield
 
 
 def _plan(
