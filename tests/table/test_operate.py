@@ -768,7 +768,7 @@ def test_a_write_waits_for_what_it_is_asked_to_wait_for_and_for_nothing_else(wai
         later.pop()[1]()
     table.append(rows(2))
     assert (key in keys(table), table.refresh().files().num_rows) == ((True, 1) if waits_for == "merge" else (False, 2))
-    assert [pool for pool, _ in later] == ["maintenance"]
+    assert [pool for pool, _ in later] == ["upkeep"]
     later.pop()[1]()
     assert key not in keys(table)
     assert table.refresh().files().num_rows == 1

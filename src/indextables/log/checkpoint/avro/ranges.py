@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from indextables.lazy import pc
 from indextables.log.checkpoint.avro.bounds import as_maps
 from indextables.log.checkpoint.avro.manifests import ManifestInfo
 from indextables.log.wire import bool_array
