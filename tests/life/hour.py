@@ -9,6 +9,7 @@ and the beginning of the run with its end.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import statistics
 import subprocess
@@ -43,6 +44,15 @@ def rows(who: str, batch: int) -> pa.Table:
     numbers = range(batch * ROWS, (batch + 1) * ROWS)
     texts = [f"request {n} of {who} took {n % 97} ms" for n in numbers]
     return pa.table({"who": [who] * ROWS, "n": list(numbers), "message": texts}, schema=SCHEMA)
+
+
+_HELD = {
+    "anon_mb": "MB of memory without mapped files",
+    "malloc_mb": "MB that native code holds",
+    "blocks": "objects that Python holds",
+    "cached_mb": "MB that caches count",
+}
+"""What is held, apart from what the system mapped or left lying: where memory grows, these tell why."""
 
 
 class Role:
@@ -245,6 +255,9 @@ def _judged(told: dict[str, list[dict[str, Any]]], began: float, seconds: float)
             assert after <= before * 1.5 + spare, f"{name} has {after} {fact}, {before} at the beginning"
         memory = [statistics.median(step["rss_mb"] for step in part) for part in parts if part]
         lines.append(f"{name}: memory {' '.join(f'{m:.0f}' for m in memory)} MB")
+        for fact, meaning in _HELD.items():
+            held = [statistics.median(step[fact] for step in part) for part in parts if part]
+            lines.append(f"{name}: {meaning} {' '.join(f'{h:.0f}' for h in held)}")
         lines.append(f"{name}: CPU for each step {' '.join(f'{_cpu_ms(p):.0f}' for p in parts if p)} ms")
         for what in sorted({step["what"] for step in steps}):
             times = [sorted(step["ms"] for step in part if step["what"] == what) for part in parts]
@@ -274,9 +287,42 @@ def _process() -> dict[str, Any]:
     return {
         "cpu": round(time.process_time(), 4),
         "rss_mb": int(facts["VmRSS"].split()[0]) // 1024,
+        "anon_mb": int(facts["RssAnon"].split()[0]) // 1024,
+        "arrow_mb": pa.total_allocated_bytes() >> 20,
+        "blocks": sys.getallocatedblocks(),
+        "cached_mb": sum(region.size_bytes for region in indextables.cache_stats().regions.values()) >> 20,
+        "malloc_mb": _allocated() >> 20,
         "threads": int(facts["Threads"]),
         "files": sum(1 for _ in Path("/proc/self/fd").iterdir()),
     }
+
+
+class _MallInfo(ctypes.Structure):
+    """What glibc's `mallinfo2` tells, in its order."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
+    ]
+
+
+def _allocated() -> int:
+    """Bytes that malloc has given out and that were not given back: what grows here is held, not left lying."""
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = _MallInfo
+    told = ask()
+    return int(told.uordblks + told.hblkhd)
 
 
 def _rest(role: Role, seconds: float) -> None:

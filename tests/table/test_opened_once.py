@@ -18,6 +18,7 @@ from indextables.storage import open_store
 from indextables.storage.local import LocalStore
 
 COLUMNS = pa.schema([("message", pa.string()), ("n", pa.int64())])
+LOCAL = {"storage.fsync": "false"}
 READS = ("get", "get_range", "get_ranges", "head")
 
 
@@ -53,7 +54,7 @@ def opened(monkeypatch):
 @pytest.fixture
 def made(tmp_path):
     def make(splits: int, **options):
-        given = {"cache.directory": str(tmp_path / "cache"), "storage.fsync": "false", **options}
+        given = {"cache.directory": str(tmp_path / "cache"), **LOCAL, **options}
         table = indextables.create(tmp_path / "t", COLUMNS, indexing={"message": "text"}, options=given)
         for n in range(splits):
             table.append([line(n)])
@@ -144,6 +145,43 @@ def test_the_statistics_tell_what_was_shared(made):
     assert after["splits"].misses == before["splits"].misses
     assert after["indexes"].maps == before["indexes"].maps >= 18
     assert after["indexes"].size_bytes == before["indexes"].size_bytes > 0
+
+
+def test_the_statistics_tell_all_that_is_kept_in_memory_and_each_table_is_forgotten_alone(made, tmp_path):
+    def kept(region: str) -> tuple[int, int]:
+        told = indextables.cache_stats().regions[region]
+        return told.entries, told.size_bytes
+
+    def asked(region: str) -> tuple[int, int]:
+        told = indextables.cache_stats().regions[region]
+        return told.hits, told.misses
+
+    indextables.invalidate_caches()
+    table, open_again = made(3)
+    other = indextables.create(
+        tmp_path / "other",
+        COLUMNS,
+        indexing={"message": "text"},
+        options={"cache.directory": str(tmp_path / "cache"), **LOCAL},
+    )
+    other.append([line(n) for n in range(5)])
+    assert len(other.search("common")) == 5
+    alone = {region: kept(region) for region in ("rows", "smallSplits")}
+    assert len(open_again().search("common")) == 3
+    assert len(open_again().to_arrow()) == 3
+    for region in ("rows", "smallSplits", "footers", "version"):
+        assert min(kept(region)) > 0, region
+    assert kept("rows") > alone["rows"]
+    before = {region: asked(region) for region in ("rows", "smallSplits", "footers")}
+    assert len(open_again().search("common", limit=9)) == 3
+    assert len(open_again().to_arrow()) == 3
+    assert asked("rows")[0] > before["rows"][0]
+    assert asked("rows")[1] == before["rows"][1]
+    assert asked("footers") == (before["footers"][0] + 3, before["footers"][1])
+    indextables.invalidate_caches(table.url)
+    assert {region: kept(region) for region in ("rows", "smallSplits")} == alone
+    indextables.invalidate_caches()
+    assert {name: told.size_bytes for name, told in indextables.cache_stats().regions.items() if told.size_bytes} == {}
 
 
 def test_a_table_that_took_the_place_of_another_is_opened_itself(made, tmp_path):

@@ -148,7 +148,12 @@ class LogCache:
         with self._lock:
             return CacheStats(
                 {
-                    region: RegionStats(self._hits[region], self._misses[region], len(entries))
+                    region: RegionStats(
+                        self._hits[region],
+                        self._misses[region],
+                        len(entries),
+                        self._version_bytes if region == "version" else 0,
+                    )
                     for region, entries in self._entries.items()
                 }
             )

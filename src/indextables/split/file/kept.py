@@ -47,6 +47,12 @@ class KeptPages:
         self._places: dict[tuple[str, int], dict[int, _Place]] = {}
         self._arrays: OrderedDict[int, tuple[pa.Array, int, tuple[str, int], list[int]]] = OrderedDict()
         self._bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        """How many arrays are kept; one may hold several units."""
+        return len(self._arrays)
 
     @property
     def size_bytes(self) -> int:
@@ -57,8 +63,12 @@ class KeptPages:
         with self._lock:
             held = self._places.get((owner, column))
             if held is None:
+                self.misses += len(units)
                 return [None] * len(units)
             found = [held.get(unit) for unit in units]
+            missed = found.count(None)
+            self.misses += missed
+            self.hits += len(units) - missed
             for place in found:
                 if place is not None:
                     self._arrays.move_to_end(id(place[0]))
@@ -84,8 +94,18 @@ class KeptPages:
             self._arrays.clear()
             self._bytes = 0
 
+    def forget(self, which: Callable[[str], bool]) -> int:
+        """Forget what some owners have; how many arrays those are."""
+        with self._lock:
+            gone = [name for name, (_, _, (owner, _), _) in self._arrays.items() if which(owner)]
+            for name in gone:
+                self._drop(*self._arrays.pop(name))
+        return len(gone)
+
     def _drop_oldest(self) -> None:
-        _, (array, size, home, units) = self._arrays.popitem(last=False)
+        self._drop(*self._arrays.popitem(last=False)[1])
+
+    def _drop(self, array: pa.Array, size: int, home: tuple[str, int], units: list[int]) -> None:
         held = self._places.get(home, {})
         for unit in units:
             # Another thread may have decoded the same unit since: then it is that thread's array that is found.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from indextables.split.index.native import native_read, native_write
     from indextables.split.index.segment import composite_parts, token_totals
     from indextables.split.index.sizes import SCHEMA, field_sizes
-    from indextables.split.index.small import SMALL_BYTES
+    from indextables.split.index.small import SMALL_BYTES, SmallSplits
 
 __all__ = [
     "ID_KEY",
@@ -47,6 +47,7 @@ __all__ = [
     "IndexCache",
     "IndexPlan",
     "RowMask",
+    "SmallSplits",
     "Token",
     "analyzer",
     "column_id",
@@ -92,6 +93,6 @@ if not TYPE_CHECKING:
             "native": ("native_read", "native_write"),
             "segment": ("composite_parts", "token_totals"),
             "sizes": ("SCHEMA", "field_sizes"),
-            "small": ("SMALL_BYTES",),
+            "small": ("SMALL_BYTES", "SmallSplits"),
         },
     )

@@ -76,6 +76,8 @@ class SmallSplits:
         self._known: cachetools.LRUCache[tuple[str, SplitRef], CachedSplit] = cachetools.LRUCache(
             max_bytes, getsizeof=_size
         )
+        self.hits = 0
+        self.misses = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -87,7 +89,10 @@ class SmallSplits:
     def get(self, url: str, ref: SplitRef) -> CachedSplit | None:
         """What is known of a split."""
         with self._lock:
-            return self._known.get((url, ref))
+            found = self._known.get((url, ref))
+            self.hits += found is not None
+            self.misses += found is None
+            return found
 
     def keep(self, url: str, ref: SplitRef, split: CachedSplit) -> None:
         """Keep it for who asks next."""

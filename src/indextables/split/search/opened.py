@@ -124,7 +124,7 @@ class OpenedSplit:
                     with contextlib.suppress(SplitCorrupt):
                         stored = stored if stored is not None else self.cache.pages(self.store, self.ref)
                 owner = cached.key if cached is not None else entry_key(self.store, self.ref)
-                kept = (self.cache.rows, owner) if self.cache.rows.max_bytes else None
+                kept = (self.cache.rows, f"{self.store.url}/{owner}") if self.cache.rows.max_bytes else None
                 self._reader = SplitReader(self.store, self.ref, directory=directory, pages_stored=stored, kept=kept)
             return self._reader
 

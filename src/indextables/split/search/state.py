@@ -5,12 +5,11 @@ What is known of a split is shared by all versions that name it; a vector is not
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
-import cachetools
 import msgspec
 import pyarrow as pa
 
@@ -19,10 +18,13 @@ from indextables.split.file import PAGES, SplitReader, SplitRef, dv
 from indextables.split.index import CachedSplit, IndexCache, IndexPlan, delfile
 from indextables.split.search.hits import Ints
 from indextables.split.search.opened import OpenedSplit, Segment
+from indextables.split.search.remembered import Remembered
 from indextables.split.search.virtual import Member
 from indextables.storage.store import Store
 
 Spread = Callable[[Callable[[tuple[int, SplitRef]], "SplitState"], Sequence[tuple[int, SplitRef]]], list["SplitState"]]
+
+_Splits = Remembered[tuple[Hashable, SplitRef], "SplitState"]
 
 _AHEAD = frozenset({"idx", "fieldnorm", PAGES})
 _MOST_AHEAD = 256 << 20
@@ -150,15 +152,17 @@ class States:
     the log names it: key, size, id and offsets. Thread-safe.
     """
 
-    def __init__(self, most: int = 16_384, max_bytes: int = 256 << 20) -> None:
-        """At most `most` splits with `max_bytes` of indexes, and as many vectors with as many bytes."""
+    def __init__(
+        self, most: int = 16_384, max_bytes: int = 256 << 20, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """At most `most` splits with `max_bytes` of indexes, and as many vectors with as many bytes.
+
+        Splits of searchers that somebody has are found besides; what nobody has goes after a while.
+        """
         self._lock = Lock()
-        self._splits: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
-            max_bytes, getsizeof=lambda state: max(max_bytes // most, state.split.held_bytes)
-        )
-        self._deleted: cachetools.LRUCache[tuple[Hashable, SplitRef], SplitState] = cachetools.LRUCache(
-            max_bytes, getsizeof=lambda state: max(max_bytes // most, state.alive_bytes)
-        )
+        least = max_bytes // most
+        self._splits: _Splits = Remembered(max_bytes, lambda state: max(least, state.split.held_bytes), clock)
+        self._deleted: _Splits = Remembered(max_bytes, lambda state: max(least, state.alive_bytes), clock)
         self.hits = 0
         self.misses = 0
 
@@ -168,7 +172,7 @@ class States:
     @property
     def size_bytes(self) -> int:
         """What is held of indexes and vectors, or counted as held."""
-        return int(self._splits.currsize + self._deleted.currsize)
+        return self._splits.weight + self._deleted.weight
 
     def load(
         self, scope: Hashable, store: Store, cache: IndexCache, refs: Sequence[SplitRef], spread: Spread
@@ -184,20 +188,13 @@ class States:
         def one(item: tuple[int, SplitRef]) -> SplitState:
             ref = item[1]
             bare = ref if ref.vector is None else msgspec.structs.replace(ref, vector=None)
-            with self._lock:
-                known = self._splits.get((scope, bare))
+            known = self._splits.get((scope, bare))
             if known is None:
-                known = SplitState(OpenedSplit(store, cache, bare, ahead))
-            state = known if ref.vector is None else SplitState(known.split, ref.vector)
-            with self._lock:
                 # Who was slower takes what the other has made.
-                known = self._splits.setdefault((scope, bare), known)
-                if ref.vector is None:
-                    return known
-                # A vector that is larger than all that may be kept is not.
-                with contextlib.suppress(ValueError):
-                    self._deleted[scope, ref] = state
-                return state
+                known = self._splits.setdefault((scope, bare), SplitState(OpenedSplit(store, cache, bare, ahead)))
+            if ref.vector is None:
+                return known
+            return self._deleted.setdefault((scope, ref), SplitState(known.split, ref.vector))
 
         for (number, _), state in zip(new, spread(one, new) if new else (), strict=True):
             found[number] = state
@@ -205,16 +202,12 @@ class States:
 
     def forget(self, which: Callable[[Hashable], bool]) -> int:
         """Forget the splits of these scopes; how many those are."""
-        with self._lock:
-            gone = [(kept, key) for kept in (self._splits, self._deleted) for key in kept if which(key[0])]
-            for kept, key in gone:
-                del kept[key]
-        return len(gone)
+        return sum(kept.forget(lambda key: which(key[0])) for kept in (self._splits, self._deleted))
 
     def _known(self, scope: Hashable, refs: Sequence[SplitRef]) -> list[SplitState | None]:
+        found = [(self._splits if ref.vector is None else self._deleted).get((scope, ref)) for ref in refs]
+        new = sum(state is None for state in found)
         with self._lock:
-            found = [(self._splits if ref.vector is None else self._deleted).get((scope, ref)) for ref in refs]
-            new = sum(state is None for state in found)
             self.misses += new
             self.hits += len(found) - new
         return found

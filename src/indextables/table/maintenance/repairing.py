@@ -132,8 +132,9 @@ def cache_stats() -> CacheStats:
 
     `hit_rates()` of the result has a rate between 0 and 1 for each kind: of parsed log files `protocolHitRate`,
     `metadataHitRate`, `versionHitRate`, `filesHitRate` and `versionsListHitRate`, of searches `splitsHitRate`,
-    `indexesHitRate` and `searchersHitRate`. `regions` has by the same names, without `HitRate`, `hits`, `misses` and
-    `entries`, and where they are counted `size_bytes` in memory and memory `maps`.
+    `indexesHitRate`, `searchersHitRate`, `smallSplitsHitRate` and `rowsHitRate`, of scans `footersHitRate`.
+    `regions` has by the same names, without `HitRate`, `hits`, `misses` and `entries`, and where they are counted
+    `size_bytes` in memory and memory `maps`.
     """
     return CacheStats(process.stats())
 

@@ -7,7 +7,7 @@ row carry no proof of whose they are, so that a file which was put into the plac
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import cachetools
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from indextables import process
 from indextables.ambient import Ambient
 from indextables.env import Env
+from indextables.log.read import RegionStats
 from indextables.split.file import SplitReader, SplitRef
 
 __all__ = ["reader_of"]
@@ -34,7 +35,20 @@ def _size(kept: _Kept) -> int:
     return max(_LEAST_BYTES, _WEIGHT * ((ref.footer_end or 0) - (ref.footer_start or 0)))
 
 
-_READERS: cachetools.LRUCache[_Key, _Kept] = cachetools.LRUCache(_MAX_BYTES, getsizeof=_size)
+class _Readers(cachetools.LRUCache[_Key, _Kept]):
+    """Those that were used lately, and how often one was there that was asked for."""
+
+    hits = 0
+    misses = 0
+
+    def find(self, key: _Key) -> _Kept | None:
+        found: _Kept | None = self.get(key)
+        self.hits += found is not None
+        self.misses += found is None
+        return found
+
+
+_READERS = _Readers(_MAX_BYTES, getsizeof=_size)
 
 
 def reader_of(env: Env, ref: SplitRef, *, pages: bool = False) -> SplitReader:
@@ -47,7 +61,7 @@ def reader_of(env: Env, ref: SplitRef, *, pages: bool = False) -> SplitReader:
     bare = ref if ref.vector is None else msgspec.structs.replace(ref, vector=None)
     key = (type(env.store), env.store.identity, id(env.ambient), env.table_id, bare)
     with _MEMORY.lock:
-        known = _READERS.get(key)
+        known = _READERS.find(key)
     reader = SplitReader(env.store, bare)
     stored = reader.stored_footer()
     is_known = known is not None and known[1] == stored
@@ -74,6 +88,11 @@ def _forget(url: str) -> int:
     return len(gone)
 
 
+def _stats() -> Mapping[str, RegionStats]:
+    with _MEMORY.lock:
+        return {"footers": RegionStats(_READERS.hits, _READERS.misses, len(_READERS), int(_READERS.currsize))}
+
+
 def _clear() -> None:
     with _MEMORY.lock:
         _READERS.clear()
@@ -89,6 +108,7 @@ _MEMORY = process.declare(
         ends="when the bytes of the footer are others; dropped by `invalidate_caches`",
         clear=_clear,
         forget=_forget,
+        stats=_stats,
         after_fork=_READERS.clear,
     )
 )

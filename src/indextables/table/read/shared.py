@@ -20,8 +20,8 @@ from indextables.log.read import Log, RegionStats, Snapshot
 from indextables.log.wire import Metadata, has_own_splits
 from indextables.options import Options
 from indextables.process import Lock
-from indextables.split.file import SplitRef
-from indextables.split.index import IndexCache
+from indextables.split.file import KeptPages, SplitRef
+from indextables.split.index import IndexCache, SmallSplits
 from indextables.split.search import OpenIndexes, SearchMemory, SplitSearcher, States, open_cache
 from indextables.table.environment import table_env
 from indextables.table.read.plan import check_rows_readable, prune_files, refs_of, still_there
@@ -196,14 +196,40 @@ def _is_below(url: str, folder: str | None) -> bool:
     return folder is None or f"{url}/".startswith(folder.rstrip("/") + "/")
 
 
-def _forget_small(url: str | None = None) -> int:
+def _index_caches() -> list[IndexCache]:
     with _CACHES_MEMORY.lock:
-        caches = list(_CACHES.values())
-    return sum(cache.small.forget(lambda known, _: _is_below(known, url)) for cache in caches)
+        return list(_CACHES.values())
 
 
-def _clear_small() -> None:
-    _forget_small()
+def _forget_in_memory(url: str | None = None) -> int:
+    """Forget small splits and decoded rows; what lies on disk stays, for other processes too."""
+    return sum(
+        cache.small.forget(lambda known, _: _is_below(known, url))
+        + cache.rows.forget(lambda owner: _is_below(owner, url))
+        for cache in _index_caches()
+    )
+
+
+def _clear_in_memory() -> None:
+    _forget_in_memory()
+
+
+def _in_memory() -> Mapping[str, RegionStats]:
+    """What the index caches hold in memory, by kind."""
+    caches = _index_caches()
+    kinds: dict[str, list[SmallSplits] | list[KeptPages]] = {
+        "smallSplits": [cache.small for cache in caches],
+        "rows": [cache.rows for cache in caches],
+    }
+    return {
+        name: RegionStats(
+            sum(part.hits for part in parts),
+            sum(part.misses for part in parts),
+            sum(len(part) for part in parts),
+            sum(part.size_bytes for part in parts),
+        )
+        for name, parts in kinds.items()
+    }
 
 
 def _over_all(env: Env, snapshot: Snapshot, memory: SearchMemory) -> SplitSearcher:
@@ -234,9 +260,10 @@ _CACHES_MEMORY = process.declare(
             "of small splits"
         ),
         fork=_ANEW,
-        ends="never wrong: files are checked; emptied by `flush_caches`, small splits by `invalidate_caches` too",
-        clear=_clear_small,
-        forget=_forget_small,
+        ends="never wrong: files are checked; emptied by `flush_caches`, what is in memory by `invalidate_caches` too",
+        clear=_clear_in_memory,
+        forget=_forget_in_memory,
+        stats=_in_memory,
         after_fork=_CACHES.clear,
     )
 )
@@ -246,8 +273,8 @@ process.declare(
         where=f"{__name__}._SHARED",
         key="store with its credentials, all options, table id; a split also by path, size, id and offsets in the log",
         bound=(
-            f"{_MOST_SPLITS:,} splits, and as many in searchers; 256 MiB each of indexes, vectors and files in memory; "
-            "48,000 memory maps"
+            f"{_MOST_SPLITS:,} splits, and as many in searchers; splits that no searcher has go after 5 minutes; "
+            "256 MiB each of indexes, vectors and files in memory; 48,000 memory maps"
         ),
         fork=_ANEW,
         ends="never wrong: splits do not change; dropped by `invalidate_caches`",
