@@ -146,6 +146,16 @@ def test_without_caches_every_read_asks_the_store_and_finds_the_same(tmp_path):
     assert log.latest_version(known=1) == 2
 
 
+def test_what_has_expired_gives_its_memory_back_though_nobody_asks_for_it():
+    cache = LogCache()
+    for version in range(5):
+        cache.put("version", ("u", version), version, expires=version, size=10)
+    assert cache.get("version", ("u", "another"), now=2) is None
+    assert (cache.stats().regions["version"].entries, cache.stats().regions["version"].size_bytes) == (2, 20)
+    assert cache.get("version", ("u", 4), now=3) == 4
+    assert cache.stats().regions["version"].entries == 1
+
+
 def test_an_expired_entry_is_read_again(tmp_path):
     env = local_env(tmp_path / "t")
     clock = Clock()

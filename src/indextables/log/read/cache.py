@@ -99,6 +99,9 @@ class LogCache:
             if entry is not None and entry[0] <= now:
                 self._drop(region, key)
                 entry = None
+            # What nobody asks for again gives its memory back too.
+            while entries and next(iter(entries.values()))[0] <= now:
+                self._drop(region, next(iter(entries)))
             if entry is None:
                 self._misses[region] += 1
                 return None

@@ -68,6 +68,8 @@ __all__ = [
 
 # The fields of `remove`, then its line in the version file, counted from 1.
 REMOVES_SCHEMA = pa.schema([*REMOVE_TYPE, pa.field("line", pa.int64())])
+_OBJECT_BYTES = 56 << 10
+"""What a version takes beside its values, nearly all of it Arrow's objects for so many columns."""
 
 
 class OnDisk(msgspec.Struct, frozen=True):
@@ -134,7 +136,7 @@ class VersionContent(msgspec.Struct, frozen=True):
     @property
     def weight(self) -> int:
         """About how many bytes of memory it takes."""
-        return int(self.adds.nbytes + self.removes.nbytes) + 4096
+        return int(self.adds.nbytes + self.removes.nbytes) + _OBJECT_BYTES
 
     @property
     def timestamp_ms(self) -> int | None:
