@@ -233,6 +233,11 @@ def test_nothing_is_read_any_more_when_the_answer_is_there(text):
     assert not inside.acquire(blocking=False)
 
 
+def test_a_statement_that_breaks_its_parser_is_refused_by_type():
+    with pytest.raises(QueryInvalid, match="without"):
+        ids("SELECT * FROM t WHERE TEXTSEARCH(m, 'a') |> LIMIT 3", t=MemorySource(pa.table({"m": ["a"]})))
+
+
 def test_conditions_that_move_with_the_clock_are_left_to_the_engine():
     t = MemorySource(pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us", "UTC"))}))
     assert ids("SELECT id FROM t WHERE at < now()", t=t) == [1]

@@ -177,6 +177,7 @@ def test_only_what_is_ours_is_replaced(text, expected):
         "SELEC id FROM logs",
         "SELECT * FROM logs WHERE (",
         "SELECT * FROM logs; SELECT * FROM logs",
+        "SELECT * FROM logs |> LIMIT 3",
         "",
     ],
 )

@@ -360,7 +360,8 @@ def _parsed(text: str) -> Any:
 
     try:
         trees = [tree for tree in DIALECT.parser().parse(DIALECT.tokenize(text), text) if tree is not None]
-    except (SqlglotError, RecursionError):
+    except (SqlglotError, RecursionError, AttributeError):
+        # `SELECT * FROM t |> LIMIT 3` ends in an AttributeError of sqlglot.
         return None
     return trees[0] if len(trees) == 1 and not isinstance(trees[0], exp.Command) else None
 

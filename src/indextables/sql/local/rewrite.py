@@ -232,6 +232,9 @@ def parse(text: str) -> tuple[Any, list[Word]]:
         raise QueryInvalid(f"{what} in {_excerpt(text)}", query=text, position=0) from cause
     except RecursionError:
         raise _too_deep() from None
+    except AttributeError as cause:
+        # sqlglot ends so where a pipe follows `SELECT * FROM t`.
+        raise QueryInvalid(f"{_excerpt(text)} cannot be read: write it without |>", query=text, position=0) from cause
     if len(trees) != 1:
         raise QueryInvalid("give one SELECT statement", query=text, position=0)
     parens = (TokenType.L_PAREN, TokenType.R_PAREN)
