@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.split.search_world import build_world, open_searcher
 
-from indextables.split.search.remembered import IDLE_S, Remembered
+from indextables.split.index.remembered import IDLE_S, Remembered
 from indextables.split.search.state import States
 
 KEYS = st.integers(0, 6)

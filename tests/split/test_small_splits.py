@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from indextables.errors import SplitCorrupt
 from indextables.query.parse import parse
 from indextables.split.file import dv
 from indextables.split.index.cache import IndexCache
+from indextables.split.index.remembered import IDLE_S
 from indextables.split.index.small import SmallSplits, decode_section, section_range
 from indextables.split.search.searcher import SearchMemory, SplitSearcher
 from indextables.split.search.virtual import OpenIndexes
@@ -103,6 +105,21 @@ def test_those_that_are_kept_are_bounded_by_bytes(world):
     assert kept.get(world.store.url, world.refs[0]) is None
     assert kept.get(world.store.url, world.refs[-1]) is not None
     assert kept.get("file:///elsewhere", world.refs[-1]) is None
+
+
+def test_those_that_nobody_asked_for_go_after_a_while_and_what_a_split_holds_is_found(world):
+    now = [0.0]
+    kept = SmallSplits(clock=lambda: now[0])
+    for ref in world.refs[:3]:
+        data = world.store.get_range(ref.key, *section_range(ref, SMALL))
+        kept.keep(world.store.url, ref, decode_section(data, ref, world.store.url))
+    held = kept.get(world.store.url, world.refs[0])
+    now[0] += IDLE_S
+    kept.get(world.store.url, world.refs[2])
+    gc.collect()
+    assert kept.get(world.store.url, world.refs[0]) is held
+    assert kept.get(world.store.url, world.refs[1]) is None
+    assert len(kept) == 2
 
 
 class Together(CountingStore):

@@ -36,6 +36,8 @@ _Ranges = list[tuple[int, int]]
 MOST_ROWS = 256
 """A fetch of more rows is a scan: it would push out what searches come back for."""
 _FEW_ROWS = 64
+_OBJECT_BYTES = 1 << 10
+"""What an array takes beside its values."""
 
 
 class KeptPages:
@@ -76,7 +78,7 @@ class KeptPages:
 
     def keep(self, owner: str, column: int, units: Sequence[int], array: pa.Array, starts: Sequence[int]) -> None:
         """Keep an array that holds these units, each from its start on."""
-        size = array.nbytes
+        size = array.nbytes + _OBJECT_BYTES
         if size > self.max_bytes // 4:
             return
         with self._lock:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         plan_fields,
     )
     from indextables.split.index.native import native_read, native_write
+    from indextables.split.index.remembered import Remembered
     from indextables.split.index.segment import composite_parts, token_totals
     from indextables.split.index.sizes import SCHEMA, field_sizes
     from indextables.split.index.small import SMALL_BYTES, SmallSplits
@@ -46,6 +47,7 @@ __all__ = [
     "FieldPlan",
     "IndexCache",
     "IndexPlan",
+    "Remembered",
     "RowMask",
     "SmallSplits",
     "Token",
@@ -91,6 +93,7 @@ if not TYPE_CHECKING:
                 "plan_fields",
             ),
             "native": ("native_read", "native_write"),
+            "remembered": ("Remembered",),
             "segment": ("composite_parts", "token_totals"),
             "sizes": ("SCHEMA", "field_sizes"),
             "small": ("SMALL_BYTES", "SmallSplits"),

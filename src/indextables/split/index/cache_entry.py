@@ -31,7 +31,7 @@ class CacheStats(msgspec.Struct):
     rows_bytes: int = 0
 
 
-class CachedSplit(msgspec.Struct, frozen=True):
+class CachedSplit(msgspec.Struct, frozen=True, weakref=True):
     """The index of one split on local disk, or in memory.
 
     `files` has every segment part, `whole` names those without a hole. `pages` are the page locations as they are

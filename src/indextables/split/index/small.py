@@ -6,15 +6,15 @@ Files on disk would cost more than the bytes are worth: a split of one row has a
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from pathlib import Path
-
-import cachetools
 
 from indextables.errors import SplitCorrupt
 from indextables.process import Lock
 from indextables.split.file import PAGES, SEGMENT_PARTS, SplitRef, layout, parse_footer
 from indextables.split.index.cache_entry import CachedSplit
+from indextables.split.index.remembered import Remembered
 
 __all__ = ["SMALL_BYTES", "SmallSplits", "decode_section", "section_range"]
 
@@ -69,13 +69,14 @@ def decode_section(data: bytes, ref: SplitRef, url: str) -> CachedSplit:
 
 
 class SmallSplits:
-    """Those that were read lately, by URL of their store and reference: bounded by bytes. Thread-safe."""
+    """Those that were read lately, by URL of their store and reference: bounded by bytes and age. Thread-safe.
 
-    def __init__(self, max_bytes: int = _MOST_KEPT) -> None:
+    One that an opened split holds is found besides.
+    """
+
+    def __init__(self, max_bytes: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = Lock()
-        self._known: cachetools.LRUCache[tuple[str, SplitRef], CachedSplit] = cachetools.LRUCache(
-            max_bytes, getsizeof=_size
-        )
+        self._known: Remembered[tuple[str, SplitRef], CachedSplit] = Remembered(max_bytes, _size, clock)
         self.hits = 0
         self.misses = 0
 
@@ -84,28 +85,23 @@ class SmallSplits:
 
     @property
     def size_bytes(self) -> int:
-        return int(self._known.currsize)
+        return self._known.weight
 
     def get(self, url: str, ref: SplitRef) -> CachedSplit | None:
         """What is known of a split."""
+        found = self._known.get((url, ref))
         with self._lock:
-            found = self._known.get((url, ref))
             self.hits += found is not None
             self.misses += found is None
-            return found
+        return found
 
     def keep(self, url: str, ref: SplitRef, split: CachedSplit) -> None:
         """Keep it for who asks next."""
-        with self._lock:
-            self._known[url, ref] = split
+        self._known.setdefault((url, ref), split)
 
     def forget(self, which: Callable[[str, SplitRef], bool]) -> int:
         """Forget those of some stores, or one of them; how many they are."""
-        with self._lock:
-            gone = [key for key in self._known if which(*key)]
-            for key in gone:
-                del self._known[key]
-        return len(gone)
+        return self._known.forget(lambda key: which(*key))
 
 
 def _size(split: CachedSplit) -> int:

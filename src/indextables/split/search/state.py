@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from indextables.process import Lock
 from indextables.split.file import PAGES, SplitReader, SplitRef, dv
-from indextables.split.index import CachedSplit, IndexCache, IndexPlan, delfile
+from indextables.split.index import CachedSplit, IndexCache, IndexPlan, Remembered, delfile
 from indextables.split.search.hits import Ints
 from indextables.split.search.opened import OpenedSplit, Segment
-from indextables.split.search.remembered import Remembered
 from indextables.split.search.virtual import Member
 from indextables.storage.store import Store
 
