@@ -193,30 +193,35 @@ class Deadly:
         print("building", flush=True)
         sys.stdin.readline()
         os.kill(os.getpid(), signal.SIGKILL)
-writer = SplitWriter(Deadly(), lines(1).schema, Options({}, environ={}), places=Places(memory=lambda: memory))
+places = Places(memory=lambda: memory if memory.name == "memory" else None)
+writer = SplitWriter(Deadly(), lines(1).schema, Options({}, environ={}), places=places)
 writer.write(lines(10))
 writer.finish()
 """
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_left_in_memory_is_taken_away_and_what_a_living_one_has_is_not(
-    store, scratch, memory, tmp_path
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_what_a_killed_process_left_is_taken_away_and_what_a_living_one_has_is_not(
+    store, scratch, memory, tmp_path, where
 ):
-    command = [sys.executable, "-c", _VICTIM, str(tmp_path / "table"), str(memory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as victim:
+    folder = memory if where == "memory" else scratch
+    (folder / "somebody-elses").mkdir()
+    command = [sys.executable, "-c", _VICTIM, str(tmp_path / "table"), str(folder)]
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as victim:
         assert victim.stdout.readline() == "building\n"
-        (left,) = memory.iterdir()
+        (left,) = folder.glob("indextables-*")
         later = Clock(seed=1)
         later.advance(seconds=left.stat().st_mtime - later.now_ms() / 1000 + 3_600)
-        write(store, lines(1), memory, ambient=later)
-        assert list(memory.iterdir()) == [left]
+        write(store, lines(1), folder if where == "memory" else None, ambient=later)
+        assert left in folder.iterdir()
         victim.communicate("go on\n")
     assert victim.returncode == -signal.SIGKILL
     # A process looks once, at its first split: this is another one's first.
     next(known for known in process.memories() if known.name == "swept scratch").clear()
-    write(store, lines(1), memory, ambient=later)
-    assert list(memory.iterdir()) == []
+    write(store, lines(1), folder if where == "memory" else None, ambient=later)
+    assert [path.name for path in folder.iterdir()] == ["somebody-elses"]
 
 
 def test_a_folder_that_was_just_made_and_what_is_not_ours_stay(store, scratch, memory):

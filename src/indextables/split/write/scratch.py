@@ -1,8 +1,8 @@
 """Says where a split is built: small ones in a memory file system, all others in the system's temporary folder.
 
 Tantivy forces every file of an index to the disk, although nobody needs it before the split itself is put: in memory
-that costs nothing. A folder there belongs to whoever holds the lock on it. A process that is killed lets go of it, and
-the next one that builds in memory takes the folder away.
+that costs nothing. A folder belongs to whoever holds the lock on it. A process that is killed lets go of it, and the
+next one that builds at that place takes the folder away.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _YOUNG_MS = 60_000
 """A folder is made before it is locked: a young one is left alone."""
 
 _PREFIX = "indextables-"
+_DISK_PREFIX = "indextables-scratch-"
+"""Caches and copies lie in the temporary folder as well, under other names and without a lock."""
 _MEMORY_KINDS = frozenset({"tmpfs", "ramfs"})
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - folders are made there under names that nobody else has
 
@@ -84,10 +86,14 @@ def fits_memory(rows_bytes: int, index_bytes: int) -> bool:
     return rows_bytes + index_bytes <= MOST_BYTES
 
 
-def on_disk(token: str) -> Scratch:
+def on_disk(ambient: Ambient) -> Scratch:
     """A scratch folder in the system's temporary folder. Raises OSError."""
-    # Made under a name that nobody else has, whatever tokens another process on this machine counts.
-    return Scratch(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{token}-")))
+    folder = Path(tempfile.gettempdir())
+    with contextlib.suppress(OSError):
+        _sweep_once(folder, _DISK_PREFIX, ambient.now_ms())
+    scratch = _locked(folder, _DISK_PREFIX, ambient)
+    # Where nothing can be locked, its name must not be one that is taken away.
+    return scratch or Scratch(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{ambient.token()}-", dir=folder)))
 
 
 def in_memory(places: Places, ambient: Ambient) -> Scratch | None:
@@ -96,33 +102,39 @@ def in_memory(places: Places, ambient: Ambient) -> Scratch | None:
         folder = places.memory()
         if folder is None:
             return None
-        _sweep_once(folder, ambient.now_ms())
+        _sweep_once(folder, _PREFIX, ambient.now_ms())
         if places.free_bytes(folder) < _ROOM * MOST_BYTES:
             return None
-        path = tempfile.mkdtemp(prefix=f"{_PREFIX}{ambient.token()}-", dir=folder)
-        try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(lock)
-                raise
-        except OSError:
-            shutil.rmtree(path, ignore_errors=True)
-            return None
+        return _locked(folder, _PREFIX, ambient)
     except OSError:
+        return None
+
+
+def _locked(folder: Path, prefix: str, ambient: Ambient) -> Scratch | None:
+    """A folder that this process holds the lock on; None where it cannot be locked. Raises OSError."""
+    # Made under a name that nobody else has, whatever tokens another process on this machine counts.
+    path = tempfile.mkdtemp(prefix=f"{prefix}{ambient.token()}-", dir=folder)
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
         return None
     return Scratch(Path(path), lock)
 
 
-def _sweep_once(folder: Path, now_ms: int) -> None:
-    """Take away what killed processes left in memory, once in the life of this one."""
+def _sweep_once(folder: Path, prefix: str, now_ms: int) -> None:
+    """Take away what killed processes left there under such names, once in the life of this one."""
     with _MEMORY.lock:
-        if str(folder) in _SWEPT:
+        if (str(folder), prefix) in _SWEPT:
             return
-        _SWEPT.add(str(folder))
+        _SWEPT.add((str(folder), prefix))
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(_PREFIX)]
+        names = [entry.name for entry in entries if entry.name.startswith(prefix)]
     for name in names:
         # Another process may take it first.
         with contextlib.suppress(OSError):
@@ -141,14 +153,14 @@ def _sweep(path: Path, now_ms: int) -> None:
         os.close(lock)
 
 
-_SWEPT: set[str] = set()
+_SWEPT: set[tuple[str, str]] = set()
 
 _MEMORY = process.declare(
     process.Memory(
         name="swept scratch",
         where=f"{__name__}._SWEPT",
-        key="folder of a memory file system",
-        bound="one or two folders",
+        key="folder where splits are built, and how scratch is named there",
+        bound="a few folders",
         fork="the child keeps it: what the parent left there by then is gone, or is the parent's",
         ends="never",
         clear=_SWEPT.clear,

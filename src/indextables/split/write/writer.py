@@ -243,7 +243,7 @@ class SplitWriter:
         return _Building(scratch, self._stored, self._plan, self._options, self._uncut, self._heap_ceiling)
 
     def _on_disk(self) -> Scratch:
-        return scratch_folders.on_disk(self._ambient.token())
+        return scratch_folders.on_disk(self._ambient)
 
     def _put_small(self, pieces: list[pa.Table]) -> bool:
         """Build one split of all rows in memory and put it; False, and nothing is left, if that cannot be."""
