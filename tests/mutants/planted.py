@@ -1088,6 +1088,27 @@ BUGS = [
         UPKEEP_TESTS,
     ),
     Bug(
+        "a lease lasts as long as it says, whatever its table allows",
+        LOG + "care/intents.py",
+        "numbers[newest], before, most_ms)",
+        "numbers[newest], before)",
+        UPKEEP_TESTS,
+    ),
+    Bug(
+        "a lease that was written by a clock that was wrong lasts until then",
+        LOG + "care/intents.py",
+        " or age_ms < -MAX_TTL_MS",
+        "",
+        UPKEEP_TESTS,
+    ),
+    Bug(
+        "writers in step with deletes never look for merges",
+        TABLE + "after_write.py",
+        "version % every == 0 or version * _TURN % _WHOLE < _WHOLE // (2 * every)",
+        "version % every == 0",
+        UPKEEP_TESTS,
+    ),
+    Bug(
         "merges that fall behind go on standing back",
         TABLE + "after_write.py",
         'pool: Pool = "overdue" if (self._version - version) * self._added >= least else "upkeep"',
@@ -1483,7 +1504,8 @@ BUGS = [
     Bug(
         "a lease is taken from a live holder",
         LOG + "care/intents.py",
-        "    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before):\n        return None\n",
+        "    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before, most_ms):\n"
+        "        return None\n",
         "",
         INTENT_TESTS,
     ),

@@ -80,6 +80,20 @@ def test_many_small_changes_of_rows_stay_few_splits_with_all_rows(tmp_path, how)
     assert not table.verify().findings
 
 
+@pytest.mark.parametrize(("partitions", "changes"), [(1, 8), (4, 1)])
+def test_writers_whose_appends_are_in_step_with_other_versions_keep_their_splits_few(tmp_path, partitions, changes):
+    """Each round is as many versions as lie between two looks, and only the first of them adds files."""
+    table = make(tmp_path / "t", partition_by=["p"])
+    most = 0
+    for number in range(0, 1200, 20):
+        table.append([row(number + each, "abcd"[each % partitions]) for each in range(20)])
+        for each in range(changes):
+            table.delete(f"id = {number + each}")
+        most = max(most, table.health().upkeep.most_small)
+    assert most <= 50
+    assert sorted(ids(table.to_arrow(["id"]))) == [number for number in range(1200) if number % 20 >= changes]
+
+
 def test_partitions_are_kept_each_for_itself(tmp_path):
     table = make(tmp_path / "t", partition_by=["p"])
     for number in range(40):
@@ -294,6 +308,39 @@ def test_a_process_that_is_killed_in_the_middle_of_a_merge_loses_nothing(tmp_pat
     assert ids(table.to_arrow(["id"])) == list(range(there + 9))
     # It may have been too slow: the next one had more time.
     assert lease_of(tmp_path / "t")["ttlMs"] == 3 * lasted_ms
+
+
+@pytest.mark.parametrize(
+    ("content", "age_s"),
+    [
+        ('{"kind": "lease", "ttlMs": 604800000, "token": "t"}', 2000),
+        ("no JSON", 2000),
+        ("", 2000),
+        ('{"kind": "lease", "ttlMs": 20000, "token": "t"}', -365 * 86_400),
+    ],
+    ids=["a week", "not readable", "empty", "by a clock of next year"],
+)
+def test_no_lease_holds_merges_up_for_longer_than_the_table_says(tmp_path, content, age_s):
+    table = make(tmp_path / "t")
+    lease = tmp_path / "t" / "_transaction_log" / "_intents" / "lease-merge-000000000005.json"
+    lease.parent.mkdir(exist_ok=True)
+    lease.write_text(content)
+    os.utime(lease, (lease.stat().st_mtime - age_s,) * 2)
+    for number in range(20):
+        table.append([row(number)])
+    assert table.refresh().files().num_rows < 12
+    assert ids(table.to_arrow(["id"])) == list(range(20))
+
+
+def test_a_lease_that_is_not_over_holds_merges_up(tmp_path):
+    table = make(tmp_path / "t")
+    lease = tmp_path / "t" / "_transaction_log" / "_intents" / "lease-merge-000000000005.json"
+    lease.parent.mkdir(exist_ok=True)
+    lease.write_text('{"kind": "lease", "ttlMs": 604800000, "token": "t"}')
+    os.utime(lease, (lease.stat().st_mtime - 600,) * 2)
+    for number in range(20):
+        table.append([row(number)])
+    assert table.refresh().files().num_rows == 20
 
 
 def lease_of(path: Path) -> dict[str, object]:

@@ -35,6 +35,9 @@ _ROUNDS = 3
 _SOONER = 3
 """So many versions before enough small splits can have come, somebody looks whether they have."""
 
+_TURN, _WHOLE = 3_303_119_265, 1 << 32
+"""Its multiples fall evenly on the whole, and so do those of every so many versions: no period keeps out of a part."""
+
 _OVERDUE = 3
 """So many times as many new files as make a merge due, while one runs, show that merges fall behind."""
 
@@ -131,10 +134,10 @@ def _looks(options: Options, version: int, added: int, by: Writer) -> bool:
     """True if the writer of this version looks whether a merge is due: asks no store, and needs no memory. Pure.
 
     Every version has one writer, and that one asks; a little more often than a merge becomes due, so that writers which
-    never look are not in step with it.
+    never look are not in step with it. Deletes may be, which add no file: so some other versions look, in no period.
     """
-    fan_in = options[opt.MERGE_ON_WRITE_MIN_SPLITS]
-    return _is_kept(options, by) and version % max(1, (fan_in - _SOONER) // max(1, added)) == 0
+    every = max(1, (options[opt.MERGE_ON_WRITE_MIN_SPLITS] - _SOONER) // max(1, added))
+    return _is_kept(options, by) and (version % every == 0 or version * _TURN % _WHOLE < _WHOLE // (2 * every))
 
 
 def _is_kept(options: Options, by: Writer) -> bool:

@@ -244,18 +244,17 @@ def acquire(
     """The lease of this name on this table, None while another process holds it. Raises StoreError.
 
     It lasts `ttl_ms` from now, or from the last `renew()`. With `tells` it keeps what came of the work (`Work`).
-    With `most_ms` too it lasts several times as long as the work took the last time, where that is more, but no longer
-    than that.
+    With `most_ms` too it lasts several times as long as the work took the last time, where that is more, but nobody
+    holds it for longer than that, whatever its file says.
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"a lease is named by small letters and digits, not {name!r}", name=name)
     _check_ttl(ttl_ms)
-    numbers = _numbers(env, name)
-    newest = max(numbers, default=0)
+    newest = max(numbers := _numbers(env, name), default=0)
     before = _content(env, numbers[newest]) if newest else None
-    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before):
+    if before is not None and not _is_past(store_now_ms(env), numbers[newest], before, most_ms):
         return None
-    work = _left_by(before, numbers.get(newest)) or Work() if tells else None
+    work = _left_by(before, numbers.get(newest), most_ms) or Work() if tells else None
     if work is not None and most_ms is not None:
         ttl_ms = max(ttl_ms, min(most_ms, _SPARE * work.tookMs))
     intent = Intent("lease", ttl_ms, env.ambient.token(), _holder(), work=work)
@@ -445,25 +444,27 @@ def _content(env: Env, meta: ObjectMeta) -> Intent | str | None:
         return None
 
 
-def _left_by(before: Intent | str | None, meta: ObjectMeta | None) -> Work | None:
+def _left_by(before: Intent | str | None, meta: ObjectMeta | None, most_ms: int | None) -> Work | None:
     """What is known of the work when a lease goes on to its next holder: one that never let go has failed."""
     if not isinstance(before, Intent) or before.work is None or meta is None:
         return None
     if before.released:
         return before.work
     # It may be at work yet, and slow: then the next one needs a longer time.
-    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before), _ttl_ms(before))
+    return failed(before.work, _NEVER_ENDED, meta.modified_ms + _ttl_ms(before, most_ms), _ttl_ms(before, most_ms))
 
 
-def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str) -> bool:
-    if isinstance(intent, Intent) and intent.released:
-        return True
-    return now_ms - meta.modified_ms > _ttl_ms(intent) + _GRAIN_MS
+def _is_past(now_ms: int, meta: ObjectMeta, intent: Intent | str, most_ms: int | None = None) -> bool:
+    """True if a lease is over. One that was written long after now was written by a clock that was wrong."""
+    age_ms = now_ms - meta.modified_ms
+    is_released = isinstance(intent, Intent) and intent.released
+    return is_released or age_ms > _ttl_ms(intent, most_ms) + _GRAIN_MS or age_ms < -MAX_TTL_MS
 
 
-def _ttl_ms(intent: Intent | str) -> int:
+def _ttl_ms(intent: Intent | str, most_ms: int | None = None) -> int:
     """How long an intent lives after it was written; one that cannot be understood as long as any may."""
-    return MAX_TTL_MS if isinstance(intent, str) else min(intent.ttlMs, MAX_TTL_MS)
+    most_ms = min(MAX_TTL_MS, most_ms or MAX_TTL_MS)
+    return most_ms if isinstance(intent, str) else min(intent.ttlMs, most_ms)
 
 
 def _lease_key(name: str, number: int) -> str:
