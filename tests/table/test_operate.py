@@ -740,6 +740,19 @@ def test_every_so_many_versions_are_followed_by_a_purge_that_the_history_tells()
     assert (told["operation"], dict(told["operationParameters"])) == ("PURGE", {"auto": "purgeOnWrite"})
 
 
+def test_rounds_that_end_with_versions_of_deletes_are_followed_by_a_purge_too():
+    """Appends and deletes in turn: whoever deletes makes every second version, and adds no file."""
+    table, clock = new_table(**_quick(**{"purgeOnWrite.triggerAfterWrites": "2"}))
+    table.append(rows(*range(50)))
+    table.append(rows(*range(50, 100)))
+    key = orphan(table, 1)
+    clock.advance(days=8)
+    assert table.append(rows(101)) % 2
+    assert key in keys(table)
+    table.delete("id = 1")
+    assert key not in keys(table)
+
+
 def test_rounds_that_end_with_versions_of_merges_are_followed_by_a_purge_too():
     merges = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "2"}
     rounds = {"purgeOnWrite.triggerAfterWrites": "2", "purgeOnWrite.triggerAfterMerge": "false"}

@@ -87,10 +87,10 @@ def after_change(log: Log, report: ChangeReport, by: Writer = "process", metadat
     """As `after_write`, of a change of rows: files that have lost many rows are to be written anew.
 
     `metadata` is the table's, where the caller has it; else it is read.
-    Nothing follows a change that made no version, and one that neither brought nor thinned out a file.
+    Nothing follows a change that made no version, and no merge one that neither brought nor thinned out a file.
     """
     version, added, sparse = report.version, report.added_files, report.sparse_files
-    if version is None or not (added or sparse):
+    if version is None:
         return
     try:
         known = log.metadata_at().metadata if metadata is None else metadata
@@ -98,7 +98,7 @@ def after_change(log: Log, report: ChangeReport, by: Writer = "process", metadat
     except _NOT_THE_WRITES as error:
         _LOGGER.warning("nothing is merged at %s after a change: %s", log.url, str(error) or type(error).__name__)
         return
-    looks = _is_kept(options, by) if sparse else _looks(options, version, added, by)
+    looks = _is_kept(options, by) if sparse else bool(added) and _looks(options, version, added, by)
     _follow(log, options, version, added, by, looks=looks)
 
 
