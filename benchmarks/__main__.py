@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.harness import machine, report
 from benchmarks.plots import save
 
-SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark", "delta_side", "plots"}
+SUPPORT = {"__init__", "__main__", "harness", "corpus", "local_spark", "delta_side", "peer_table", "plots"}
 
 
 _INSIDE = re.compile(r"^\s*(?:from|import) indextables\.(?!cli\b|errors\b|spark\.table\b)|^from tests\.", re.MULTILINE)
@@ -27,6 +27,12 @@ def reaches_inside(name: str) -> bool:
     return _INSIDE.search((Path(__file__).parent / f"{name}.py").read_text()) is not None
 
 
+def found() -> list[str]:
+    """All modules, in the order in which they run."""
+    names = (p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in SUPPORT)
+    return sorted(names, key=lambda name: (reaches_inside(name), name))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*")
@@ -34,10 +40,6 @@ def main() -> int:
     parser.add_argument("--here", action="store_true", help="run the one module named in this process")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw the bars of each module as SVG there")
     given = parser.parse_args()
-    found = sorted(
-        (p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in SUPPORT),
-        key=lambda name: (reaches_inside(name), name),
-    )
     if given.here:
         module = importlib.import_module(f"benchmarks.{given.modules[0]}")
         inner = " (inner functions, for engineers)" if reaches_inside(given.modules[0]) else ""
@@ -51,7 +53,7 @@ def main() -> int:
         subprocess.run(
             [sys.executable, "-m", "benchmarks", "--here", "--scale", given.scale, *plots, name], check=False
         ).returncode
-        for name in given.modules or found
+        for name in given.modules or found()
     ]
     return max(codes, default=0)
 

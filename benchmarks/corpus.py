@@ -6,6 +6,8 @@ plus one unique request token per line. `documents(n)`: an id, a title and a bod
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,9 @@ VOCABULARY = 20_000
 _LEVELS = ["INFO", "DEBUG", "WARN", "ERROR", "FATAL"]
 _STATUS = [200, 404, 500, 302, 201]
 _EPOCH_US = 1_700_000_000_000_000
+
+QUIET = {"mergeOnWrite.enabled": "false"}
+"""Properties of a table that is to keep the splits that it was given."""
 
 LOGS_SCHEMA = pa.schema(
     [
@@ -121,3 +126,30 @@ def lengthen(url: str, versions: int, options: dict[str, str], *, at: tuple[int,
     env = open_env(url, {"storage.fsync": "false", **options})
     wanted = [number for number in range(10, versions + 1, 10) if any(abs(number - place) <= 100 for place in at)]
     lengthened(env, versions, checkpoints=wanted)
+
+
+def enlarge(path: Path, count: int) -> None:
+    """Make a table of `count` splits: ten real ones in partition p0, of the others only the entries in the log."""
+    import indextables
+    from indextables.log.care.opening import open_log
+    from indextables.log.care.schedule import checkpoint
+    from indextables.log.commit.transaction import Transaction
+    from indextables.table.environment import open_env
+
+    rows = pa.table({"id": list(range(100)), "part": ["p0"] * 100})
+    table = indextables.create(path, rows.schema, partition_by=["part"])
+    for number in range(10):
+        table.append(rows.slice(number * 10, 10))
+    log = open_log(open_env(path))
+    snapshot = log.snapshot()
+    first = snapshot.files.slice(0, 1)
+    others = np.arange(count - 10)
+    parts = pa.array([f"p{1 + number // 10}" for number in others])
+    entries = {name: first[name].take(pa.array(np.zeros(len(others), np.int64))) for name in first.column_names}
+    paths = [f"part=p{1 + number // 10}/splits/split-{number:032x}.split" for number in others]
+    values = pa.MapArray.from_arrays(
+        pa.array(np.arange(len(others) + 1, dtype=np.int32)), pa.array(["part"] * len(others)), parts
+    )
+    entries.update({"path": pa.array(paths), "partitionValues": values})
+    Transaction(log, snapshot, operation="WRITE").add(pa.table(entries, schema=first.schema)).commit_or_raise()
+    checkpoint(open_env(path), compact="full")

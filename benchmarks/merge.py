@@ -112,9 +112,12 @@ class _OneByOne:
 
 
 def _fill(path: Path, splits: int, rows: int) -> None:
-    table = indextables.create(path, corpus.LOGS_SCHEMA, indexing={"message": "text"}, options=_OPTIONS)
+    table = indextables.create(
+        path, corpus.LOGS_SCHEMA, indexing={"message": "text"}, options=_OPTIONS, properties=corpus.QUIET
+    )
     for number in range(splits):
         table.append(corpus.logs(rows, seed=number))
+    assert table.files().num_rows == splits
 
 
 def _files(path: Path) -> pa.Table:

@@ -17,6 +17,7 @@ from tests.servers.s3 import S3Server
 from tests.state.spy import Spy
 
 import indextables
+from benchmarks.corpus import QUIET
 from benchmarks.harness import Bar, median_of
 from benchmarks.state import environment, make_files, write_ours
 from indextables.log.care.describe import describe_state
@@ -117,7 +118,7 @@ def _counted(server: S3Server, root: str) -> Counter[str]:
 def _appends(place: Path) -> list[Bar]:
     """Appends of a thousand rows, alone and while another process purges the same table over and over."""
     rows = pa.table({"id": list(range(1000)), "message": ["the quick brown fox"] * 1000})
-    table = indextables.create(str(place), rows.schema, indexing={"message": "text"})
+    table = indextables.create(str(place), rows.schema, indexing={"message": "text"}, properties=QUIET)
 
     def once() -> float:
         started = time.perf_counter()

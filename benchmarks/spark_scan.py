@@ -15,20 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.spark.vectors import delete_rows
 
 import indextables
-from benchmarks.corpus import logs
+from benchmarks.corpus import QUIET, enlarge, logs
 from benchmarks.harness import Bar
 from benchmarks.local_spark import read_all, session, turns
-from indextables.log.care.opening import open_log
-from indextables.log.care.schedule import checkpoint
-from indextables.log.commit.transaction import Transaction
 from indextables.spark.table.indextable import IndexTable
-from indextables.table.environment import open_env
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,19 +46,25 @@ def make_tables(folder: Path, rows: int) -> None:
     size = rows // FILES
     for number in range(FILES):
         pq.write_table(data.slice(number * size, size), folder / "plain" / f"{number}.parquet", compression="zstd")
-    made = indextables.create(folder / "whole", data.schema, indexing={"message": "text"})
+    made = indextables.create(folder / "whole", data.schema, indexing={"message": "text"}, properties=QUIET)
     for number in range(FILES):
         made.append(data.slice(number * size, size))
-    made.close()
     for table in ("tenth", "all", "folded"):
         shutil.copytree(folder / "whole", folder / table)
-    delete_rows(folder / "tenth", lambda number, count: range(0, count, 20) if number == 0 else ())
-    delete_rows(folder / "all", lambda _, count: range(0, count, 20))
+    end = data["ts"][size].as_py().isoformat(sep=" ")
+    _delete(folder / "tenth", f"latency % 20 = 0 AND ts < TIMESTAMP '{end}'", rows // FILES // 20)
+    _delete(folder / "all", "latency % 20 = 0", rows // 20)
     # More than a twentieth, so that it is worth folding.
-    delete_rows(folder / "folded", lambda _, count: range(0, count, 10))
+    _delete(folder / "folded", "latency % 10 = 0", rows // 10)
     folded = indextables.open(folder / "folded")
     folded.merge_splits(target_size=1)
     assert not folded.files()["deletionVector"].drop_null()
+
+
+def _delete(path: Path, where: str, about: int) -> None:
+    """Delete rows all over the files; the last digits of `latency` are as even as need be."""
+    deleted = indextables.open(path).delete(where).deleted
+    assert 0.8 * about < deleted < 1.2 * about, (deleted, about)
 
 
 def scan_bars(spark: SparkSession, folder: Path, rows: int, repeats: int) -> list[Bar]:
@@ -126,7 +125,7 @@ def count_bar(spark: SparkSession, folder: Path, rows: int) -> Bar:
 
 def planning_bars(spark: SparkSession, folder: Path, sizes: tuple[int, int], repeats: int) -> list[Bar]:
     for size in sizes:
-        make_large(folder / f"t{size}", size)
+        enlarge(folder / f"t{size}", size)
 
     def plan(size: int) -> Callable[[], object]:
         def call() -> None:
@@ -146,24 +145,3 @@ def planning_bars(spark: SparkSession, folder: Path, sizes: tuple[int, int], rep
             (", by CPU", found[str(large)].cpu, found[str(small)].cpu),
         )
     ]
-
-
-def make_large(path: Path, count: int) -> None:
-    """Ten real splits in partition p0, and entries for all others, whose files nobody opens."""
-    rows = pa.table({"id": list(range(100)), "part": ["p0"] * 100})
-    table = indextables.create(path, rows.schema, partition_by=["part"])
-    for number in range(10):
-        table.append(rows.slice(number * 10, 10))
-    log = open_log(open_env(path))
-    snapshot = log.snapshot()
-    first = snapshot.files.slice(0, 1)
-    others = np.arange(count - 10)
-    parts = pa.array([f"p{1 + number // 10}" for number in others])
-    entries = {name: first[name].take(pa.array(np.zeros(len(others), np.int64))) for name in first.column_names}
-    paths = [f"part=p{1 + number // 10}/splits/split-{number:032x}.split" for number in others]
-    values = pa.MapArray.from_arrays(
-        pa.array(np.arange(len(others) + 1, dtype=np.int32)), pa.array(["part"] * len(others)), parts
-    )
-    entries.update({"path": pa.array(paths), "partitionValues": values})
-    Transaction(log, snapshot, operation="WRITE").add(pa.table(entries, schema=first.schema)).commit_or_raise()
-    checkpoint(open_env(path), compact="full")

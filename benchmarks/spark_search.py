@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import indextables
-from benchmarks.corpus import logs
+from benchmarks.corpus import QUIET, logs
 from benchmarks.harness import Bar, growth
 from benchmarks.local_spark import Cost, session, turns
 from indextables.spark.table.indextable import IndexTable
@@ -55,8 +55,10 @@ def make_tables(folder: Path, rows: int) -> str:
         if number == SPLITS // 2:
             needle = part["message"][size // 2].as_py().partition("req-")[2].split()[0]
         pq.write_table(part, folder / "plain" / f"{number}.parquet", compression="zstd")
-        made = made or indextables.create(folder / "t", part.schema, indexing={"message": "text"})
+        made = made or indextables.create(folder / "t", part.schema, indexing={"message": "text"}, properties=QUIET)
         made.append(part)
+    assert made is not None
+    assert made.files().num_rows == SPLITS
     return needle
 
 
