@@ -22,6 +22,7 @@ from indextables.errors import (
 )
 from indextables.log.checkpoint.find import find_states
 from indextables.log.checkpoint.parting import agrees, has_parted, info_of
+from indextables.log.checkpoint.publish import put_once
 from indextables.log.checkpoint.read import Inspected, inspect_state
 from indextables.log.wire import LOG_DIR, StateRef, TokenWindow, identity, parse_key, token_of, version_key
 from indextables.storage.store import Guard, ObjectMeta
@@ -188,8 +189,10 @@ def only_as_seen(env: Env, keys: Iterable[str]) -> Guard:
 def withdraw(env: Env, ref: StateRef, table: str) -> None:
     """After a state of `table` was published: take it back where the log is another table's, or is gone.
 
-    Nobody can have relied on it there: a log of another table passes it over and does not write over it, and cleanup
-    never takes the newest version file of its own. Raises CheckpointInvalid where it was taken back, StoreError.
+    A log of another table passes it over and does not write over it, and cleanup never takes the newest version file of
+    its own. Where no version file is left nobody goes on from a state that he finds, but a writer may have put a file
+    on top of it who knew that version before: then it is put there again. Raises CheckpointInvalid where it was taken
+    back, StoreError.
     """
     held = table_of_version(env, ref.version)
     if held == table:
@@ -213,10 +216,23 @@ def withdraw(env: Env, ref: StateRef, table: str) -> None:
         return
     if table_of_state(env, ref) != table:
         return
+    held_back = {} if versions else {key: env.store.get(key) for key in reversed(ref.keys)}
     failed = env.store.delete_many(ref.keys, guard=guard)
+    if not versions and _is_followed(env, ref.version, table):
+        # Looked at after the delete: whoever puts such a file later finds no base, and takes it back.
+        for key, data in held_back.items():
+            put_once(env, key, data)
+        return
     done = f"it could not be taken back ({next(iter(failed.values()))})" if failed else "it was taken back"
     message = (
         f"the table at {env.store.url} was dropped or replaced while the checkpoint of version {ref.version} was "
         f"written: {done}. Open the table again"
     )
     raise CheckpointInvalid(message, version=ref.version, path=ref.keys[0], reason="another table")
+
+
+def _is_followed(env: Env, version: int, table: str) -> bool:
+    """True if a writer of `table` has put a file on top of a version, and no other table lives there."""
+    files = (parse_key(meta.key) for meta in env.store.list_from(LOG_DIR))
+    there = [file.version for file in files if file is not None and file.kind == "version"]
+    return min(there, default=-1) == version + 1 and table_of_version(env, version + 1) == table

@@ -10,6 +10,7 @@ import pyarrow as pa
 from indextables import options as opt
 from indextables.ambient import Ambient
 from indextables.errors import InvalidArgument, SchemaMismatch, TableNotFound
+from indextables.log.commit import lost_base
 from indextables.log.commit.conflict import constraints_of
 from indextables.log.commit.head import Head
 from indextables.log.commit.rule import Encoded, Landed, Undecided, put_slot
@@ -94,9 +95,9 @@ def create_table(log: Log, metadata: Metadata, protocol: Protocol | None = None)
     """Make the table unless it exists; of any number of racing creators one makes it, the others go on with it.
 
     Raises SchemaMismatch if a table with another schema or other partition columns is there, CommitStateUnknown if
-    the store does not tell whether version 0 landed, ClockSkew, StoreUnsafe, StoreError, and InvalidArgument for
-    metadata that no reader would accept or that sets an option to a value it cannot have, or if another system's table
-    is there.
+    the store does not tell whether version 0 landed, LogGap where nothing but a checkpoint is there, ClockSkew,
+    StoreUnsafe, StoreError, and InvalidArgument for metadata that no reader would accept or that sets an option to a
+    value it cannot have, or if another system's table is there.
     """
     follow = log.after_commit
     existing = _existing(log, metadata)
@@ -173,6 +174,7 @@ def _existing(log: Log, metadata: Metadata) -> Created | None:
         version, _, found = log.metadata_at()
     except TableNotFound:
         return None
+    lost_base.check_alone(log, version, found.id)
     theirs, ours = _shape(found), _shape(metadata)
     if theirs != ours:
         message = (

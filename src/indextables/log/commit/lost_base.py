@@ -20,11 +20,13 @@ from indextables.errors import (
 from indextables.log.commit import head
 from indextables.log.commit.head import Head
 from indextables.log.commit.winner import Held, read_slot
-from indextables.log.read import Log, LogCache, Survey, Told, gap, newest_tokens
+from indextables.log.read import Log, LogCache, Survey, Told, gap, newest_tokens, tokens
 from indextables.log.wire import LOG_DIR, CommitInfo, commit_info_of, parse_key, version_key
 
 __all__ = [
     "beyond_gap",
+    "check_alone",
+    "check_without_file",
     "gap_below",
     "is_anothers",
     "is_followed",
@@ -83,6 +85,43 @@ def stands(env: Env, base: Head, seen: Survey, ask: Callable[[int], Told | None]
         message = f"the checkpoint of version {told.ref.version} at {env.store.url} cannot be read: run verify"
         raise LogCorrupt(message, version=told.ref.version, path=told.ref.keys[0], url=env.store.url)
     return base.token is None or not told.covers(version) or told.token_at(version) == base.token
+
+
+def check_without_file(log: Log, base: Head, seen: Survey, ask: Callable[[int], Told | None]) -> None:
+    """Raises what `lost_ground` gives, or LogGap, unless a commit may follow a base whose file is not there.
+
+    `seen` was listed before any put. Cleanup leaves the file of the newest version: without one at or above the base,
+    its checkpoint stands alone. `ask` and what else is raised: as `stands`.
+    """
+    if not stands(log.env, base, seen, ask):
+        raise lost_ground(log, base)
+    # Other systems' checkpoints have no tokens, and need no version files.
+    if base.token is not None and seen.newest_version is None:
+        raise _stands_alone(log, base.version)
+
+
+def check_alone(log: Log, version: int, table: str) -> None:
+    """Raises LogGap if `version`, the newest one of `table`, was just found to be a checkpoint that stands alone."""
+    known = log.remembered()
+    if known is None or known.head != version or known.head_identity is not None:
+        return
+    told = newest_tokens(log.env, version, table)
+    if told is not None and told.window is not None and tokens.survey(log.env, version).newest_version is None:
+        raise _stands_alone(log, version)
+
+
+def _stands_alone(log: Log, version: int) -> LogGap:
+    """The error for a checkpoint from which nobody may go on; the head is forgotten."""
+    head.forget(log)
+    log.invalidate()
+    url = log.env.store.url
+    message = (
+        f"the checkpoint of version {version} stands alone at {url}: no version file is there. Nothing was written. "
+        "Either the table was dropped while this checkpoint was on its way: whoever wrote it takes it back, so try "
+        "again, and drop the table once more where it stays. Or version files were lost: restore the newest one from a "
+        "copy, or repair the log"
+    )
+    return LogGap(message, version=version, url=url, reason="stands alone")
 
 
 def is_anothers(env: Env, base: Head, token: str) -> bool:

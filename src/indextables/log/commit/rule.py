@@ -206,9 +206,9 @@ class _Attempt:
             # What lies below a gap can be read. What is put into it would take the place of what was lost.
             discover(self.env, whole=True)
         self.base = base = lost_base.linked(self.env, self.base)
-        if base.crc32c is None and not self._stands(self._look()):
+        if base.crc32c is None:
             # Nothing but a snapshot tells of it, and its file is not there.
-            raise _Refused(lost_ground(self.log, base))
+            lost_base.check_without_file(self.log, base, self._look(), self._told)
         if not self.env.store.is_local or base.identity is None:
             return
         if tokens.identity_of(self.env, base.version) != base.identity and not self._stands(self._look()):
