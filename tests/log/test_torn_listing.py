@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import uuid
+
 import msgspec
 import pytest
 from tests.log.commits import METADATA, add, local_env, open_log
 from tests.log.scripted import Scripted
+from tests.world.clock import Clock
 from tests.world.commits import append
 
+from indextables.env import Env
+from indextables.log.checkpoint.write import write_checkpoint
 from indextables.log.commit.create import create_table
+from indextables.log.read.histories import history, version_at
 from indextables.log.read.newest import discover
 from indextables.log.wire.names import LOG_DIR, crc_key, version_key
+from indextables.options import Options
+from indextables.storage import open_store
 from indextables.storage.local import LocalStore
 from indextables.storage.url import parse_location
 from indextables.table.maintenance.truncate import truncate_time_travel
@@ -120,3 +129,72 @@ def test_a_listing_beside_deletes_tells_each_file_once_and_in_order(tmp_path):
         store.put(f"d/{number * 4 + 3:03}", b"")
     assert seen == sorted(set(seen))
     assert {f"d/{number:03}" for number in range(0, 60, 4)} <= set(seen)
+
+
+class Torn(Scripted):
+    """An object store, of which listing number `which` stands before its entry number `at` while others go on."""
+
+    def __init__(self, store, which, at, meanwhile):
+        super().__init__(store)
+        self.left, self.at, self.meanwhile = which, at, meanwhile
+
+    def list_from(self, prefix, after=None, **more):
+        last, is_torn = after, self.left == 0
+        self.left -= 1
+        for number in itertools.count():
+            if is_torn and number == self.at:
+                self.meanwhile()
+            meta = next(self.store.list_from(prefix, last, **more), None)
+            if meta is None:
+                return
+            last = meta.key
+            yield meta
+
+
+@pytest.fixture(params=itertools.product([1, 2], range(3)), ids=str)
+def behind(request):
+    """A log at versions 0 to 4; and a reader of which one listing has passed them as others commit and checkpoint.
+
+    That listing comes to the checkpoint of version 5 afterwards. Given are the commits above 4, and which listing.
+    """
+    commits, which = request.param
+    clock, options = Clock(1_700_000_000_000), Options({"checkpoint.interval": 1000}, environ={})
+    env = Env(open_store(f"memory://{uuid.uuid4().hex}/t", options), clock, options)
+    log = open_log(env)
+    create_table(log, METADATA)
+    times = [clock.ms]
+
+    def commit():
+        clock.ms += 1000
+        times.append(clock.ms)
+        append(log, [add(f"{clock.ms}.split")])
+
+    for _ in range(4):
+        commit()
+    write_checkpoint(env, open_log(env).snapshot(2).state)
+    numbered = [meta.key for meta in env.store.list_from(LOG_DIR) if meta.key[len(LOG_DIR)].isdigit()]
+
+    def meanwhile():
+        for _ in range(commits):
+            commit()
+        write_checkpoint(env, open_log(env).snapshot(5).state)
+
+    def reader():
+        # Without the pointer the whole log is listed.
+        return open_log(msgspec.structs.replace(env, store=store, options=unhinted))
+
+    unhinted = Options({"checkpoint.interval": 1000, "log.stopAtGap": True}, environ={})
+    store = Torn(env.store, which, len(numbered) + 1, meanwhile)
+    return reader, times
+
+
+def test_a_checkpoint_that_comes_behind_a_listing_hides_no_version_of_the_history(behind):
+    reader, times = behind
+    versions = history(reader()).column("version").to_pylist()
+    assert versions == list(range(len(times) - 1, -1, -1))
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_checkpoint_that_comes_behind_a_listing_hides_no_version_of_a_time(behind, version):
+    reader, times = behind
+    assert version_at(reader(), times[version] + 500) == version

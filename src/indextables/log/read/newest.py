@@ -104,16 +104,18 @@ def discover(env: Env, previous: Known | None = None, *, whole: bool = False) ->
 
     `whole` asks for a log without a gap, whatever `log.stopAtGap` says.
 
-    A cleanup beside it may tear a listing: the names of old versions are in it, the checkpoint that took their place
-    is not. Such a listing is made again. Raises TableNotFound, LogGap, StoreError.
+    Others may tear a listing: the names of old versions are in it, the checkpoint that took their place is not; or a
+    checkpoint is in it, and versions that came before it, but after the listing had passed their names, are not. Such a
+    listing is made again. Raises TableNotFound, LogGap, StoreError.
     """
     for _ in range(_LISTINGS - 1):
         versions, states = _listed(env)
+        passed = max(versions, default=-1)
         try:
             known = _newest(env, versions, states, previous, stop_at_gap=False)
         except LogGap:
             continue
-        if _nothing_went(env, versions):
+        if _nothing_went(env, versions) and not _came_behind(env, passed, known):
             return known
     return _newest(env, *_listed(env), previous, stop_at_gap=env.options[opt.LOG_STOP_AT_GAP] and not whole)
 
@@ -146,6 +148,12 @@ def _nothing_went(env: Env, versions: dict[int, ObjectMeta]) -> bool:
     oldest = min(versions)
     meta = _head(env, oldest)
     return meta is not None and identity(meta) == identity(versions[oldest])
+
+
+def _came_behind(env: Env, passed: int, known: Known) -> bool:
+    """True if the file of a checkpoint's version is there above `passed`, the newest one that a listing shows."""
+    newest = known.newest_state
+    return newest > passed and _head(env, newest) is not None
 
 
 def _newest(
@@ -246,10 +254,19 @@ def _advance_remote(env: Env, known: Known) -> Known | None:
         if found is None:
             break
         head, meta = head + 1, found
+    if head > max(versions, default=known.head) and not _is_there(env, known):
+        # What the listing does not show may have come to another table, which was made here since.
+        return None
     if any(state.version > head for state in newer) or any(version > head for version in versions):
         return None
     states = (*newer, *(state for state in known.states if state not in newer))
     return msgspec.structs.replace(known, head=head, head_identity=identity(meta), states=states)
+
+
+def _is_there(env: Env, known: Known) -> bool:
+    """True if the newest file of a look before is still the same, by name."""
+    meta = _head(env, known.head)
+    return meta is not None and identity(meta) == known.head_identity
 
 
 def _known(head: int, versions: dict[int, ObjectMeta], states: tuple[StateRef, ...], previous: Known | None) -> Known:
