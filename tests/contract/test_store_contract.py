@@ -81,6 +81,16 @@ def test_put_replaces(store: Store):
     assert store.head("key").etag != first.etag
 
 
+def test_a_get_tells_which_object_its_bytes_are_of(store):
+    store.put("key", b"one")
+    told = []
+    assert store.get("key", noted=told.append) == b"one"
+    assert told == [store.head("key")]
+    store.put("key", b"two")
+    assert store.get("key", noted=told.append) == b"two"
+    assert told[1] == store.head("key") != told[0]
+
+
 def test_a_missing_key_is_object_not_found(store: Store):
     store.put("there/is", b"something")
     for call in (store.get, store.head, lambda key: store.get_range(key, 0, 1), lambda key: store.get_range(key, 0, 0)):

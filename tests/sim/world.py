@@ -361,10 +361,13 @@ class SimStore:
     def outlives_process(self) -> bool:
         return False
 
-    def get(self, key: str, *, policy: object = None) -> bytes:
+    def get(self, key: str, *, policy: object = None, noted: Callable[[ObjectMeta], object] | None = None) -> bytes:
         self._step("get", key)
         self._maybe_unavailable(key)
-        return self._item(key).data
+        item = self._item(key)
+        if noted is not None:
+            noted(_meta(key, item))
+        return item.data
 
     def get_range(self, key: str, start: int, end: int, *, policy: object = None) -> bytes:
         data = self.get(key)

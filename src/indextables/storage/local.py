@@ -28,7 +28,7 @@ from indextables.storage.mounts import Mounts, check_mount, system_mounts
 from indextables.storage.moving import copy, pread, write
 from indextables.storage.probe import once_per_process, skew_between
 from indextables.storage.retry import retry
-from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, Noted, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
 __all__ = ["LocalStore"]
@@ -90,10 +90,16 @@ class LocalStore:
         """The folder itself, for readers that open files by path."""
         return Path(self._location.path)
 
-    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+    def get(self, key: str, *, policy: CallPolicy | None = None, noted: Noted | None = None) -> bytes:
         if key in self._unsettled:
             self._settle(key)
-        return self._read(key, policy, lambda file, size: pread(file, 0, size, key))
+
+        def read(file: int, size: int) -> bytes:
+            if noted is not None:
+                noted(meta_of(key, os.fstat(file)))
+            return pread(file, 0, size, key)
+
+        return self._read(key, policy, read)
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
         return self.get_ranges(key, [(start, end)], policy=policy)[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from indextables.ambient import Ambient, SystemAmbient
 from indextables.errors import InvalidArgument, NotSupported, ObjectNotFound, StoreError
 from indextables.process import Lock, Memory, declare
-from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, Noted, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import Location, check_key, check_prefix
 
 __all__ = ["MemoryStore"]
@@ -90,9 +90,12 @@ class MemoryStore:
     def identity(self) -> Hashable:
         return self.url, self._bucket
 
-    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+    def get(self, key: str, *, policy: CallPolicy | None = None, noted: Noted | None = None) -> bytes:
         del policy
-        return self._find(key)[0]
+        data, modified_ms, etag = self._find(key)
+        if noted is not None:
+            noted(ObjectMeta(key, len(data), modified_ms, str(etag)))
+        return data
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
         return self.get_ranges(key, [(start, end)], policy=policy)[0]

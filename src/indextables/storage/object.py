@@ -34,7 +34,7 @@ from indextables.storage.listing import in_key_order
 from indextables.storage.probe import once_per_process, probe_conditional_put
 from indextables.storage.redact import SecretMap
 from indextables.storage.retry import retry
-from indextables.storage.store import CallPolicy, Guard, ObjectMeta, PutAnswer, StoreFacts
+from indextables.storage.store import CallPolicy, Guard, Noted, ObjectMeta, PutAnswer, StoreFacts
 from indextables.storage.url import MAX_KEY_BYTES, Location, check_key, check_prefix, is_key
 
 __all__ = ["ObjectStore", "open_object_store"]
@@ -91,16 +91,20 @@ class ObjectStore:
     def identity(self) -> Hashable:
         return self.url, self._credentials
 
-    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
+    def get(self, key: str, *, policy: CallPolicy | None = None, noted: Noted | None = None) -> bytes:
         full = self._full(key)
 
-        def attempt(client: Any) -> bytes | ObjectMeta:
+        def attempt(client: Any) -> tuple[bytes | None, ObjectMeta]:
             result = client.get(full)
             meta = _meta(key, result.meta)
-            return meta if meta.size > _LARGE else _whole(bytes(result.bytes()), meta.size, key)
+            return None if meta.size > _LARGE else _whole(bytes(result.bytes()), meta.size, key), meta
 
-        found = self._retried(key, policy, attempt)
-        return found if isinstance(found, bytes) else self._get_in_parts(found, policy)
+        data, meta = self._retried(key, policy, attempt)
+        if data is None:
+            data, meta = self._get_in_parts(meta, policy)
+        if noted is not None:
+            noted(meta)
+        return data
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:
         return self.get_ranges(key, [(start, end)], policy=policy)[0]
@@ -227,8 +231,8 @@ class ObjectStore:
             repeats=repeats,
         )
 
-    def _get_in_parts(self, meta: ObjectMeta, policy: CallPolicy | None) -> bytes:
-        """All bytes of a large object: one request for all of it would have to fit into one timeout.
+    def _get_in_parts(self, meta: ObjectMeta, policy: CallPolicy | None) -> tuple[bytes, ObjectMeta]:
+        """All bytes of a large object, and what it is: one request for all of it would have to fit into one timeout.
 
         Parts of an object that was replaced meanwhile belong to two: it is read again. Raises StoreUnavailable if
         that goes on.
@@ -238,7 +242,7 @@ class ObjectStore:
             parts = self._get_ranges(meta.key, ranges, policy, coalesce=0)
             before, meta = meta, self.head(meta.key, policy=policy)
             if (meta.etag, meta.size) == (before.etag, before.size):
-                return b"".join(parts)
+                return b"".join(parts), meta
         raise StoreUnavailable(f"{self.url}/{meta.key} is replaced faster than it can be read: try again", key=meta.key)
 
     def _get_ranges(

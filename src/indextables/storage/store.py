@@ -29,6 +29,10 @@ Guard = Callable[[Sequence[str]], str]
 """Asked for the keys of one request right before they are deleted: why they must not be; empty if they may."""
 
 
+Noted = Callable[[ObjectMeta], object]
+"""Told what an answer says about the object that it holds, before its bytes are handed out."""
+
+
 class CallPolicy(msgspec.Struct, frozen=True):
     """How long and how often one call may try.
 
@@ -95,8 +99,8 @@ class Store(Protocol):
         """True if every process finds the same objects at this URL, also when this one has ended."""
         ...
 
-    def get(self, key: str, *, policy: CallPolicy | None = None) -> bytes:
-        """All bytes. Raises ObjectNotFound."""
+    def get(self, key: str, *, policy: CallPolicy | None = None, noted: Noted | None = None) -> bytes:
+        """All bytes, of the object that `noted` is told about. Raises ObjectNotFound."""
         ...
 
     def get_range(self, key: str, start: int, end: int, *, policy: CallPolicy | None = None) -> bytes:

@@ -11,7 +11,7 @@ from indextables import process
 from indextables.errors import ObjectNotFound, VersionExpired, VersionNotFound
 from indextables.log.commit import row_ids
 from indextables.log.commit.winner import Winner
-from indextables.log.read import Log, Snapshot
+from indextables.log.read import Log, Snapshot, table_of
 from indextables.log.wire import Metadata, Protocol, StateHeader, Txn, crcfile, tracks_rows
 
 __all__ = ["Head", "advance", "following_row_id", "forget", "head_of", "load", "recall", "remember"]
@@ -72,6 +72,10 @@ def load(log: Log, *, with_txns: bool = False) -> Head:
         content = log.read_version(version)
     except (VersionExpired, VersionNotFound, ObjectNotFound):
         # The newest version is a checkpoint whose version file is gone, or not the one that was committed.
+        return head_of(log.snapshot())
+    if table_of(content) not in {None, metadata.id}:
+        # Another table has taken the place of the one whose metadata was read.
+        log.invalidate()
         return head_of(log.snapshot())
     following = row_ids.next_row_id(content.domains)
     if following is None and tracks_rows(protocol):

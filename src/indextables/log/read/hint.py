@@ -8,7 +8,8 @@ was: whatever is not proven here by other files is not believed, and then the wh
   above it has been deleted: the slots above are looked at by name, and read, and then the file once more.
 - Object stores: the versions above the checkpoint are read by name, up to the first empty slot, so that a listing that
   lags behind hides none. After that the log is listed from the checkpoint's version on, once: it must show the newest
-  version read, and neither a version nor a checkpoint above it.
+  version read, and neither a version nor a checkpoint above it. A version that was read is listed as the very file
+  that was read, unless a checkpoint shows that it may be gone: else the table was dropped meanwhile.
 
 Why one listing proves that the empty slot was the next one, and that the newest version read is the one that was
 committed. Had cleanup emptied either slot before, it would have left a version file above: it never deletes the newest
@@ -49,7 +50,7 @@ from indextables.log.checkpoint.avro import StateList
 from indextables.log.read.confirming import Confirmed, by_anchor, confirm, follows, is_chain, table_of
 from indextables.log.read.load import OpenedState
 from indextables.log.read.newest import Known, new_history
-from indextables.log.read.tokens import glance, numbered_from
+from indextables.log.read.tokens import Survey, glance, numbered_from
 from indextables.log.read.versions import Versions, read_stamp
 from indextables.log.wire import (
     FileIdentity,
@@ -64,7 +65,7 @@ from indextables.log.wire import (
     state_key,
     version_key,
 )
-from indextables.storage.store import ObjectMeta
+from indextables.storage.store import Noted, ObjectMeta
 
 __all__ = ["FEW", "Found", "Look", "anchor", "by_hint"]
 
@@ -211,8 +212,9 @@ def _remote(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
         return None
     opened = open_state(env, ref)
     read: list[VersionContent] = []
+    files: list[ObjectMeta] = []
     for _ in range(_LOOKS):
-        read += _by_name(env, versions, ref.version + 1 + len(read))
+        read += _by_name(env, versions, ref.version + 1 + len(read), files.append)
         head = ref.version + len(read)
         if len(read) > FEW:
             return None
@@ -228,6 +230,8 @@ def _remote(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
             break
     else:
         return None
+    if not _are_there(read, files, seen):
+        return None
     # A file that nobody names may fill a slot below the newest version: there the checkpoints must not be missed.
     contents = confirm(env, read, seen=seen if is_chain(read) else None)
     if not (_are_of(opened, contents) if read else _made_of(env, opened, newest)):
@@ -237,19 +241,35 @@ def _remote(env: Env, versions: Versions, pointer: Pointer) -> Found | None:
     return Found(known, contents, OpenedState(ref, opened))
 
 
+def _are_there(read: list[VersionContent], files: list[ObjectMeta], seen: Survey) -> bool:
+    """True if the versions that were read are listed, as the very files; where a checkpoint is, one may be gone. Pure.
+
+    Else the table was dropped meanwhile: what lies above may be another table's, or a file that a writer of this one
+    has yet to take back. `files` are those that are known.
+    """
+    noted = {meta.key: identity(meta) for meta in files}
+    covered = -1 if seen.newest is None else seen.newest.version
+    listed = [(content.version, seen.identity(content.version)) for content in read]
+    return all(
+        version <= covered if found is None else noted.get(version_key(version), found) == found
+        for version, found in listed
+    )
+
+
 def _made_of(env: Env, opened: Opened, file: FileIdentity) -> bool:
     """True if a checkpoint was made of the listed file of its version: it says so, or the file is read."""
     noted = opened.version_file if isinstance(opened, StateList) else None
     return (noted is not None and noted == file.text) or _is_its_own(env, opened, opened.version)
 
 
-def _by_name(env: Env, versions: Versions, slot: int) -> list[VersionContent]:
+def _by_name(env: Env, versions: Versions, slot: int, noted: Noted) -> list[VersionContent]:
     """The versions from `slot` on, one after the other up to the first empty slot, since a listing may lag behind.
 
-    Many are listed first, and read together. More than `FEW` are not read to their end.
+    Many are listed first, and read together. More than `FEW` are not read to their end. `noted` is told which files
+    those are that were read one by one, the last one among them.
     """
     found: list[VersionContent] = []
-    while len(found) <= FEW and (content := versions.at_slot(slot + len(found))) is not None:
+    while len(found) <= FEW and (content := versions.at_slot(slot + len(found), noted)) is not None:
         found.append(content)
         if len(found) == _ONE_BY_ONE:
             files = (parse_key(meta.key) for meta in numbered_from(env, slot))
@@ -257,7 +277,7 @@ def _by_name(env: Env, versions: Versions, slot: int) -> list[VersionContent]:
             more = slot + len(found)
             while more in listed and more - slot <= FEW:
                 more += 1
-            found += versions.unconfirmed(range(slot + len(found), more))
+            found += versions.unconfirmed(range(slot + len(found), more - 1))
     return found
 
 

@@ -22,6 +22,7 @@ from indextables.log.wire import (
     decode_version,
     version_key,
 )
+from indextables.storage.store import Noted
 
 __all__ = ["ReadTail", "Recall", "Stamp", "Versions", "read_stamp"]
 
@@ -92,10 +93,13 @@ class Versions:
         """The content of versions as their files have it: whoever asks confirms it. Raises as `read`."""
         return self._read_many(versions)[0]
 
-    def at_slot(self, version: int) -> VersionContent | None:
-        """The content of a version as its file has it, None where the slot is empty. As `unconfirmed`."""
+    def at_slot(self, version: int, noted: Noted | None = None) -> VersionContent | None:
+        """The content of a version as its file has it, None where the slot is empty. As `unconfirmed`.
+
+        `noted` is told which file that is.
+        """
         try:
-            return self._read(version)
+            return self._read(version, noted=noted)
         except ObjectNotFound:
             return None
 
@@ -143,10 +147,10 @@ class Versions:
             return [one(version) for version in versions], frozenset(known)
         return list(self.env.ambient.map("versions", one, versions)), frozenset(known)
 
-    def _read(self, version: int, *, files: bool = True) -> VersionContent:
+    def _read(self, version: int, *, files: bool = True, noted: Noted | None = None) -> VersionContent:
         key, url = version_key(version), self.env.store.url
         try:
-            return decode_version(self.env.store.get(key), version, root_url=url, files=files)
+            return decode_version(self.env.store.get(key, noted=noted), version, root_url=url, files=files)
         except LogCorrupt:
             # A short or damaged answer is no damaged file: the second look decides.
-            return decode_version(self.env.store.get(key), version, root_url=url, files=files)
+            return decode_version(self.env.store.get(key, noted=noted), version, root_url=url, files=files)
