@@ -86,6 +86,7 @@ def interrupted(place: Place, at: int, happens: Callable[[], None], **options: o
 NEW = [f"new-{number}" for number in range(1, HEAD + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["avro", "json"])
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 def test_who_read_one_table_while_another_took_its_place_reads_that_one_next(place, form, warm):
@@ -107,6 +108,7 @@ def test_who_read_one_table_while_another_took_its_place_reads_that_one_next(pla
     assert at > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["avro", "json"])
 @pytest.mark.parametrize("versions", [HEAD - 1, HEAD, HEAD + 1])
 def test_who_opens_one_table_and_commits_while_another_takes_its_place_leaves_no_file_of_the_first(
