@@ -1,5 +1,7 @@
 """Puts the index between the rows and the footer of a finished Parquet file: the last step of writing.
 
+What needs the rows alone is done by `take_apart`, which a caller can do while the index is still being made.
+
 pyarrow has written rows, page index and footer. The footer is cut off, the index section appended, and the footer put
 back with the pointer filled in. Everything the footer points at lies before the cut, so that no offset changes.
 """
@@ -15,13 +17,21 @@ import pyarrow.parquet as pq
 
 from indextables.errors import InvariantViolated
 from indextables.split.file import Directory, IndexPointer, layout, thrift
-from indextables.split.file.page_map import PageMap, build_page_map
+from indextables.split.file.page_map import build_page_map
 from indextables.split.index import IndexPlan
 from indextables.split.write.index import BuiltSegment
 
-__all__ = ["FinishedFile", "finish_file"]
+__all__ = ["FinishedFile", "TakenApart", "finish_file", "take_apart"]
 
 _MAGIC = b"PAR1"
+
+
+class TakenApart(msgspec.Struct, frozen=True):
+    """What a finished Parquet file is made of: its footer, where that begins, and the map of its pages, packed."""
+
+    footer: bytes
+    footer_start: int
+    pages: layout.StoredPart | None
 
 
 class FinishedFile(msgspec.Struct, frozen=True):
@@ -39,6 +49,7 @@ class FinishedFile(msgspec.Struct, frozen=True):
 
 def finish_file(
     path: Path,
+    taken: TakenApart,
     num_rows: int,
     plan: IndexPlan,
     built: BuiltSegment | None,
@@ -46,11 +57,14 @@ def finish_file(
     split_id: str,
     null_counts: dict[str, int],
 ) -> FinishedFile:
-    """Make a split of the Parquet file at `path`, in place. Raises InvariantViolated if it does not read back."""
-    footer, footer_start, page_map = _take_apart(path)
+    """Make a split of the Parquet file at `path`, in place. Raises InvariantViolated if it does not read back.
+
+    `taken` is what `take_apart` made of that file.
+    """
+    footer, footer_start = taken.footer, taken.footer_start
     parts = list(built.parts) if built is not None else []
-    if page_map is not None:
-        parts.append(layout.pack(layout.PAGES, msgspec.msgpack.encode(page_map)))
+    if taken.pages is not None:
+        parts.append(taken.pages)
     base = Directory(
         num_rows=num_rows,
         tantivy=built.tantivy if built is not None else "",
@@ -91,8 +105,8 @@ def finish_file(
     )
 
 
-def _take_apart(path: Path) -> tuple[bytes, int, PageMap | None]:
-    """The footer of a finished Parquet file, where it begins, and the map of its pages."""
+def take_apart(path: Path) -> TakenApart:
+    """The footer of a finished Parquet file and the map of its pages."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = memoryview(mapped)
         try:
@@ -102,9 +116,11 @@ def _take_apart(path: Path) -> tuple[bytes, int, PageMap | None]:
             meta, _ = thrift.decode_struct(footer)
             index_start = _page_index_start(meta, start)
             index = bytes(view[index_start:start])
-            return footer, start, build_page_map(meta, index, index_start, view)
+            pages = build_page_map(meta, index, index_start, view)
         finally:
             view.release()
+    packed = None if pages is None else layout.pack(layout.PAGES, msgspec.msgpack.encode(pages))
+    return TakenApart(footer, start, packed)
 
 
 def _page_index_start(meta: thrift.ThriftStruct, footer_start: int) -> int:

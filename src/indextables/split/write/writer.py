@@ -28,7 +28,7 @@ from indextables.split.write import scratch as scratch_folders
 from indextables.split.write.index import HEAP_CEILING, SegmentBuilder
 from indextables.split.write.rows import RowsWriter, normalise_schema
 from indextables.split.write.scratch import Places, Scratch
-from indextables.split.write.sink import FinishedFile, finish_file
+from indextables.split.write.sink import FinishedFile, finish_file, take_apart
 from indextables.storage.store import Store
 
 __all__ = ["SplitWriter", "WrittenSplit", "write_splits"]
@@ -405,13 +405,16 @@ class _Building:
 
     def finish(self, split_id: str) -> tuple[FinishedFile, Statistics] | None:
         """The verified file under this id and its statistics; None if its index is not one segment in order."""
+        # First all that the rows alone decide: Tantivy's thread takes them in meanwhile, and a commit waits for that.
         self._rows.close()
+        statistics = self._stats.finish()
+        taken = take_apart(self.rows_path)
         built = self._segment.finish() if self._segment is not None else None
         if built is not None and not built.in_order:
             return None
-        statistics = self._stats.finish()
         finished = finish_file(
             self.rows_path,
+            taken,
             self.num_rows,
             self._plan,
             built,
