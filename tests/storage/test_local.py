@@ -118,6 +118,38 @@ def test_a_new_data_file_that_cannot_be_made_durable_is_not_there(
     assert temps(tmp_path) == []
 
 
+def test_no_folder_is_closed_while_it_is_forced_to_the_disk(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "source").write_bytes(b"data")
+    store.put_file("a/first", tmp_path / "source")
+    forced: set[int] = set()
+    closed: list[int] = []
+    at_it, gone = threading.Event(), threading.Event()
+    real = os.close
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            assert at_it.wait(10)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        forced.add(descriptor)
+        at_it.set()
+        gone.wait(0.2)
+        forced.discard(descriptor)
+
+    def close(descriptor: int) -> None:
+        if descriptor in forced:
+            closed.append(descriptor)
+            gone.set()
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(StoreUnavailable):
+        store.put_file("a/key", tmp_path / "source")
+    assert closed == []
+
+
 def test_a_folder_that_another_process_made_is_made_durable_too(tmp_path: Path):
     (tmp_path / "table/log").mkdir(parents=True)
     with watched(SystemCalls()) as calls:

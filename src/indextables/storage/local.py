@@ -349,15 +349,23 @@ class LocalStore:
                         os.unlink(temp, dir_fd=temp_folder)
                     raise
                 try:
-                    # One journal entry holds both, where there is a journal: together they wait for the disk once.
-                    for _ in self._ambient.map("flush", sync, (file, folder)):
-                        pass
+                    self._sync_both(file, folder)
                 except BaseException:
                     with contextlib.suppress(OSError):
                         os.unlink(parts[-1], dir_fd=folder)
                     raise
             finally:
                 _close(file, folder, temp_folder)
+
+    def _sync_both(self, file: int, folder: int) -> None:
+        """One journal entry holds both, where there is a journal: together they wait for the disk once."""
+        other = self._ambient.submit("flush", functools.partial(sync, folder))
+        try:
+            sync(file)
+        finally:
+            # Whatever became of the file: nobody closes a folder that is still being forced to the disk.
+            other.exception()
+        other.result()
 
     @contextlib.contextmanager
     def _temp(self, temp_folder: int, fill: Callable[[int], None], *, durable: bool = True) -> Iterator[str]:
