@@ -3,6 +3,7 @@ from __future__ import annotations
 import struct
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,13 @@ def test_components_lie_in_the_order_of_need():
     assert [c.name for c in written.components] == _NAMES
 
 
+def test_few_bytes_are_stored_as_they_are_and_more_of_them_packed():
+    few, more = (layout.pack("term", b"needle " * times) for times in (20, 200))
+    assert (few.codec, bytes(few.stored), few.raw_length) == ("none", b"needle " * 20, 140)
+    assert more.codec == "zstd"
+    assert memoryview(more.stored).nbytes < 200
+
+
 def test_zeros_that_look_like_a_bomb_are_stored_as_they_are():
     part = layout.pack("fieldnorm", bytes(70 << 20))
     assert part.codec == "none"
@@ -94,9 +102,7 @@ def _lying(*components, **changed):
     """A section whose directory is well formed, checksummed, and wrong."""
     directory = _directory(components=tuple(components), **changed)
     raw = msgspec.msgpack.encode(directory)
-    stored = layout.pack("term", raw)
-    body = bytes(stored.stored) if stored.codec == "zstd" else None
-    assert body is not None
+    body = pa.Codec("zstd").compress(raw, asbytes=True)
     header = struct.pack("<4sHHIII", b"ITIX", 1, 0, len(body), len(raw), layout.crc32c(body))
     return header + body
 

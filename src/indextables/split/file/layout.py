@@ -63,6 +63,9 @@ _MAX_DIRECTORY = 64 << 20
 _MAX_RAW = 4 << 30
 _LEVEL = 3
 
+_WORTH_PACKING = 512
+"""Raw bytes below which zstd saves a hundred bytes at the most, and costs writer and reader more than they do."""
+
 
 class Component(msgspec.Struct, frozen=True, omit_defaults=True):
     """One component of the index section.
@@ -155,6 +158,8 @@ def crc32c(data: bytes | memoryview) -> int:
 def pack(name: str, raw: bytes | memoryview | pa.Buffer, tail: bytes = b"") -> StoredPart:
     """A component as it is kept at rest: zstd where that helps, else as it is."""
     view = memoryview(raw)
+    if view.nbytes < _WORTH_PACKING:
+        return StoredPart(name=name, stored=bytes(view), raw_length=view.nbytes, codec="none", tail=tail)
     stored: pa.Buffer = _codec().compress(view)
     if stored.size >= view.nbytes or view.nbytes > raw_limit(stored.size):
         return StoredPart(name=name, stored=bytes(view), raw_length=view.nbytes, codec="none", tail=tail)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ __all__ = ["HEAP_CEILING", "BuiltSegment", "SegmentBuilder"]
 
 HEAP_CEILING = 4_000_000_000
 """What Tantivy may use before it starts a second segment: a ceiling, not an allocation."""
+
+
+_READ_WHOLE = 64 << 10
+"""Bytes of a file that are read sooner than mapped."""
 
 
 class BuiltSegment(msgspec.Struct, frozen=True):
@@ -91,7 +96,7 @@ class SegmentBuilder:
         totals: dict[int, int] = {}
         version = None
         for name in layout.SEGMENT_PARTS:
-            with _mapped(self._folder / f"{segment_id}.{name}") as data:
+            with _opened(self._folder / f"{segment_id}.{name}") as data:
                 version = segment.file_version(data, name)
                 tail = bytes(data[segment.tail_start(data, name) :])
                 if name == "idx":
@@ -114,10 +119,15 @@ class SegmentBuilder:
 
 
 @contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[memoryview]:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        view = memoryview(mapped)
-        try:
-            yield view
-        finally:
-            view.release()
+def _opened(path: Path) -> Iterator[memoryview]:
+    """The bytes of a file: read where they are few, mapped where they are many."""
+    with path.open("rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size <= _READ_WHOLE:
+            yield memoryview(file.read())
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            view = memoryview(mapped)
+            try:
+                yield view
+            finally:
+                view.release()
