@@ -24,6 +24,8 @@ TEMP_FOLDER = ".indextables-tmp"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW_ROOT = _FOLDER | os.O_NOFOLLOW
 
+_IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
 _READINGS = 8
 """How often the names of one folder are read while others delete from it."""
 
@@ -38,13 +40,21 @@ class Folders:
 
     def __init__(self, root: str, *, fsync: bool) -> None:
         self.root = Path(root)
+        self._path = str(self.root)
         self._fsync = fsync
         self._durable: set[tuple[int, int]] = set()
 
     def enter(self, parts: Sequence[str]) -> int:
         """A descriptor of an existing folder; the caller closes it."""
-        descriptor = os.open(self.root, _FOLDER)
-        return self._descend(descriptor, parts, create=False)
+        try:
+            # Root and first folder in one step: the way to the root may lead over links, the last name is none.
+            first = os.open(f"{self._path}/{parts[0]}", _BELOW_ROOT) if parts else os.open(self._path, _FOLDER)
+        except OSError as error:
+            if error.errno not in _IN_THE_WAY:
+                raise
+            # Told by the step that it stops.
+            return self._descend(os.open(self._path, _FOLDER), parts, create=False)
+        return self._descend(first, parts[1:], create=False)
 
     def enter_for_write(self, parts: Sequence[str]) -> tuple[int, int]:
         """Descriptors of the temporary folder and of a folder, both made where missing; the caller closes them."""
@@ -97,10 +107,10 @@ class Folders:
 
     def _enter_root(self) -> int:
         try:
-            root = os.open(self.root, _FOLDER)
+            root = os.open(self._path, _FOLDER)
         except FileNotFoundError:
             self._make_root()
-            root = os.open(self.root, _FOLDER)
+            root = os.open(self._path, _FOLDER)
         try:
             self._settle(root, lambda: _sync_path(self.root.parent))
         except BaseException:

@@ -191,23 +191,31 @@ class LocalStore:
 
     def head(self, key: str, *, policy: CallPolicy | None = None) -> ObjectMeta:
         parts = _parts(key)
-
-        def look() -> ObjectMeta:
-            folder = self._folders.enter(parts[:-1])
-            try:
-                found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-            finally:
-                os.close(folder)
-            return meta_of(key, self._regular(key, found))
-
-        return self._retried(key, policy, look)
+        return self._retried(key, policy, lambda: meta_of(key, self._found(key, parts)))
 
     def exists(self, key: str, *, policy: CallPolicy | None = None) -> bool:
+        parts = _parts(key)
+
+        def look() -> bool:
+            try:
+                self._found(key, parts)
+            except FileNotFoundError:
+                # Commits ask for slots that are empty: nobody reads an error that would be made of each.
+                return False
+            return True
+
         try:
-            self.head(key, policy=policy)
+            return self._retried(key, policy, look)
         except ObjectNotFound:
             return False
-        return True
+
+    def _found(self, key: str, parts: Sequence[str]) -> os.stat_result:
+        folder = self._folders.enter(parts[:-1])
+        try:
+            found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
+        return self._regular(key, found)
 
     def delete_many(
         self, keys: Iterable[str], *, policy: CallPolicy | None = None, guard: Guard | None = None
