@@ -140,9 +140,7 @@ def _verify(path: Path, directory: Directory, pointer: IndexPointer) -> int:
         meta = opened.metadata
         rows, raw = meta.num_rows, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         key = layout.decode_key(meta.metadata[layout.KEY], str(path))
-    with path.open("rb") as file:
-        file.seek(pointer.start)
-        section = file.read(pointer.range1)
+        section = source.read_at(pointer.range1, pointer.start)
     read = layout.decode_directory(section, str(path), section_length=pointer.length)
     if rows != directory.num_rows or key.index != pointer or key.id != directory.id or read != directory:
         message = f"a split of {directory.num_rows} rows does not read back: it was not put; please report this"
