@@ -1062,7 +1062,7 @@ BUGS = [
     Bug(
         "jobs of Spark merge unasked",
         TABLE + "after_write.py",
-        'return enabled and (by != "batch" or options.given(opt.MERGE_ON_WRITE_ENABLED))',
+        'return enabled and (by in ("process", "stream") or options.given(opt.MERGE_ON_WRITE_ENABLED))',
         "return enabled",
         ("tests/spark/test_stream_parts.py",),
     ),

@@ -53,9 +53,10 @@ def test_an_executor_that_dies_in_the_middle_of_a_merge_costs_orphans_only(survi
         assert len(table.search("request", limit=None)) == 300
 
 
-def test_a_write_through_spark_makes_a_merge_due(spark, tmp_path):
+@pytest.mark.parametrize("waits", [{}, {"mergeOnWrite.async.enabled": "false"}])
+def test_a_write_through_spark_makes_a_merge_due(spark, tmp_path, waits):
     path = str(tmp_path / "t")
-    properties = {"mergeOnWrite.enabled": "true", "mergeOnWrite.async.enabled": "false", "mergeOnWrite.minSplits": "2"}
+    properties = {"mergeOnWrite.enabled": "true", "mergeOnWrite.minSplits": "2", **waits}
     table = indextables.create(path, pa.schema([("id", pa.int64())]), properties=properties)
     for start in (0, 10):
         spark.range(start, start + 10, 1, 1).write.format("indextables").mode("append").save(path)

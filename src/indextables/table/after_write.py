@@ -26,8 +26,8 @@ __all__ = ["Writer", "after_change", "after_write", "settle"]
 
 _LOGGER = logging.getLogger("indextables")
 
-Writer: TypeAlias = Literal["process", "stream", "batch"]
-"""Who has written: a process of its own, a batch of a Spark stream, or another job of Spark."""
+Writer: TypeAlias = Literal["process", "stream", "batch", "driver"]
+"""Who has written: a process of its own, a batch of a Spark stream, a write of Spark, or a driver of Spark itself."""
 
 _ROUNDS = 3
 """Who waits for the end of the work waits for what follows from it too, but not for ever beside other writers."""
@@ -143,7 +143,7 @@ def _looks(options: Options, version: int, added: int, by: Writer) -> bool:
 def _is_kept(options: Options, by: Writer) -> bool:
     """True if the table merges after writes of this kind. Pure."""
     enabled = options[opt.MERGE_ON_WRITE_ENABLED]
-    return enabled and (by != "batch" or options.given(opt.MERGE_ON_WRITE_ENABLED))
+    return enabled and (by in ("process", "stream") or options.given(opt.MERGE_ON_WRITE_ENABLED))
 
 
 class _Work:
@@ -208,8 +208,8 @@ class _Work:
 
     @property
     def merge_is_awaited(self) -> bool:
-        """True if the write waits: it is asked to, or it is a step of a stream, whose batches come one by one."""
-        return self._by == "stream" or not self._options[opt.MERGE_ON_WRITE_ASYNC]
+        """True if the write waits: it is asked to, or Spark has a process for it that is ended with it."""
+        return self._by in ("stream", "batch") or not self._options[opt.MERGE_ON_WRITE_ASYNC]
 
     def quietly(self, *, merges: bool, purges: bool) -> None:
         """What is due, in the background."""

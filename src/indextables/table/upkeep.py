@@ -69,14 +69,16 @@ def allowance(ambient: Ambient, options: Options, added: int, by: str) -> Allowa
     """How much of what is due a write does that has added so many files. Pure, but for the age of the process.
 
     In the background a tenth of what the process has lived, so that one which ends waits no longer than that. A write
-    that is asked to wait does what one commit holds, a batch of a stream a little.
+    that is asked to wait does what one commit holds, a write of Spark or a batch of a stream a little.
     """
     most = options[opt.MERGE_ON_WRITE_MAX_GROUPS]
     if not options[opt.MERGE_ON_WRITE_ASYNC]:
         return Allowance(_NO_BOUND_S, crowded=most, once=True)
     if by == "stream":
         return Allowance(_STEP_S, crowded=max(1, added), once=True)
-    least = _STEP_S if by == "batch" else 0.0
+    if by == "batch":
+        return Allowance(_STEP_S, crowded=max(most, added), once=True)
+    least = _STEP_S if by == "driver" else 0.0
     return Allowance(max(least, _SHARE * ambient.age()), crowded=max(most, added))
 
 

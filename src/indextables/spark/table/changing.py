@@ -212,5 +212,5 @@ class Changing(Maintenance):
         return Door(self.spark, self._handle.log(place), place, self._alias)
 
     def _told(self, door: Door, report: ChangeReport) -> DataFrame:
-        after_change(door.log, report, by="batch")
+        after_change(door.log, report, by="driver")
         return frame_of(self.spark, told_of(report, self.url))

@@ -31,7 +31,7 @@ def change_in_spark(handle: SparkHandle, statement: RowChange, read: Read) -> pa
     place = handle.place()
     door = Door(handle.spark, handle.log(place), place, statement.alias)
     report = _changed(door, statement, read, handle)
-    after_change(door.log, report, by="batch")
+    after_change(door.log, report, by="driver")
     return told_of(report, handle.url)
 
 
