@@ -24,6 +24,11 @@ def folder(system: str) -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
+def needed(system: str) -> Path:
+    """The fixtures of a system; the test is skipped where they are not beside the checkout."""
+    return folder(system) or pytest.skip(MISSING)
+
+
 def cases(system: str) -> list[Any]:
     """A parameter for each fixture; one that is skipped where there are none."""
     root = folder(system)

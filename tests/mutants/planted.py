@@ -59,6 +59,9 @@ SCHEDULE_TESTS = ("tests/state/test_schedule.py",)
 MIRROR_TESTS = ("tests/table/test_mirror.py",)
 POWER_TESTS = ("tests/storage/test_power_loss.py",)
 TAIL_TESTS = ("tests/table/test_tail.py",)
+ALONE_TESTS = ("tests/log/test_state_alone.py",)
+TORN_LISTING_TESTS = ("tests/log/test_torn_listing.py",)
+MADE_ANEW_TESTS = ("tests/log/test_made_anew.py",)
 
 
 class Bug(NamedTuple):
@@ -1919,5 +1922,54 @@ BUGS = [
         "return behind == interval or behind >= 2 * interval",
         "return behind >= interval",
         SCHEDULE_TESTS,
+    ),
+    Bug(
+        "a commit goes on from a checkpoint that stands alone",
+        LOG + "commit/lost_base.py",
+        "    if base.token is not None and seen.newest_version is None:\n",
+        "    if False:\n",
+        ALONE_TESTS,
+    ),
+    Bug(
+        "a table is found in a checkpoint that stands alone",
+        LOG + "commit/create.py",
+        "    lost_base.check_alone(log, version, found.id)\n",
+        "",
+        ALONE_TESTS,
+    ),
+    Bug(
+        "a checkpoint is taken back from below a commit that was put on top of it",
+        LOG + "checkpoint/belonging.py",
+        "    if not versions and _is_followed(env, ref.version, table):\n",
+        "    if False:\n",
+        ALONE_TESTS,
+    ),
+    Bug(
+        "a listing that a checkpoint came behind is believed",
+        LOG + "read/newest.py",
+        " and not _came_behind(env, passed, known):",
+        ":",
+        TORN_LISTING_TESTS,
+    ),
+    Bug(
+        "what a listing does not show is taken for a newer version of the table of before",
+        LOG + "read/newest.py",
+        "    if head > max(versions, default=known.head) and not _is_there(env, known):\n",
+        "    if False:\n",
+        MADE_ANEW_TESTS,
+    ),
+    Bug(
+        "a cold open takes what it read for what is listed",
+        LOG + "read/hint.py",
+        "    if not _are_there(read, files, seen):\n",
+        "    if False:\n",
+        MADE_ANEW_TESTS,
+    ),
+    Bug(
+        "a commit goes on top of the version of another table than the one whose metadata was read",
+        LOG + "commit/head.py",
+        "    if table_of(content) not in {None, metadata.id}:\n",
+        "    if False:\n",
+        MADE_ANEW_TESTS,
     ),
 ]

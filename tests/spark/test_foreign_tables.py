@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tests.foreign.fixtures import folder
+from tests.foreign.fixtures import needed
 
 import indextables
 from indextables import IndexTable
@@ -62,13 +62,16 @@ def test_a_search_answers_from_a_copy_and_says_so(spark, delta, caplog):
     assert [row.id for row in table.search("m:full", ["id"]).collect()] == [2]
 
 
-def test_a_folder_of_parquet_files_and_a_table_of_the_peer_are_read(spark, tmp_path, caplog):
+def test_a_folder_of_parquet_files_is_read(spark, tmp_path):
     pq.write_to_dataset(LINES, tmp_path / "lines", partition_cols=["day"])
     parquet = IndexTable.forPath(spark, tmp_path / "lines")
     assert [row["id"] for row in told(parquet.toDF("day = 'mon'"))] == [1, 2]
     with pytest.raises(NotSupported, match="no history"):
         parquet.history()
-    peer = folder("indextables4spark") / "all_types" / "table"
+
+
+def test_a_table_of_the_peer_is_read_and_searched(spark, caplog):
+    peer = needed("indextables4spark") / "all_types" / "table"
     theirs = IndexTable.forPath(spark, peer)
     ours = indextables.open(peer)
     assert theirs.toDF().count() == ours.count()
@@ -82,7 +85,7 @@ def test_a_folder_of_parquet_files_and_a_table_of_the_peer_are_read(spark, tmp_p
 
 def test_a_table_of_iceberg_is_read_by_tasks(spark):
     pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
-    path = folder("iceberg") / "ice_partitioned_evolved" / "table" / "db" / "events"
+    path = needed("iceberg") / "ice_partitioned_evolved" / "table" / "db" / "events"
     table, ours = IndexTable.forPath(spark, path), indextables.open(path)
     assert told(table.toDF(columns=["id", "body"])) == sorted(
         ours.to_arrow(["id", "body"]).to_pylist(), key=lambda row: row["id"]

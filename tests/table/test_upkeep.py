@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -231,6 +232,49 @@ def test_handles_of_processes_that_live_for_one_append_keep_the_bound(tmp_path):
         most = max(most, table.refresh().files().num_rows)
     assert most <= 24
     assert ids(table.to_arrow(["id"])) == list(range(60))
+
+
+ONE_SHOT = """
+import multiprocessing, sys, indextables
+from tests.table.merge_world import row
+from tests.table.test_upkeep import QUICK
+
+def append(number):
+    indextables.open(sys.argv[1], QUICK).append([row(number)])
+
+def lives(numbers):
+    # This process has no threads when it forks, so that each child is as a process of its own.
+    fork = multiprocessing.get_context("fork")
+    for number in numbers:
+        child = fork.Process(target=append, args=(number,))
+        child.start()
+        child.join(120)
+        assert child.exitcode == 0, (number, child.exitcode)
+
+lives(range(int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
+@pytest.mark.soak
+def test_thousands_of_processes_of_one_append_each_two_at_a_time_keep_the_bound(tmp_path):
+    table = make(tmp_path / "t")
+    count = int(os.environ.get("INDEXTABLES_ONE_SHOTS", "10000"))
+    both = [
+        writer(tmp_path / "t", 0, count // 2, ONE_SHOT),
+        writer(tmp_path / "t", count // 2, count, ONE_SHOT),
+    ]
+    most = 0
+    while None in [process.poll() for process in both]:
+        # Looking at it takes a core that the two need.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            both[0].wait(0.5)
+        most = max(most, table.refresh().health().upkeep.most_small)
+    assert [process.returncode for process in both] == [0, 0]
+    table.refresh()
+    print(f"{count} processes, {most} small splits at the most, {table.files().num_rows} splits at the end")
+    assert sorted(ids(table.to_arrow(["id"]))) == list(range(count))
+    assert most <= 50
+    assert not table.verify().findings
 
 
 WRITER = """
