@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import uuid
 from collections.abc import Callable
 
@@ -35,13 +36,20 @@ class Interrupted(Scripted):
 
     def __init__(self, store, at: int, happens: Callable[[], None]) -> None:
         super().__init__(store)
-        self.at, self.happens, self.happened = at, happens, False
+        self.at, self._happens, self._happened, self._lock = at, happens, False, threading.Lock()
+
+    def happened(self) -> bool:
+        """True if it has happened, to its end: another thread may be at it while a request that was under way fails."""
+        with self._lock:
+            return self._happened
 
     def _do(self, verb, key, call):
-        self.at -= 1
-        if self.at < 0 and not self.happened:
-            self.happened = True
-            self.happens()
+        # Versions are read by several threads: none goes on meanwhile.
+        with self._lock:
+            self.at -= 1
+            if self.at < 0 and not self._happened:
+                self._happened = True
+                self._happens()
         return super()._do(verb, key, call)
 
 
@@ -100,7 +108,7 @@ def test_who_read_one_table_while_another_took_its_place_reads_that_one_next(pla
         with contextlib.suppress(*ERRORS):
             files = log.snapshot().files["path"].to_pylist()
             assert sorted(files) in (NEW, [name.replace("new", "old") for name in NEW])
-        if not store.happened:
+        if not store.happened():
             break
         assert sorted(log.snapshot().files["path"].to_pylist()) == NEW, at
         append(here.process(), [add("new-6")])
@@ -120,7 +128,7 @@ def test_who_opens_one_table_and_commits_while_another_takes_its_place_leaves_no
         log, store = interrupted(here, at, lambda here=here: made_anew(here, versions))
         with contextlib.suppress(*ERRORS):
             append(log, [add("mine")])
-        if not store.happened:
+        if not store.happened():
             break
         raw = here.process().env.store
         there = [number for number in range(versions + 3) if raw.exists(version_key(number))]

@@ -116,10 +116,10 @@ def _stands_alone(log: Log, version: int) -> LogGap:
     log.invalidate()
     url = log.env.store.url
     message = (
-        f"the checkpoint of version {version} stands alone at {url}: no version file is there. Nothing was written. "
-        "Either the table was dropped while this checkpoint was on its way: whoever wrote it takes it back, so try "
-        "again, and drop the table once more where it stays. Or version files were lost: restore the newest one from a "
-        "copy, or repair the log"
+        f"the checkpoint of version {version} stands alone at {url}: neither its version file nor a newer one is "
+        "there. Nothing was written. Either the table was dropped while this checkpoint was on its way: whoever wrote "
+        "it takes it back, so try again, and drop the table once more where it stays. Or version files were lost: "
+        "restore the newest one from a copy, or repair the log"
     )
     return LogGap(message, version=version, url=url, reason="stands alone")
 
