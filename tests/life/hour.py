@@ -120,7 +120,8 @@ def care(role: Role) -> None:
         role.timed("merge", lambda: table.merge_splits(target_size=_MERGED))
         role.timed("cleanup", table.clean_up)
         if step % 5 == 4:
-            role.timed("purge", lambda: table.purge(older_than_hours=_AGE_H, force=True))
+            purged = role.timed("purge", lambda: table.purge(older_than_hours=_AGE_H, force=True))
+            role.tell("purged", 0, deleted=purged.deleted, splits=purged.count("split"), reason=purged.reason)
         table.refresh()
         _rest(role, 2)
 
@@ -219,7 +220,7 @@ def live(url: str, seconds: float, folder: Path, options: dict[str, str]) -> lis
         assert code == 0, f"{name} ended with {code}"
     told = {name: _lines_of(folder / f"{name}.jsonl") for name in ROLES}
     _check_rows(url, folder, options, told)
-    return _judged(told, began, seconds)
+    return [*_judged(told, began, seconds), _purged(told["care"])]
 
 
 def _check_rows(url: str, folder: Path, options: dict[str, str], told: dict[str, list[dict[str, Any]]]) -> None:
@@ -232,6 +233,15 @@ def _check_rows(url: str, folder: Path, options: dict[str, str], told: dict[str,
             numbers = sorted(found.filter(pc.equal(found["who"], who))["n"].to_pylist())
             assert numbers == list(range(wanted)), f"{place} holds {len(numbers)} rows of {who}, {wanted} were written"
     assert table.verify().ok
+
+
+def _purged(steps: list[dict[str, Any]]) -> str:
+    """What purges came to. Raises AssertionError if they found all the while that nothing may go."""
+    purges = [step for step in steps if step["what"] == "purged"]
+    splits = [step["splits"] for step in purges]
+    reasons = sorted({step["reason"] for step in purges} - {""})
+    assert len(purges) < 3 or sum(splits), f"{len(purges)} purges deleted no split: {reasons}"
+    return f"care: {len(purges)} purges, splits that each deleted {' '.join(map(str, splits))}; stopped by {reasons}"
 
 
 def _lines_of(path: Path) -> list[dict[str, Any]]:

@@ -837,3 +837,16 @@ def test_options_of_retention_are_the_tables(tmp_path):
     table.purge()
     assert key not in keys(table)
     assert not [name for name in splits(table) if name.startswith(LOG_DIR)]
+
+
+def test_no_folder_of_a_checkpoint_that_went_stays_on_a_disk(tmp_path):
+    gone = dict.fromkeys(("logRetention.duration", "checkpointRetention.duration", "state.retention.hours"), "0")
+    table = indextables.create(tmp_path / "t", SCHEMA, properties={"checkpoint.interval": "2", **gone})
+    for number in range(9):
+        table.append(rows(1, number))
+    table.clean_up()
+    log = tmp_path / "t" / LOG_DIR
+    folders = {path.name for path in log.glob("state-v*")}
+    assert folders
+    assert folders == {path.parent.name for path in log.glob("state-v*/_manifest.avro")}
+    assert indextables.open(tmp_path / "t").count() == table.count() > 0

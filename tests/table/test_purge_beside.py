@@ -6,7 +6,9 @@ import re
 
 from tests.table.operate_world import contents, grown, keys, new_table, orphan
 
+from indextables.env import Env
 from indextables.log.care.opening import open_log
+from indextables.log.wire import version_key
 from indextables.table.maintenance.purge.reachable import read_versions
 from indextables.table.maintenance.purge.verb import purge
 from indextables.table.requests import Purge
@@ -45,3 +47,60 @@ def test_writers_that_clean_up_all_the_while_do_not_keep_a_purge_from_its_end():
     # Nothing is kept for longer than the plan took.
     assert not [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
     assert table.clean_up().cut is not None
+
+
+class Faster(Threads):
+    """Writers go on and clean up once, between a plan and its end: what was to be cut at is gone by then."""
+
+    def __init__(self, table, write):
+        super().__init__(table._log.env)
+        self._table, self._write, self.cut = table, write, None
+
+    def run(self, job, units):
+        answers = super().run(job, units)
+        if job is read_versions and self.cut is None:
+            self._write()
+            self.cut = self._table.clean_up().cut
+        return answers
+
+
+def test_a_cleanup_that_is_faster_does_not_keep_data_from_going():
+    retention = {"logRetention.duration": "90000", "state.retention.hours": "0"}
+    table, clock = new_table(**retention, **{"checkpointRetention.duration": "0"})
+    grown(table, clock, 12, days=_HALF_A_MINUTE, every=1)
+    lost, env = orphan(table, 1), table._log.env
+    clock.advance(hours=2)
+    faster = Faster(table, lambda: grown(table, clock, 6, days=_HALF_A_MINUTE, every=1))
+    report = purge(open_log(env), Purge(older_than_hours=0.05, force=True), runner=faster)
+    assert faster.cut is not None
+    assert (report.failed, report.reason) == ({}, "")
+    assert lost in report.files["path"].to_pylist()
+    assert lost not in keys(table)
+    newest = table.refresh().version
+    assert contents(table, range(newest - 2, newest + 1))
+    assert not [key for key in keys(table) if re.search(r"_intents/(?!lease)", key)]
+
+
+class Late:
+    """A store whose next listing misses a file that is there, and shows newer ones."""
+
+    def __init__(self, store, key):
+        self._store, self._key = store, key
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def list_from(self, prefix, after=None, **more):
+        return (meta for meta in self._store.list_from(prefix, after, **more) if meta.key != self._key)
+
+
+def test_a_listing_that_missed_a_version_which_came_meanwhile_stops_no_purge():
+    table, clock = new_table()
+    grown(table, clock, 12)
+    lost, env = orphan(table, 1), table._log.env
+    clock.advance(hours=300)
+    newest = table.refresh().version
+    late = Env(Late(env.store, version_key(newest - 1)), env.ambient, env.options)
+    report = purge(open_log(late), Purge(older_than_hours=250, force=True), runner=Threads(late))
+    assert lost in report.files["path"].to_pylist()
+    assert lost not in keys(table)

@@ -23,7 +23,8 @@ from indextables.log.care.sweeping import Leave
 from indextables.log.checkpoint import find_states, inspect_state, own_states, read_state
 from indextables.log.commit import permission
 from indextables.log.read import clock
-from indextables.log.wire import LOG_DIR, StateRef, state_key
+from indextables.log.wire import LOG_DIR, StateRef, parse_key, state_key
+from indextables.storage.folders import remove_empty
 from indextables.storage.store import ObjectMeta
 
 __all__ = [
@@ -228,6 +229,7 @@ def carry_out(env: Env, plan: CleanupPlan) -> CleanupReport:
 def _deleted(env: Env, plan: CleanupPlan, batches: _Batches) -> CleanupReport:
     cut = plan.cut
     failed = batches.delete(cut.states)
+    _forget_folders(env, _without(cut.states, failed))
     versions = cut.versions if not failed else ()
     if not failed:
         failed |= _delete_versions(batches, versions)
@@ -246,6 +248,15 @@ def _deleted(env: Env, plan: CleanupPlan, batches: _Batches) -> CleanupReport:
         failed=failed,
         reason=cut.reason,
     )
+
+
+def _forget_folders(env: Env, keys: Iterable[str]) -> None:
+    """Take the folders of these checkpoints off a disk, each if it is empty: every listing would look into it."""
+    if env.store.url.startswith("file:"):
+        for key in keys:
+            file = parse_key(key)
+            if file is not None and file.kind == "state":
+                remove_empty(f"{env.store.url}/{key.rpartition('/')[0]}")
 
 
 def _mirror_hinders(env: Env, plan: CleanupPlan) -> str | None:

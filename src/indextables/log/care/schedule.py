@@ -22,6 +22,7 @@ from indextables.errors import (
 from indextables.log.care.advance import advance_state, file_of
 from indextables.log.care.check_file import note_commit
 from indextables.log.care.cleanup import clean_up
+from indextables.log.care.intents import protections
 from indextables.log.care.retention import Rules
 from indextables.log.checkpoint import (
     find_states,
@@ -289,20 +290,26 @@ def _until_manifests(listing: Iterator[ObjectMeta]) -> Iterator[ObjectMeta]:
 
 
 def _something_is_old(env: Env, version: int) -> bool:
-    """False if the oldest version file, at most `version`, is within retention: then nothing need be listed.
+    """False if nothing may be cut from a log whose newest checkpoint is of `version`: then nothing need be listed.
 
-    Cleanup lists the whole log, so that it waits until a tenth of what retention keeps has come on top. Above version 0
-    the log was cut before, at a checkpoint, and is not cut again before that one may go.
+    Cleanup lists the whole log and looks into its checkpoints, so that it waits until a tenth of what retention keeps
+    has come on top. It cuts at a checkpoint, and an interval above the oldest version file there is one: until the file
+    of that version is past retention, or while a reader protects one below it, only few versions could go, or none.
+    Above version 0 the log was cut before, at a checkpoint, and is not cut again before that one may go.
     """
     rules = Rules.of(env.options, env.ambient.now_ms())
     oldest = oldest_version(env, version)
+    upto = min(oldest + env.options[opt.CHECKPOINT_INTERVAL] - 1, version)
     try:
-        found = env.store.head(version_key(oldest))
+        found = env.store.head(version_key(upto))
     except ObjectNotFound:
         return True
     of_checkpoint_ms = rules.state_ms if env.options[opt.STATE_FORMAT] == "avro" else rules.checkpoint_ms
     kept_ms = rules.log_ms if oldest == 0 else max(rules.log_ms, of_checkpoint_ms)
-    return rules.now_ms - found.modified_ms > kept_ms + min(rules.log_ms // 10, _PATIENCE_MS)
+    if rules.now_ms - found.modified_ms <= kept_ms + min(rules.log_ms // 10, _PATIENCE_MS):
+        return False
+    held = protections(env, rules.now_ms)
+    return held.everything is None and (held.oldest_version is None or held.oldest_version > upto)
 
 
 def _agree(env: Env, version: int, counted: StateTotals, tokens: TokenWindow | None) -> None:

@@ -6,7 +6,7 @@ are read in units of work, so that a cluster can share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
@@ -88,7 +88,7 @@ def reach(
     slots = {file.version: meta.modified_ms for meta, file in files if file.kind == "version" and meta.key not in gone}
     newest_listed = max((file.version for _, file in files if file.kind == "version"), default=-1)
     first = snapshot.version + 1
-    while first > 0 and (first - 1 in slots or first - 1 > newest_listed):
+    while first > 0 and (first - 1 in slots or first - 1 > newest_listed or _is_there(log.env, first - 1, gone)):
         first -= 1
     states = [ref for ref in find_states(plan.listing) if not gone.intersection(ref.keys)]
     rule = path_rule(snapshot.protocol)
@@ -103,6 +103,12 @@ def reach(
     confirm(log.env, sorted(stamps, key=lambda stamp: stamp.version))
     named = told[1] if is_same(told[0], snapshot) else named_by(snapshot, log.url)
     return Reach(snapshot, oldest, named.keys.union(keys, Keys(added)), removed, removed_ms)
+
+
+def _is_there(env: Env, version: int, gone: Collection[str]) -> bool:
+    """True for a version that stays and was not listed: a listing may have missed what was put while it was made."""
+    key = version_key(version)
+    return key not in gone and env.store.exists(key)
 
 
 def is_same(one: Snapshot, other: Snapshot) -> bool:

@@ -176,7 +176,14 @@ def purge(
         if foreseen is not None:
             # Nothing goes that a dry run would not have listed.
             plan = msgspec.structs.replace(plan, log=only(plan.log, frozenset(foreseen.keys)))
-        report = _carried_out(log, env, plan, asked, lease, runner, progress)
+        reason, cleaned = _cut_log(log, env, plan, asked, lease, progress)
+        if cleaned.failed and _is_overtaken(env, plan.log):
+            # The log is theirs. Versions that went are told by another plan, while the log is kept.
+            log.invalidate()
+            again = _planned(log, env, asked, runner, progress, may_write=True, keep_log=True)
+            plan = msgspec.structs.replace(again, log=plan.log)
+            cleaned = msgspec.structs.replace(cleaned, cut=None, failed={})
+        report = _carried_out(log, env, plan, asked, lease, runner, progress, cleaned, reason)
     _tell_history(log, report, parameters or {})
     return report
 
@@ -251,15 +258,17 @@ def _planned(
     will_be: Foreseen | None = None,
     *,
     may_write: bool = False,
+    keep_log: bool = False,
 ) -> _Plan:
     """What goes. A version file that somebody else's cleanup takes meanwhile starts it over, from the listing on.
 
-    From then on the log is kept whole, if that `may_write`: where writers clean up more often than a plan takes, none
-    would ever be made. Of the log nothing goes by such a plan; they see to that.
+    From then on the log is kept whole, if that `may_write`, or from the first attempt on with `keep_log`: where writers
+    clean up more often than a plan takes, none would ever be made. Of the log nothing goes by such a plan; they see to
+    that.
     """
     for attempt in range(_ATTEMPTS):
         try:
-            with _log_kept(log, env) if attempt and may_write else contextlib.nullcontext():
+            with _log_kept(log, env) if may_write and (attempt or keep_log) else contextlib.nullcontext():
                 return _plan(log, env, asked, runner, progress, will_be)
         except (ObjectNotFound, VersionExpired):
             log.invalidate()
@@ -329,16 +338,39 @@ def _decided(found: Listed, claims: Claims, asked: _Asked) -> Decision:
     return msgspec.structs.replace(decision, kept={**decision.kept, **kept})
 
 
-def _carried_out(
-    log: Log, env: Env, plan: _Plan, asked: _Asked, lease: Lease, runner: Runner, progress: Progress | None
-) -> PurgeReport:
+def _cut_log(
+    log: Log, env: Env, plan: _Plan, asked: _Asked, lease: Lease, progress: Progress | None
+) -> tuple[str, CleanupReport]:
+    """Delete what goes of the log; why nothing may go, or empty."""
     goes_on = bool(plan.log.keys or plan.data.goes.num_rows or plan.protections.expired)
     reason = _why_not(log, env, lease, asked, plan) if goes_on else ""
     if reason:
-        return _report_of(plan, CleanupReport(), LISTED.empty_table(), reason=reason)
+        return reason, CleanupReport()
     cleaned = carry_out(env, plan.log)
     if progress is not None:
         progress(Step("log", 1, 1, files=cleaned.deleted))
+    return "", cleaned
+
+
+def _is_overtaken(env: Env, planned: CleanupPlan) -> bool:
+    """True if the checkpoint that was to be cut at is gone: somebody else has cut further."""
+    return planned.cut.at is not None and not all(env.store.exists(key) for key in planned.cut.at.keys)
+
+
+def _carried_out(
+    log: Log,
+    env: Env,
+    plan: _Plan,
+    asked: _Asked,
+    lease: Lease,
+    runner: Runner,
+    progress: Progress | None,
+    cleaned: CleanupReport,
+    reason: str,
+) -> PurgeReport:
+    """Delete the data that goes, unless there is a `reason` not to; `cleaned` is what has gone of the log."""
+    if reason:
+        return _report_of(plan, cleaned, LISTED.empty_table(), reason=reason)
     if cleaned.failed:
         # Versions that were to go can still be read: their data stays.
         reason = f"{len(cleaned.failed)} files of the log could not be deleted: no data file was"
