@@ -62,6 +62,7 @@ TAIL_TESTS = ("tests/table/test_tail.py",)
 ALONE_TESTS = ("tests/log/test_state_alone.py",)
 TORN_LISTING_TESTS = ("tests/log/test_torn_listing.py",)
 MADE_ANEW_TESTS = ("tests/log/test_made_anew.py",)
+BESIDE_TESTS = ("tests/table/test_purge_beside.py",)
 
 
 class Bug(NamedTuple):
@@ -1971,5 +1972,33 @@ BUGS = [
         "    if table_of(content) not in {None, metadata.id}:\n",
         "    if False:\n",
         MADE_ANEW_TESTS,
+    ),
+    Bug(
+        "where another cleanup was faster a purge deletes no data",
+        TABLE + "maintenance/purge/verb.py",
+        "        if cleaned.failed and _is_overtaken(env, plan.log):\n",
+        "        if False:\n",
+        BESIDE_TESTS,
+    ),
+    Bug(
+        "a purge takes a version that its listing missed for one that is gone",
+        TABLE + "maintenance/purge/reachable.py",
+        " or _is_there(log.env, first - 1, gone)",
+        "",
+        BESIDE_TESTS,
+    ),
+    Bug(
+        "a log is looked through for each checkpoint while its oldest version is old",
+        LOG + "care/schedule.py",
+        "min(oldest + 2 * env.options[opt.CHECKPOINT_INTERVAL] - 1, version)",
+        "oldest",
+        SCHEDULE_TESTS,
+    ),
+    Bug(
+        "a log is looked through for each checkpoint while a reader needs all of it",
+        LOG + "care/schedule.py",
+        "    return held.everything is None and (held.oldest_version is None or held.oldest_version > upto)\n",
+        "    return held is not None\n",
+        SCHEDULE_TESTS,
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from indextables.env import Env
 from indextables.errors import StoreUnavailable
+from indextables.log.care.intents import protect_version
 from indextables.log.care.opening import open_log
 from indextables.log.care.schedule import checkpoint, is_due, maybe_checkpoint
 from indextables.log.checkpoint.avro.read import read_list
@@ -344,3 +346,30 @@ def test_a_log_that_was_cut_is_not_looked_through_again_before_its_checkpoint_ma
     # Between them one listing tells the oldest version.
     assert with_cleanup[2:25] == [count + 1 for count in without[2:25]]
     assert sum(with_cleanup[25:]) > sum(without[25:])
+
+
+@pytest.mark.parametrize("rested", [True, False], ids=["after a rest", "while a reader needs it"])
+def test_a_log_of_which_nothing_may_be_cut_is_not_looked_through_for_each_checkpoint(rested):
+    """Its checkpoints are many: what each writer of one looked at was as much as all of them."""
+    asked = {"logRetention.duration": 3_600_000, "state.retention.hours": 1, "checkpoint.interval": 2}
+
+    def listed(**more: object) -> list[int]:
+        env = environment({**asked, **more})
+        log = RandomLog(env, 1)
+        log.append(1 if rested else 12)
+        if not rested:
+            checkpoint(env)
+        env.ambient.advance(hours=2)
+        counts = []
+        with contextlib.nullcontext() if rested else protect_version(env, 1, ttl_ms=10_000_000):
+            for _ in range(12):
+                log.time_ms = env.ambient.now_ms()
+                log.append(1)
+                spy = Spy(env)
+                maybe_checkpoint(spy.env, log.version)
+                counts.append(len([prefix for prefix in spy.listed if prefix == LOG_DIR]))
+        return counts
+
+    # One listing tells the oldest version.
+    for looked, without in zip(listed(), listed(**{"cleanup.enabled": False}), strict=True):
+        assert looked <= without + 1

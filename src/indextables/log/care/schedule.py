@@ -293,13 +293,13 @@ def _something_is_old(env: Env, version: int) -> bool:
     """False if nothing may be cut from a log whose newest checkpoint is of `version`: then nothing need be listed.
 
     Cleanup lists the whole log and looks into its checkpoints, so that it waits until a tenth of what retention keeps
-    has come on top. It cuts at a checkpoint, and an interval above the oldest version file there is one: until the file
-    of that version is past retention, or while a reader protects one below it, only few versions could go, or none.
+    has come on top. It cuts at a checkpoint, and two intervals above the oldest version file there surely is one: until
+    the file of that version is past retention, or while a reader protects one below it, few versions could go, or none.
     Above version 0 the log was cut before, at a checkpoint, and is not cut again before that one may go.
     """
     rules = Rules.of(env.options, env.ambient.now_ms())
     oldest = oldest_version(env, version)
-    upto = min(oldest + env.options[opt.CHECKPOINT_INTERVAL] - 1, version)
+    upto = min(oldest + 2 * env.options[opt.CHECKPOINT_INTERVAL] - 1, version)
     try:
         found = env.store.head(version_key(upto))
     except ObjectNotFound:
