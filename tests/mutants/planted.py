@@ -1967,13 +1967,6 @@ BUGS = [
         MADE_ANEW_TESTS,
     ),
     Bug(
-        "a commit goes on top of the version of another table than the one whose metadata was read",
-        LOG + "commit/head.py",
-        "    if table_of(content) not in {None, metadata.id}:\n",
-        "    if False:\n",
-        MADE_ANEW_TESTS,
-    ),
-    Bug(
         "where another cleanup was faster a purge deletes no data",
         TABLE + "maintenance/purge/verb.py",
         "        if cleaned.failed and _is_overtaken(env, plan.log):\n",
