@@ -10,7 +10,8 @@ from typing import Any
 from tests.servers.spark_faults import Broken
 
 from indextables.spark.table.indextable import IndexTable
-from indextables.table.maintenance.purge.verb import delete_keys, purge
+from indextables.table.maintenance.purge.deleting import delete_keys
+from indextables.table.maintenance.purge.verb import purge
 from indextables.table.requests import Purge
 from indextables.table.running import Answer, Job, Runner
 

@@ -37,7 +37,8 @@ from indextables.options import Options
 from indextables.split.file import dv
 from indextables.table.maintenance.drop_partitions import drop_partitions
 from indextables.table.maintenance.health import Health, Upkeep, advise
-from indextables.table.maintenance.purge.verb import LEASE, delete_keys, purge
+from indextables.table.maintenance.purge.deleting import delete_keys
+from indextables.table.maintenance.purge.verb import LEASE, purge
 from indextables.table.maintenance.restore import restore
 from indextables.table.maintenance.truncate import truncate_time_travel
 from indextables.table.read.order import POSITION, in_order, positions

@@ -36,12 +36,10 @@ from indextables.log.care import (
     Lease,
     Protections,
     Rules,
-    Ticket,
     acquire,
     await_sweeps,
     carry_out,
     checkpoint,
-    holds,
     listed,
     only,
     plan_cleanup,
@@ -53,6 +51,7 @@ from indextables.log.commit import Transaction
 from indextables.log.read import Log, Snapshot, clock
 from indextables.log.wire import check_writable, text_array
 from indextables.table.environment import table_env
+from indextables.table.maintenance.purge.deleting import BULK, delete
 from indextables.table.maintenance.purge.idle import idle_checkpoint
 from indextables.table.maintenance.purge.keys import Keys, named_by
 from indextables.table.maintenance.purge.listing import Listed, list_data
@@ -63,18 +62,15 @@ from indextables.table.requests import Purge
 from indextables.table.running import Progress, Runner, Step
 from indextables.table.writing import LEASE, leave_mark, safe_age_ms
 
-__all__ = ["LEASE", "PurgeReport", "delete_keys", "purge"]
+__all__ = ["LEASE", "PurgeReport", "purge"]
 
 _LOGGER = logging.getLogger("indextables")
 
 _HOUR_MS = 3_600_000
-_BULK = 1000
 _BULKS_PER_BATCH = 16
 _ATTEMPTS = 3
 _KEPT_MS = 2 * _HOUR_MS
 """How long a purge that is killed at its plan keeps the log from being cut."""
-_SPARE_MS = 300_000
-"""What a lease must last for when a bulk of deletes is sent: longer than the store is tried, and than clocks differ."""
 
 
 class PurgeReport(msgspec.Struct, frozen=True):
@@ -186,18 +182,6 @@ def purge(
         report = _carried_out(log, env, plan, asked, lease, runner, progress, cleaned, reason)
     _tell_history(log, report, parameters or {})
     return report
-
-
-def delete_keys(env: Env, unit: bytes) -> bytes:
-    """Job: delete, if the lease is held for a while still; the keys that may be there, each with the reason.
-
-    None where nothing was deleted, because the lease is over or about to be. Raises StoreError.
-    """
-    ticket, keys = _DELETES.decode(unit)
-    is_off = abs(clock.skew_ms(env)) > env.options[opt.COMMIT_MAX_CLOCK_SKEW_MS]
-    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):
-        return msgspec.msgpack.encode(None)
-    return msgspec.msgpack.encode(env.store.delete_many(keys))
 
 
 def _checked(env: Env, request: Purge) -> _Asked:
@@ -379,7 +363,7 @@ def _carried_out(
     done: list[pa.Table] = []
     failed: dict[str, str] = {}
     head, named, became_live = plan.snapshot.version, Keys(), 0
-    size = _BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
+    size = BULK * max(_BULKS_PER_BATCH, 2 * runner.width)
     if left.num_rows and asked.retention_ms < safe_age_ms(plan.snapshot.metadata):
         leave_mark(env, asked.retention_ms, pc.max(left["modified"].cast(pa.int64())).as_py())
     for start in range(0, left.num_rows, size):
@@ -391,7 +375,7 @@ def _carried_out(
         named = named.union(more)
         whole, batch = batch.num_rows, batch.filter(pc.invert(named.hold(batch["path"])))
         became_live += whole - batch.num_rows
-        lost, late = _delete(runner, batch, lease.ticket)
+        lost, late = delete(runner, batch, lease.ticket)
         failed |= lost
         done.append(_without(batch, text_array([*lost, *late])) if lost or late else batch)
         if progress is not None:
@@ -435,23 +419,6 @@ def _is_claimed(goes: pa.Table, held: Protections) -> bool:
         if newest >= held.since_ms:
             return True
     return bool(held.keys) and pc.any(pc.is_in(goes["path"], value_set=text_array(sorted(held.keys)))).as_py() is True
-
-
-def _delete(runner: Runner, batch: pa.Table, ticket: Ticket) -> tuple[dict[str, str], list[str]]:
-    """Keys that could not be deleted, each with the reason, and those that it was too late for."""
-    keys = batch["path"].to_pylist()
-    units = [keys[start : start + _BULK] for start in range(0, len(keys), _BULK)]
-    failed: dict[str, str] = {}
-    late: list[str] = []
-    answers = runner.run(delete_keys, [msgspec.msgpack.encode((ticket, unit)) for unit in units])
-    for unit, answer in zip(units, answers, strict=True):
-        if isinstance(answer, IndexTablesError):
-            failed |= dict.fromkeys(unit, str(answer))
-            continue
-        told = _READ_FAILED.decode(answer)
-        late += unit if told is None else []
-        failed |= told or {}
-    return failed, late
 
 
 def _forget_intents(env: Env, held: Protections, asked: _Asked) -> list[str]:
@@ -521,8 +488,3 @@ def _tell_history(log: Log, report: PurgeReport, parameters: dict[str, str | Non
         Transaction(log, operation="PURGE", parameters=parameters, metrics=metrics).commit_or_raise()
     except IndexTablesError as error:
         _LOGGER.warning("the purge of %s is not in its history: %s", log.url, error)
-
-
-# Made when the module is loaded: msgspec crashes if two threads are the first to decode one type.
-_DELETES = msgspec.msgpack.Decoder(tuple[Ticket, list[str]])
-_READ_FAILED = msgspec.msgpack.Decoder(dict[str, str] | None)
