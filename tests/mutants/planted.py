@@ -1353,14 +1353,14 @@ BUGS = [
     ),
     Bug(
         "a purge that stalled deletes although its lease is over",
-        TABLE + "maintenance/purge/verb.py",
+        TABLE + "maintenance/purge/deleting.py",
         "    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):\n",
         "    if is_off:\n",
         OPERATE_TESTS,
     ),
     Bug(
         "deletes are sent until the lease is over",
-        TABLE + "maintenance/purge/verb.py",
+        TABLE + "maintenance/purge/deleting.py",
         "    if is_off or not holds(env, ticket, spare_ms=_SPARE_MS):\n",
         "    if is_off or not holds(env, ticket):\n",
         OPERATE_TESTS,
